@@ -1,0 +1,223 @@
+"""The SASL state of one connection, as the server sees it (KIP-43, KIP-152, KIP-368).
+
+Fed by proxy.session.session and by the controller's listener with decoded requests (or bare tokens after a
+handshake v0); gives back the answer, the audit event and whether the connection has to go. What a
+mechanism does with its tokens is proxy.security.sasl's; this knows only when a token may come.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from proxy.audit.record import AuditEvent
+from proxy.security.expiry import SessionExpiry, session_lifetime_ms
+from proxy.security.principal import ANONYMOUS, Principal
+from proxy.security.sasl.exchange import Accepted, Challenge, Exchange, Rejected
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+MIN_REAUTHENTICATION_INTERVAL_MS = 1_000
+"""KIP-368: a client that re-authenticates in a loop must not burn the CPU of everyone."""
+
+
+class Phase(Enum):
+    """Where a connection stands."""
+
+    HANDSHAKE = "handshake"  # Nothing yet: ApiVersions or SaslHandshake may come.
+    AUTHENTICATE = "authenticate"  # SaslAuthenticate requests carry the tokens.
+    BARE_TOKENS = "bare tokens"  # After SaslHandshake v0: frames that are nothing but a token.
+    COMPLETE = "complete"  # The client is known; a SaslHandshake begins re-authentication.
+    FAILED = "failed"  # The answer is out, the connection is about to be closed.
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What a listener asks of those who connect."""
+
+    name: str
+    mechanisms: tuple[str, ...]
+    """Enabled mechanisms in the order told to clients."""
+    max_reauth_ms: Callable[[str], int]
+    """connections.max.reauth.ms of a mechanism; 0 is no limit (KIP-368)."""
+    new_exchange: Callable[[str], Exchange]
+    """A fresh exchange of a mechanism, over the credentials in force at this moment."""
+
+
+@dataclass(slots=True)
+class Step:
+    """What one message of the exchange led to."""
+
+    response: Any
+    """The response message, or bytes for a bare token."""
+    event: AuditEvent | None = None
+    close: bool = False
+
+
+class Authentication:
+    """One connection's way from stranger to principal, and again at each re-authentication."""
+
+    def __init__(self, listener: SaslListener | None, transport_principal: Principal = ANONYMOUS) -> None:
+        """`listener` None: no SASL here; the principal is what the transport gave."""
+        self._listener = listener
+        self.principal = transport_principal
+        self.phase = Phase.COMPLETE if listener is None else Phase.HANDSHAKE
+        self.expiry = SessionExpiry(None)
+        self.mechanism: str | None = None
+        self._exchange: Exchange | None = None
+        self._bad_mechanism: str | None = None
+        self._previous: Principal | None = None
+        self._began_ms: int | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Only the exchange's own messages may come now."""
+        return self.phase is not Phase.COMPLETE
+
+    def handshake(self, version: int, request: Any, now_ms: int) -> Step:
+        """SaslHandshake: begins authentication, or re-authentication where one is complete."""
+        listener = self._listener
+        if listener is None or self.phase not in (Phase.HANDSHAKE, Phase.COMPLETE):
+            return self._out_of_place_handshake()
+        if self.phase is Phase.COMPLETE and not self._may_reauthenticate(now_ms):
+            return Step(types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        return self._begin(listener, version, request.mechanism, now_ms)
+
+    def authenticate(self, version: int, request: Any, now_ms: int) -> Step:
+        """SaslAuthenticate: one token of the exchange."""
+        if self.phase is not Phase.AUTHENTICATE:
+            message = "SaslAuthenticate is expected only after a SaslHandshake that began authentication."
+            return Step(
+                types.SaslAuthenticateResponse(
+                    error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message
+                ),
+                close=self.phase is not Phase.COMPLETE,
+            )
+        outcome = self._respond(bytes(request.auth_bytes), now_ms)
+        if isinstance(outcome, Challenge):
+            return Step(types.SaslAuthenticateResponse(auth_bytes=outcome.token))
+        if isinstance(outcome, Rejected):
+            return self._failed(outcome)
+        lifetime_ms, event = self._complete(outcome, version, now_ms)
+        return Step(
+            types.SaslAuthenticateResponse(
+                auth_bytes=outcome.token, session_lifetime_ms=lifetime_ms if version >= 1 else 0
+            ),
+            event,
+        )
+
+    def bare_token(self, token: bytes, now_ms: int) -> Step:
+        """A frame after SaslHandshake v0. A failure has no answer here: the connection just ends."""
+        outcome = self._respond(token, now_ms)
+        if isinstance(outcome, Challenge):
+            return Step(outcome.token)
+        if isinstance(outcome, Rejected):
+            step = self._failed(outcome)
+            return Step(b"", step.event, close=True)
+        _, event = self._complete(outcome, 0, now_ms)
+        return Step(outcome.token, event)
+
+    def refuse(self, api_name: str) -> AuditEvent:
+        """Another request where only the exchange may go on: the connection is to be closed."""
+        self.phase = Phase.FAILED
+        return self._failure_event(
+            ErrorCode.ILLEGAL_SASL_STATE, f"{api_name} request while authentication was under way"
+        )
+
+    def _out_of_place_handshake(self) -> Step:
+        close = self.phase is not Phase.COMPLETE
+        response = types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        return Step(response, self.refuse("SaslHandshake") if close else None, close)
+
+    def _may_reauthenticate(self, now_ms: int) -> bool:
+        began_ms = self._began_ms
+        return (
+            self._previous is None or began_ms is None or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
+        )
+
+    def _begin(self, listener: SaslListener, version: int, mechanism: str, now_ms: int) -> Step:
+        enabled = list(listener.mechanisms)
+        if mechanism not in listener.mechanisms:
+            self.phase = Phase.FAILED
+            # The name is what the client sent: it is told in the record, cut to a sane length.
+            event = self._failure_event(
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"unsupported SASL mechanism {mechanism[:64]!r}"
+            )
+            response = types.SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
+            )
+            return Step(response, event, close=True)
+        if self.phase is Phase.COMPLETE:
+            self._previous = self.principal
+        self._bad_mechanism = mechanism if self.mechanism not in (None, mechanism) else None
+        self.mechanism = self.mechanism or mechanism
+        self._began_ms = now_ms
+        self._exchange = listener.new_exchange(mechanism)
+        self.phase = Phase.AUTHENTICATE if version >= 1 else Phase.BARE_TOKENS
+        return Step(types.SaslHandshakeResponse(mechanisms=enabled))
+
+    def _respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected:
+        if self._bad_mechanism is not None:
+            return Rejected(
+                f"SASL mechanism '{self._bad_mechanism}' requested by client is not supported for"
+                f" re-authentication of mechanism '{self.mechanism}'",
+                "mechanism changed",
+            )
+        assert self._exchange is not None
+        outcome = self._exchange.respond(token, now_ms)
+        if isinstance(outcome, Accepted) and self._previous not in (None, outcome.principal):
+            return Rejected(
+                f"Cannot change principals during re-authentication from {self._previous} to"
+                f" {outcome.principal}",
+                "principal changed",
+            )
+        return outcome
+
+    def _complete(self, accepted: Accepted, version: int, now_ms: int) -> tuple[int, AuditEvent]:
+        assert self._listener is not None
+        assert self.mechanism is not None
+        again = self._previous is not None
+        self.principal = accepted.principal
+        self._previous = accepted.principal
+        self.phase = Phase.COMPLETE
+        self._exchange = None
+        limit_ms = self._listener.max_reauth_ms(self.mechanism)
+        lifetime_ms = session_lifetime_ms(limit_ms, accepted.expires_at_ms, now_ms)
+        # A client of version 0 is told nothing, and cut all the same (R4).
+        self.expiry = SessionExpiry(now_ms + lifetime_ms if lifetime_ms else None)
+        event = self._event("reauthentication" if again else "authentication")
+        event.session_lifetime_ms = lifetime_ms
+        event.api_version = version
+        event.error_code = ErrorCode.NONE
+        event.interval_start_ms, event.interval_end_ms = self._began_ms, now_ms
+        return lifetime_ms, event
+
+    def _failed(self, rejected: Rejected) -> Step:
+        event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, rejected.reason)
+        self.phase = Phase.FAILED
+        during = "authentication" if self._previous is None else "re-authentication"
+        message = rejected.message or (
+            f"Authentication failed during {during} due to invalid credentials with SASL mechanism"
+            f" {self.mechanism}"
+        )
+        response = types.SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
+        )
+        return Step(response, event, close=True)
+
+    def _failure_event(self, error_code: ErrorCode, reason: str) -> AuditEvent:
+        again = self._previous is not None
+        event = self._event("reauthentication_failed" if again else "authentication_failed")
+        event.error_code = error_code
+        event.message = reason
+        return event
+
+    def _event(self, name: str) -> AuditEvent:
+        principal = str(self.principal) if self._previous is not None else None
+        return AuditEvent(
+            event=name,
+            method=ApiKey.name_of(ApiKey.SASL_AUTHENTICATE),
+            mechanism=self.mechanism,
+            principal=principal,
+        )
