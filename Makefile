@@ -1,0 +1,113 @@
+# What a developer does here. `make help` lists it.
+#
+# Needed on the machine: Python 3.11 (with venv), Java 17 or later, make, gcc (for the load
+# generator of `make bench` only). Everything else is fetched into .venv and the user's cache.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SPARK_FETCHED := $(VENV)/.spark-packages-fetched
+
+LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
+
+say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help setup fetch demo test check check-format check-lint check-types check-imports check-house \
+	format schemas lock conformance bench clean distclean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+setup: $(INSTALLED) fetch ## Make .venv and fetch Kafka's and Spark's jars; quick the second time
+
+# Names tried in turn, so that PYTHON=/opt/python/bin/python3.11 works too. Only 3.11: the lock file was
+# resolved for it. `import ensurepip` finds the distributions that ship Python without a working venv.
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(call say,Python environment in $(VENV))
+	@found=; for candidate in $(PYTHON) python3.11 python3 python; do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; \
+	  then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Python 3.11 with the venv module is needed, and none of these is it: $(PYTHON) python3.11 python3 python" >&2; \
+	  echo "Install it, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+	fi; \
+	"$$found" -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r requirements.lock
+# setuptools came with the lock file, so that building the project asks no index for anything.
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+fetch: $(SPARK_FETCHED)
+	@if ! command -v java >/dev/null; then \
+	  echo "Java 17 or later is needed for Kafka and Spark, and there is no java on the path" >&2; exit 1; fi
+	@$(call say,Apache Kafka for the demo and the tests)
+	$(BIN)/python -m proxy.demo.kafka
+
+$(SPARK_FETCHED): $(INSTALLED)
+	@$(call say,Spark packages for the audit jobs)
+	$(BIN)/python -m spark_audit fetch
+	@touch $@
+
+demo: setup ## Play the whole story on loopback and write the audit report
+	$(BIN)/penstock demo
+
+# A test that needs Kafka is skipped where there is none, save here: no suite goes silently dark.
+test: setup ## Run every test
+	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/pytest --durations=15 --durations-min=1
+
+check: $(INSTALLED) ## Format, lint, types, import rules, house rules; reports all that fail
+	@$(MAKE) --keep-going check-format check-lint check-types check-imports check-house
+
+check-format:
+	@$(call say,ruff format --check)
+	$(BIN)/ruff format --check .
+
+check-lint:
+	@$(call say,linters)
+	$(BIN)/ruff check .
+	$(BIN)/yamllint --strict deploy
+	$(BIN)/hadolint Dockerfile
+
+check-types:
+	@$(call say,mypy --strict)
+	$(BIN)/mypy
+
+check-imports:
+	@$(call say,import rules)
+	$(BIN)/lint-imports
+
+check-house:
+	@$(call say,house rules)
+	$(BIN)/pytest --quiet tests/unit/test_house_rules.py tests/unit/test_conformance.py
+
+format: $(INSTALLED) ## Format the code and let ruff repair what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+schemas: setup ## Write the message tables anew from the Kafka release in the cache
+	$(BIN)/python -m proxy.wire.import_schemas "$$($(BIN)/python -m proxy.demo.kafka)"/kafka-{clients,metadata,server-common,group-coordinator}-*.jar
+
+lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
+	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCK_OPTIONS) -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
+
+conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec markers
+	$(BIN)/python -m tests.support.conformance
+
+bench: setup ## CPU per request and per GiB, memory per connection; writes build/bench.json
+	$(BIN)/python -m tests.bench
+
+clean: ## Remove what builds and tests leave behind
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \
+	  spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## ... and the environment; the cache of jars stays
+	rm -rf $(VENV)
