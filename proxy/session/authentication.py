@@ -69,6 +69,7 @@ class Authentication:
         self._bad_mechanism: str | None = None
         self._previous: Principal | None = None
         self._began_ms: int | None = None
+        self._reauthentication_began_ms: int | None = None
 
     @property
     def under_way(self) -> bool:
@@ -133,7 +134,9 @@ class Authentication:
     def _may_reauthenticate(self, now_ms: int) -> bool:
         began_ms = self._began_ms
         return (
-            self._previous is None or began_ms is None or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
+            self._previous is None
+            or began_ms is None
+            or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
         )
 
     def _begin(self, listener: SaslListener, version: int, mechanism: str, now_ms: int) -> Step:
@@ -150,6 +153,7 @@ class Authentication:
             return Step(response, event, close=True)
         if self.phase is Phase.COMPLETE:
             self._previous = self.principal
+            self._reauthentication_began_ms = now_ms
         self._bad_mechanism = mechanism if self.mechanism not in (None, mechanism) else None
         self.mechanism = self.mechanism or mechanism
         self._began_ms = now_ms
