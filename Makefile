@@ -85,7 +85,8 @@ check-imports:
 
 check-house:
 	@$(call say,house rules)
-	$(BIN)/pytest --quiet tests/unit/test_house_rules.py tests/unit/test_conformance.py
+# CI=1: pytest then prints the offences in full.
+	CI=1 $(BIN)/pytest --quiet tests/unit/test_house_rules.py tests/unit/test_conformance.py
 
 format: $(INSTALLED) ## Format the code and let ruff repair what it can
 	$(BIN)/ruff format .

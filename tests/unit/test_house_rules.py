@@ -1,0 +1,172 @@
+"""The house rules that ruff, mypy and import-linter do not know, over every module of the checkout.
+
+Each test gathers all offences, so that one run names everything that is to be put right.
+"""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.conformance import SPEC, marked_tests, requirements
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("proxy", "forwarding", "spark_audit", "tests")
+MAX_MODULE_LINES = 400
+PLACEHOLDER_DOCSTRING = "To be mapped."
+
+BANNED_MODULE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "base", "manager", "impl"}
+BANNED_CLASS_NAMES = re.compile(r"^Abstract\w*$|^\w*(Manager|Helper|Utils|Impl)$|^Handler$")
+
+# Below these, modules may wait, read clocks and log; everything else of proxy/ and forwarding/ is the core.
+OUTSIDE_THE_CORE = {"__main__", "config", "demo", "net"}
+
+# These prove the house rules themselves, which are no requirement of docs/spec.md.
+TESTS_OF_THE_HOUSE = {"tests/unit/test_house_rules.py", "tests/unit/test_conformance.py"}
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Path below the checkout -> source, for every Python module of ours."""
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(paths)}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {path: ast.parse(source) for path, source in modules().items()}
+
+
+def import_contract(name: str) -> dict[str, Any]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    return next(contract for contract in contracts if contract["name"] == name)
+
+
+def parts_of(package: str) -> Iterator[str]:
+    """The modules and packages directly under `package`, by their import names."""
+    for path in sorted((ROOT / package).iterdir()):
+        if path.suffix == ".py" and path.stem != "__init__":
+            yield f"{package}.{path.stem}"
+        elif (path / "__init__.py").exists():
+            yield f"{package}.{path.name}"
+
+
+def test_no_module_is_longer_than_the_limit() -> None:
+    lengths = {path: source.count("\n") for path, source in modules().items()}
+
+    assert {path: lines for path, lines in lengths.items() if lines > MAX_MODULE_LINES} == {}
+
+
+def test_every_module_opens_with_a_docstring_of_its_own() -> None:
+    docstrings = {path: ast.get_docstring(tree) for path, tree in trees().items()}
+    empty_is_fine = {path for path in modules() if path.startswith("tests/") and not modules()[path]}
+
+    lacking = [
+        path
+        for path, docstring in docstrings.items()
+        if path not in empty_is_fine and docstring in (None, PLACEHOLDER_DOCSTRING)
+    ]
+
+    assert lacking == []
+
+
+def test_no_module_hides_behind_a_name_without_a_meaning() -> None:
+    names = {path: Path(path).stem for path in modules()}
+
+    assert [
+        path
+        for path, name in names.items()
+        if name in BANNED_MODULE_NAMES or (name.startswith("_") and not name.startswith("__"))
+    ] == []
+
+
+def test_no_class_hides_behind_a_name_without_a_meaning() -> None:
+    classes = [
+        (path, node.name)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+
+    assert [found for found in classes if BANNED_CLASS_NAMES.match(found[1])] == []
+
+
+@pytest.mark.parametrize("package", ["proxy", "forwarding"])
+def test_every_part_of_a_package_has_its_layer(package: str) -> None:
+    layers = import_contract("Bytes at the bottom, sockets at the top")["layers"]
+    named = {name.strip() for layer in layers for name in layer.split("|")}
+
+    # import-linter says nothing of modules that no layer names: they could import anything.
+    assert set(parts_of(package)) - named == set()
+
+
+@pytest.mark.parametrize("package", ["proxy", "forwarding"])
+def test_the_core_is_forbidden_to_do_io_in_all_its_parts(package: str) -> None:
+    core = {part for part in parts_of(package) if part.rpartition(".")[2] not in OUTSIDE_THE_CORE}
+
+    assert core - set(import_contract("The core does no IO")["source_modules"]) == set()
+
+
+def test_every_test_names_the_requirements_it_proves() -> None:
+    known = {row.id for row in requirements(SPEC.read_text(encoding="utf-8"))}
+    tests = [test for test in marked_tests(ROOT / "tests") if test.path not in TESTS_OF_THE_HOUSE]
+
+    unmarked = [f"{test.path}::{test.name}" for test in tests if not test.spec_ids]
+    unknown = {test.name: ids for test in tests if (ids := set(test.spec_ids) - known)}
+
+    assert (unmarked, unknown) == ([], {})
+
+
+def test_every_test_is_a_function_of_a_module() -> None:
+    # The page of conformance is read from functions at module level: a method would be left out of it.
+    methods = [
+        f"{path}::{node.name}"
+        for path, tree in trees().items()
+        if Path(path).name.startswith("test_")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and node not in tree.body
+    ]
+
+    assert methods == []
+
+
+def test_no_test_sleeps_in_a_thread() -> None:
+    sleepers = [
+        path
+        for path, tree in trees().items()
+        if path.startswith("tests/")
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) == "time.sleep")
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "time"
+            and "sleep" in {n.name for n in node.names}
+        )
+    ]
+
+    assert sleepers == []
+
+
+@pytest.mark.parametrize("lock_file", ["requirements.lock", "deploy/requirements.lock"])
+def test_lock_files_pin_every_package_by_hash_and_name_no_index(lock_file: str) -> None:
+    text = (ROOT / lock_file).read_text(encoding="utf-8")
+    entries = [line for line in text.splitlines() if line and line[0].isalnum()]
+
+    assert "://" not in text
+    assert [entry for entry in entries if not re.fullmatch(r"\S+==\S+( ; .*)? \\", entry)] == []
+    assert text.count("--hash=sha256:") >= len(entries)
+
+
+def test_the_image_gets_the_versions_that_were_tested() -> None:
+    tested = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    shipped = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8").splitlines()
+
+    assert {line for line in shipped if "==" in line} - set(tested) == set()
