@@ -1,7 +1,8 @@
 """Apache Kafka's jars on this machine: fetched once, checked against the list, kept in a cache.
 
-`libs()` gives the directory; `python -m proxy.demo.kafka` fills the cache (`make setup`), and with
-`--lock VERSION` writes the list for another version. The cache: `$PENSTOCK_CACHE` or `~/.cache/penstock`.
+`libs()` gives the directory; `python -m proxy.demo.kafka` fills the cache (`make setup`) and prints the
+directory; with `--lock VERSION` it writes the list for another version. The cache is `$PENSTOCK_CACHE` or
+`~/.cache/penstock`.
 """
 
 import argparse
@@ -99,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
             into = LIST.with_name(f"kafka-{arguments.lock}.lock")
             print(f"{into}: {len(write_list(arguments.lock, into))} jars")
         else:
-            print(f"Apache Kafka {KAFKA_VERSION}: {libs()}")
+            print(libs(lambda line: print(line, file=sys.stderr, flush=True)))
     except SetupError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,0 +1,163 @@
+"""One Apache Kafka broker on loopback: KRaft, broker and controller in one process, its own directory.
+
+It has a PLAINTEXT listener and a SASL_PLAINTEXT one (SCRAM), and an SSL one when a certificate is given.
+Knows nothing of Penstock.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proxy.demo import jvm
+from proxy.demo.errors import SetupError
+from proxy.demo.ports import free_addresses
+from proxy.demo.process import ChildProcess
+
+START_TIMEOUT_MS = 90_000
+_STARTED = "Kafka Server started"
+# Any 16 bytes in base64url would do; one that says what it is makes the logs easier to read.
+_CLUSTER_ID = "PenstockDemoCluster0AA"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    directory: Path
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Added to the broker's own, or in their place."""
+    scram_users: Mapping[str, str] = field(default_factory=dict)
+    """User to password, known to the SASL listener from the first moment."""
+    certificate: Path | None = None
+    """A PEM file of private key and certificate chain for the SSL listener."""
+    heap_mb: int = 512
+
+
+class Broker:
+    def __init__(self, libs: Path, settings: BrokerSettings) -> None:
+        self._libs = libs
+        self._settings = settings
+        self.plaintext, self.sasl_plaintext, self.ssl, self.controller = free_addresses(4)
+        heap = [f"-Xmx{settings.heap_mb}m", f"-Xms{settings.heap_mb}m", "-XX:+UseSerialGC"]
+        self.process = ChildProcess(
+            "the Kafka broker",
+            jvm.command(libs, "kafka.Kafka", [str(self._properties_file)], heap, "INFO"),
+            settings.directory / "broker.log",
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def start(self) -> None:
+        """Format the storage if it is new, start, return once clients are served; else SetupError."""
+        self._settings.directory.mkdir(parents=True, exist_ok=True)
+        properties = "".join(f"{name}={value}\n" for name, value in self._properties().items())
+        self._properties_file.write_text(properties, encoding="utf-8")
+        if not (self._data / "meta.properties").exists():
+            self._format()
+        starts = self.process.log_text().count(_STARTED)
+        self.process.start()
+        self.process.wait_until(lambda: self.process.log_text().count(_STARTED) > starts, START_TIMEOUT_MS)
+
+    def stop(self) -> bool:
+        """True when it stopped by itself after SIGTERM."""
+        return self.process.stop()
+
+    @property
+    def _properties_file(self) -> Path:
+        return self._settings.directory / "broker.properties"
+
+    @property
+    def _data(self) -> Path:
+        return self._settings.directory / "data"
+
+    def _format(self) -> None:
+        users = [
+            f"{mechanism}=[name={user},password={password}]"
+            for user, password in self._settings.scram_users.items()
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        ]
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(self._properties_file), "--ignore-formatted"]
+        arguments += [word for user in users for word in ("--add-scram", user)]
+        command = jvm.command(self._libs, "kafka.tools.StorageTool", arguments, jvm.SHORT_LIVED, "WARN")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SetupError(
+                f"kafka-storage format ended with code {done.returncode}: {done.stdout}{done.stderr}"
+            )
+
+    def _properties(self) -> dict[str, str]:
+        listeners = {"PLAINTEXT": self.plaintext, "SASL_PLAINTEXT": self.sasl_plaintext}
+        if self._settings.certificate is not None:
+            listeners["SSL"] = self.ssl
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{self.controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": _listed({**listeners, "CONTROLLER": self.controller}),
+            "advertised.listeners": _listed(listeners),
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
+            ),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(self._data),
+            **_SASL,
+            **_SMALL_AND_QUICK,
+            **_tls(self._settings.certificate),
+            **self._settings.properties,
+        }
+
+
+def _listed(listeners: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in listeners.items())
+
+
+def _tls(certificate: Path | None) -> dict[str, str]:
+    return (
+        {} if certificate is None else {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
+    )
+
+
+_SASL = {
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+}
+
+_SMALL_AND_QUICK = {
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "message.max.bytes": "16777216",
+    "replica.fetch.max.bytes": "16777216",
+    # One page of index instead of ten MiB for each partition.
+    "log.index.size.max.bytes": "65536",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.cleaner.threads": "1",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}
+
+
+def scram_login(user: str, password: str) -> Sequence[str]:
+    """The lines of a client's .properties that log in to a SCRAM listener."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return (
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=SCRAM-SHA-256",
+        f'sasl.jaas.config={module} required username="{user}" password="{password}";',
+    )

@@ -1,0 +1,70 @@
+"""Kafka's own command-line tools, by the names they have in Kafka's bin directory.
+
+Given a bootstrap address and a client's .properties file, runs one and gives back what it said.
+"""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy.demo import jvm
+
+_MAIN_CLASSES = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+_WITHOUT_BOOTSTRAP = {"kafka-dump-log"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    tool: str
+    arguments: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def said(self) -> str:
+        """All it printed: the tools put errors on either stream."""
+        return self.stdout + self.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTools:
+    libs: Path
+    bootstrap: str
+    properties: Path | None = None
+    """The client's security settings; None for a PLAINTEXT listener."""
+
+    def run(self, tool: str, *arguments: str, stdin: str = "", timeout_ms: int = 60_000) -> ToolRun:
+        """Never raises for what the tool does: its exit code is in the answer (-9 after a time-out)."""
+        command = self.command(tool, *arguments)
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                stdout, stderr = process.communicate(stdin, timeout=timeout_ms / 1000)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                stdout, stderr = process.communicate()
+                stderr += f"\n{tool} was ended after {timeout_ms} ms"
+        return ToolRun(tool, arguments, process.returncode, stdout, stderr)
+
+    def command(self, tool: str, *arguments: str) -> list[str]:
+        connection: list[str] = []
+        if tool not in _WITHOUT_BOOTSTRAP:
+            connection += ["--bootstrap-server", self.bootstrap]
+            if self.properties is not None:
+                connection += ["--command-config", str(self.properties)]
+        return jvm.command(self.libs, _MAIN_CLASSES[tool], [*connection, *arguments], jvm.SHORT_LIVED, "WARN")

@@ -1,0 +1,3 @@
+"""What all tests share: real Kafka and Penstock processes as fixtures (tests.support)."""
+
+pytest_plugins = ["tests.support.kafka_fixtures"]
