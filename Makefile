@@ -44,11 +44,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-fetch: $(SPARK_FETCHED)
-	@if ! command -v java >/dev/null; then \
-	  echo "Java 17 or later is needed for Kafka and Spark, and there is no java on the path" >&2; exit 1; fi
+fetch: $(INSTALLED)
 	@$(call say,Apache Kafka for the demo and the tests)
 	$(BIN)/python -m proxy.demo.kafka
+	@$(MAKE) $(SPARK_FETCHED)
 
 $(SPARK_FETCHED): $(INSTALLED)
 	@$(call say,Spark packages for the audit jobs)
@@ -97,7 +96,7 @@ schemas: setup ## Write the message tables anew from the Kafka release in the ca
 
 lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCK_OPTIONS) -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra build --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
 
 conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance

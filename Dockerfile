@@ -1,0 +1,35 @@
+# The image of the proxy and the controller: `penstock proxy -c FILE` or `penstock controller -c FILE`.
+# The audit jobs run in Spark's own image (deploy/spark).
+
+FROM python:3.11-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/penstock
+COPY deploy/requirements.lock deploy/
+RUN /opt/penstock/bin/pip install --no-cache-dir --require-hashes -r deploy/requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY proxy proxy
+COPY forwarding forwarding
+COPY spark_audit spark_audit
+# setuptools came with the lock file; nothing but the project itself is built, and it is not needed after.
+RUN /opt/penstock/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
+    && /opt/penstock/bin/pip uninstall --yes setuptools pip
+
+FROM python:3.11-slim
+# A fixed number, so that a volume or a Secret can be given to this user (fsGroup: 10001).
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin penstock \
+    && install --directory --owner=penstock --group=penstock /var/lib/penstock
+COPY --from=build /opt/penstock /opt/penstock
+ENV PATH=/opt/penstock/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PENSTOCK_HTTP=127.0.0.1:9190
+USER 10001
+# The audit spool: it has to outlive the container, or records that were not yet shipped are lost with it.
+VOLUME /var/lib/penstock
+EXPOSE 9093 9094 9190
+# Alive, not ready: a proxy that still loads the metadata log must not be restarted for it.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen('http://' + os.environ['PENSTOCK_HTTP'] + '/healthz', timeout=2)"]
+# SIGTERM drains: accepted requests are answered and the audit spool is shipped before the process ends.
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["penstock"]
+CMD ["proxy", "-c", "/etc/penstock/proxy.yaml"]

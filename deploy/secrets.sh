@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Makes what the examples call secrets/: a CA, certificates for the proxy and the controller, and
+# passwords, all random. For trying things out; in earnest these come from your own authority and vault.
+#
+#   deploy/secrets.sh [DIRECTORY] [NAME...]   defaults: deploy/config/secrets localhost proxy
+#
+# NAME: further host names for the proxy's certificate. A file that is already there is kept.
+set -euo pipefail
+
+directory=${1:-"$(dirname "${BASH_SOURCE[0]}")/config/secrets"}
+names=("${@:2}")
+((${#names[@]})) || names=(localhost proxy)
+# The directory is closed, its files are not: a container gets them one by one and reads them as its own user.
+mkdir -p "$directory"
+chmod 700 "$directory"
+cd "$directory"
+
+password() { # FILE
+  [[ -s $1 ]] || openssl rand -hex 24 >"$1"
+}
+
+key() { # STEM
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1.key"
+  chmod 644 "$1.key"
+}
+
+certificate() { # STEM NAME...
+  local stem=$1 names
+  shift
+  [[ -s $stem.crt ]] && return
+  printf -v names 'DNS:%s,' "$@"
+  key "$stem"
+  openssl req -new -key "$stem.key" -out "$stem.csr" -subj "/CN=$1"
+  openssl x509 -req -in "$stem.csr" -CA ca.crt -CAkey ca.key -days 365 -out "$stem.crt" \
+    -extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "${names%,}") 2>/dev/null
+  rm "$stem.csr"
+}
+
+[[ -s ca.crt ]] || {
+  key ca
+  openssl req -x509 -new -key ca.key -days 3650 -out ca.crt -subj "/CN=Penstock example CA"
+}
+certificate proxy "${names[@]}"
+certificate controller controller penstock-controller localhost
+
+password admin.password
+password broker.password
+password controller.password
+password grafana.password
+
+# What the example broker knows its three users by. Nobody else can log in to it.
+[[ -s broker.jaas ]] || cat >broker.jaas <<END
+KafkaServer {
+  org.apache.kafka.common.security.plain.PlainLoginModule required
+  username="penstock-broker" password="$(<broker.password)"
+  user_penstock-broker="$(<broker.password)"
+  user_penstock-proxy="$(<broker.password)"
+  user_penstock-controller="$(<broker.password)";
+};
+END
+
+# For Kafka's own tools: --command-config admin.properties --bootstrap-server localhost:9093
+cat >admin.properties <<END
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="admin" password="$(<admin.password)";
+ssl.truststore.type=PEM
+ssl.truststore.location=$PWD/ca.crt
+END
+echo "secrets are in $PWD"
