@@ -1,0 +1,170 @@
+"""deploy/: every file can be read by what it is for, and names only what exists."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import promql_parser
+import pytest
+import yaml
+
+from proxy.config import ProxyConfig, UsersFile, load
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES_VERSIONS = ("1.29", "1.37")
+MANIFESTS = [
+    document
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")) + sorted((DEPLOY / "spark").glob("*.yaml"))
+    if path.name != "kustomization.yaml"
+    for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+]
+SECRET_FILE = re.compile(r"secrets/[\w.-]+")
+
+
+def text(path: str) -> str:
+    return (DEPLOY / path).read_text(encoding="utf-8")
+
+
+def with_secrets(directory: Path, files: dict[str, str]) -> Path:
+    """The files as a container sees them: side by side, with every secret that they name."""
+    for name, content in files.items():
+        (directory / name).write_text(content, encoding="utf-8")
+        for secret in SECRET_FILE.findall(content):
+            (directory / secret).parent.mkdir(exist_ok=True)
+            (directory / secret).write_text("secret", encoding="utf-8")
+    return directory
+
+
+def config_map(name: str) -> dict[str, str]:
+    data = next(
+        manifest["data"]
+        for manifest in MANIFESTS
+        if manifest["kind"] == "ConfigMap" and manifest["metadata"]["name"] == name
+    )
+    return {key: value.replace("@NAME@", "kafka-2").replace("@ID@", "2") for key, value in data.items()}
+
+
+def values_of(document: Any, key: str) -> Iterator[Any]:
+    """Every value that stands under `key`, at any depth."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name == key:
+                yield value
+            yield from values_of(value, key)
+    elif isinstance(document, list):
+        for element in document:
+            yield from values_of(element, key)
+
+
+def expressions() -> list[str]:
+    """Every PromQL expression of the alerts and of the dashboard, with Grafana's variables filled in."""
+    rules = yaml.safe_load(text("prometheus/rules.yaml"))
+    dashboard = json.loads(text("grafana/penstock.json"))
+    found = [*values_of(rules, "expr"), *values_of(dashboard, "expr")]
+    return [expression.replace("$__rate_interval", "1m") for expression in found]
+
+
+@pytest.mark.spec("O5")
+@pytest.mark.parametrize("source", ["compose", "kubernetes"])
+def test_the_example_configurations_of_the_proxy_are_accepted(source: str, tmp_path: Path) -> None:
+    files = (
+        {name: text(f"config/{name}") for name in ("proxy.yaml", "users.yaml")}
+        if source == "compose"
+        else config_map("penstock-proxy")
+    )
+    directory = with_secrets(tmp_path, files)
+
+    config = load(directory / "proxy.yaml", ProxyConfig)
+
+    assert config.users_file is not None
+    assert "admin" in load(config.users_file, UsersFile).users
+
+
+@pytest.mark.spec("O1")
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+def test_every_manifest_is_what_kubernetes_takes(version: str) -> None:
+    for manifest in MANIFESTS:
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.spec("O1", "O4")
+def test_the_sidecar_starts_before_the_broker_and_drains_before_it() -> None:
+    pod = next(m for m in MANIFESTS if m["metadata"]["name"] == "kafka" and m["kind"] == "StatefulSet")
+    spec = pod["spec"]["template"]["spec"]
+    sidecar = next(container for container in spec["initContainers"] if container["name"] == "penstock")
+    [broker] = spec["containers"]
+
+    assert sidecar["restartPolicy"] == "Always"
+    assert sidecar["lifecycle"]["preStop"]["exec"]["command"][-1] == "kill -TERM 1"
+    assert "9190" in broker["lifecycle"]["preStop"]["exec"]["command"][-1]
+
+
+@pytest.mark.spec("O1")
+def test_manifests_mount_only_configuration_and_secrets_that_exist() -> None:
+    config_maps = {m["metadata"]["name"]: set(m["data"]) for m in MANIFESTS if m["kind"] == "ConfigMap"}
+    used = {volume["name"] for volume in values_of(MANIFESTS, "configMap") if "name" in volume}
+    secret_keys = {item["key"] for secret in values_of(MANIFESTS, "secret") for item in secret["items"]}
+
+    assert used <= set(config_maps)
+    assert {f"secrets/{key}" for key in secret_keys} >= set(SECRET_FILE.findall(str(MANIFESTS)))
+
+
+@pytest.mark.spec("O1")
+def test_compose_mounts_only_files_that_exist_or_are_made_by_the_script() -> None:
+    compose = yaml.safe_load(text("compose.yaml"))
+    binds = [
+        volume.split(":")[0]
+        for service in compose["services"].values()
+        for volume in service.get("volumes", [])
+        if volume.startswith("./")
+    ]
+    secrets = {Path(secret["file"]).name for secret in compose["secrets"].values()}
+
+    assert [bind for bind in binds if not (DEPLOY / bind).exists()] == []
+    assert {name for name in secrets if Path(name).stem not in text("secrets.sh")} == set()
+
+
+@pytest.mark.spec("O2")
+@pytest.mark.parametrize("expression", expressions())
+def test_every_expression_is_promql(expression: str) -> None:
+    filled_in = expression.replace("$instance", ".*").replace("$listener", ".*")
+
+    assert promql_parser.parse(filled_in) is not None
+
+
+@pytest.mark.spec("O2")
+def test_every_alert_has_its_section_in_the_runbook() -> None:
+    sections = re.findall(
+        r"^## (\w+)$", (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    rules = yaml.safe_load(text("prometheus/rules.yaml"))
+    alerts = list(values_of(rules, "alert"))
+
+    assert sections == alerts
+    assert list(values_of(rules, "runbook")) == [f"docs/alerts.md#{alert.lower()}" for alert in alerts]
+
+
+@pytest.mark.spec("O2")
+def test_the_alert_rules_are_those_that_prometheus_loads() -> None:
+    scrape = yaml.safe_load(text("prometheus/scrape.yaml"))
+    compose = yaml.safe_load(text("compose.yaml"))
+    targets = {target.split(":")[0] for targets in values_of(scrape, "targets") for target in targets}
+
+    assert scrape["rule_files"] == ["rules.yaml"]
+    assert targets == {"proxy", "controller"} <= set(compose["services"])
+
+
+@pytest.mark.spec("O2")
+def test_panels_of_the_dashboard_do_not_lie_over_one_another() -> None:
+    cells = [
+        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+        for panel in json.loads(text("grafana/penstock.json"))["panels"]
+        for x in range(panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["h"])
+    ]
+
+    assert len(cells) == len(set(cells))
