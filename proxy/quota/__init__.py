@@ -1,1 +1,7 @@
-"""To be mapped."""
+"""How fast a client may go: which quota governs it, its rate, and the throttle time that follows.
+
+precedence.py   which of the limits in an image governs a user and client-id (KIP-55's table)
+rate.py         a windowed rate as Kafka's Rate and SampledStat measure it
+throttle.py     one bucket per quota-id; bytes in, throttle_time_ms out
+sanitizer.py    user names as quota-ids and metrics show them
+"""

@@ -1,1 +1,10 @@
-"""To be mapped."""
+"""Who is this, and may they.
+
+principal.py    an authenticated identity, its text and its bytes (KIP-590)
+host.py         client addresses as ACLs name them
+authorizer.py   the pluggable interface (KIP-11), its guard, and how one is loaded
+standard.py     Kafka's StandardAuthorizer over the metadata image (KIP-801)
+expiry.py       when a SASL session is over (KIP-368)
+passwords.py    hashed passwords of the users file
+sasl/           the exchanges of each mechanism, both sides
+"""

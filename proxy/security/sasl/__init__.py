@@ -1,1 +1,7 @@
-"""To be mapped."""
+"""SASL exchanges without a socket: token in, Challenge, Accepted or Rejected out.
+
+exchange.py   the three outcomes, and what every exchange offers
+plain.py      PLAIN, server side (RFC 4616)
+scram.py      SCRAM-SHA-256 and -512, server side (RFC 5802)
+client.py     PLAIN and SCRAM as the proxy logs in to its broker
+"""

@@ -1,0 +1,86 @@
+"""All ACLs of the cluster at one offset, indexed by what a decision asks for.
+
+    resource type -> pattern (literal or prefixed) -> name -> (principal, host) -> ACLs
+
+A decision probes the literal name, the wildcard, and one prefix for each length that some
+prefixed pattern has; below each it looks up four subjects. So it costs O(length of the name),
+whatever the number of ACLs, principals or hosts. Made by acls_delta, read by proxy.security.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar
+
+from proxy.metadata.acl import WILDCARD, Acl, AclFilter, PatternType, ResourceType
+from proxy.metadata.sharded_map import ShardedMap
+
+Subject = tuple[str, str]
+"""(principal, host) as an ACL names them, wildcards included."""
+
+PatternAcls = ShardedMap[Subject, tuple[Acl, ...]]
+"""The ACLs on one resource pattern, by subject; within a subject DENY stands before ALLOW."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAcls:
+    """The ACLs on one resource type."""
+
+    literal: ShardedMap[str, PatternAcls] = field(default_factory=ShardedMap)
+    prefixed: ShardedMap[str, PatternAcls] = field(default_factory=ShardedMap)
+    prefix_lengths: tuple[int, ...] = ()
+    """The lengths of the names in `prefixed`, ascending, each once."""
+    prefixes_of_length: MappingProxyType[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    by_subject: ShardedMap[Subject, ShardedMap[str, Acl]] = field(default_factory=ShardedMap)
+
+    def covering(self, resource_name: str) -> list[PatternAcls]:
+        """The ACLs on each pattern that covers `resource_name`: literal, longest prefix first, wildcard."""
+        found = []
+        literal = self.literal.get(resource_name)
+        if literal is not None:
+            found.append(literal)
+        lengths = self.prefix_lengths
+        for index in range(bisect_right(lengths, len(resource_name)) - 1, -1, -1):
+            prefixed = self.prefixed.get(resource_name[: lengths[index]])
+            if prefixed is not None:
+                found.append(prefixed)
+        wildcard = self.literal.get(WILDCARD)
+        if wildcard is not None and resource_name != WILDCARD:
+            found.append(wildcard)
+        return found
+
+    def patterns(self, pattern_type: PatternType) -> ShardedMap[str, PatternAcls]:
+        return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
+
+
+@dataclass(frozen=True, slots=True)
+class AclsImage:
+    """Immutable; two images are equal when they hold the same ACLs, however they came about."""
+
+    EMPTY: ClassVar["AclsImage"]
+
+    by_id: ShardedMap[str, Acl] = field(default_factory=ShardedMap)
+    resources: MappingProxyType[ResourceType, ResourceAcls] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    @property
+    def count(self) -> int:
+        return len(self.by_id)
+
+    def select(self, acl_filter: AclFilter) -> Iterator[Acl]:
+        """Every ACL the filter matches, in no particular order. O(number of ACLs)."""
+        return (acl for acl in self.by_id.values() if acl_filter.matches(acl))
+
+    def existing(self, acl: Acl) -> Acl | None:
+        """The ACL that says the same as `acl` whatever its id, or None: CreateAcls makes it only once."""
+        resource = self.resources.get(acl.resource_type)
+        if resource is None:
+            return None
+        pattern = resource.patterns(acl.pattern_type).get(acl.resource_name)
+        here = () if pattern is None else pattern.get((acl.principal, acl.host)) or ()
+        return next((other for other in here if other.binding == acl.binding), None)
+
+
+AclsImage.EMPTY = AclsImage()

@@ -1,0 +1,135 @@
+"""Records of the metadata log, in log order, onto an image.
+
+The same replay serves controller, proxy and snapshot. Fed by the loader, or by the controller with
+records it has just committed. A record is a wire message; offsets are the loader's affair.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from proxy.metadata.acl import uuid_text
+from proxy.metadata.acls_delta import AclsDelta, acl_from_record
+from proxy.metadata.errors import MetadataError
+from proxy.metadata.image import MetadataImage, QuotasImage, ScramImage
+from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.scram import ScramCredential, ScramMechanism
+
+__all__ = ["IGNORED_RECORDS", "MetadataDelta", "MetadataError"]
+
+IGNORED_RECORDS = frozenset(
+    {
+        "BrokerRegistrationChangeRecord",
+        "ClearElrRecord",
+        "ConfigRecord",
+        "DelegationTokenRecord",
+        "FeatureLevelRecord",
+        "FenceBrokerRecord",
+        "NoOpRecord",
+        "PartitionChangeRecord",
+        "PartitionRecord",
+        "ProducerIdsRecord",
+        "RegisterBrokerRecord",
+        "RegisterControllerRecord",
+        "RemoveDelegationTokenRecord",
+        "RemoveTopicRecord",
+        "TopicRecord",
+        "UnfenceBrokerRecord",
+        "UnregisterBrokerRecord",
+        "ZkMigrationStateRecord",
+    }
+)
+"""Kafka's own records that change nothing we keep. What stands neither here nor in the table below
+stops the replay: a record we do not know may be a restriction we would fail to enforce."""
+
+
+class MetadataDelta:
+    """What a run of records changes about `image`; `apply` gives the next image.
+
+    `compacted`: the log keeps only the last record of a key, so the removal of something that
+    was never added is no fault in it. KRaft's own log is not compacted: say False there.
+    """
+
+    def __init__(self, image: MetadataImage, *, compacted: bool = True) -> None:
+        self._image = image
+        self._acls = AclsDelta(image.acls, compacted=compacted)
+        self._limits: dict[QuotaEntity, dict[str, float]] = {}
+        self._credentials: dict[tuple[ScramMechanism, str], ScramCredential | None] = {}
+        self._replays: Mapping[str, Callable[[Any], None]] = {
+            "AccessControlEntryRecord": self._add_acl,
+            "RemoveAccessControlEntryRecord": self._remove_acl,
+            "ClientQuotaRecord": self._change_quota,
+            "UserScramCredentialRecord": self._add_credential,
+            "RemoveUserScramCredentialRecord": self._remove_credential,
+        }
+
+    def replay(self, message: Any) -> None:
+        """Take in one record; MetadataError when it is of an unknown kind or says the impossible."""
+        kind = type(message).__name__
+        replay = self._replays.get(kind)
+        if replay is not None:
+            replay(message)
+        elif kind not in IGNORED_RECORDS:
+            raise MetadataError(f"{kind} is not a record we know how to apply")
+
+    def apply(self, offset: int) -> MetadataImage:
+        """The image after all records so far, the last of which stands at `offset`."""
+        return MetadataImage(offset, self._acls.apply(), self._applied_quotas(), self._applied_scram())
+
+    @property
+    def changed_quota_paths(self) -> tuple[str, ...]:
+        """The entities whose quotas the records named, as KIP-55 paths, in log order, each once."""
+        return tuple(entity.path for entity in self._limits)
+
+    def _add_acl(self, record: Any) -> None:
+        self._acls.add(acl_from_record(record))
+
+    def _remove_acl(self, record: Any) -> None:
+        self._acls.remove(uuid_text(bytes(record.id)))
+
+    def _change_quota(self, record: Any) -> None:
+        try:
+            entity = QuotaEntity.of((part.entity_type, part.entity_name) for part in record.entity)
+        except ValueError as error:
+            raise MetadataError(f"ClientQuotaRecord: {error}") from error
+        if entity not in self._limits:
+            self._limits[entity] = dict(self._image.quotas.limits.get(entity) or {})
+        if record.remove:
+            self._limits[entity].pop(record.key, None)
+        elif math.isfinite(record.value):
+            self._limits[entity][record.key] = record.value
+        else:
+            raise MetadataError(f"ClientQuotaRecord for {entity.path}: {record.key} is {record.value}")
+
+    def _add_credential(self, record: Any) -> None:
+        self._credentials[_credential_key(record)] = ScramCredential(
+            salt=bytes(record.salt),
+            stored_key=bytes(record.stored_key),
+            server_key=bytes(record.server_key),
+            iterations=record.iterations,
+        )
+
+    def _remove_credential(self, record: Any) -> None:
+        self._credentials[_credential_key(record)] = None
+
+    def _applied_quotas(self) -> QuotasImage:
+        before = self._image.quotas.limits
+        changes = {
+            entity: MappingProxyType(limits) if limits else None
+            for entity, limits in self._limits.items()
+            if limits != (before.get(entity) or {})
+        }
+        return QuotasImage(before.updated(changes)) if changes else self._image.quotas
+
+    def _applied_scram(self) -> ScramImage:
+        before = self._image.scram.credentials
+        changes = {key: value for key, value in self._credentials.items() if value != before.get(key)}
+        return ScramImage(before.updated(changes)) if changes else self._image.scram
+
+
+def _credential_key(record: Any) -> tuple[ScramMechanism, str]:
+    mechanism = ScramMechanism(record.mechanism)
+    if mechanism is ScramMechanism.UNKNOWN:
+        raise MetadataError(f"{type(record).__name__} with SCRAM mechanism {record.mechanism}")
+    return mechanism, record.name

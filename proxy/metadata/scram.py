@@ -1,0 +1,77 @@
+"""SCRAM credentials as Kafka stores them: salt, stored key, server key, iterations; no password.
+
+Made from records or from what AlterUserScramCredentials sends; proxy.security.sasl.scram checks
+logins against them.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 16384
+"""Kafka's bounds, the same for both mechanisms."""
+
+
+class ScramMechanism(IntEnum):
+    UNKNOWN = 0
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ScramMechanism":
+        return cls.UNKNOWN
+
+    @classmethod
+    def named(cls, mechanism_name: str) -> "ScramMechanism":
+        """The mechanism of a SASL name ("SCRAM-SHA-256"); UNKNOWN for any other."""
+        return next(
+            (m for m in (cls.SCRAM_SHA_256, cls.SCRAM_SHA_512) if m.mechanism_name == mechanism_name),
+            cls.UNKNOWN,
+        )
+
+    @property
+    def mechanism_name(self) -> str:
+        """As SASL names it: "SCRAM-SHA-256"."""
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        """As hashlib names it: "sha256". ValueError for UNKNOWN."""
+        if self is ScramMechanism.UNKNOWN:
+            raise ValueError("the unknown SCRAM mechanism has no hash")
+        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """Hi(password, salt, iterations) of RFC 5802; the password as its UTF-8 bytes, as Kafka takes it."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def credential_from_salted_password(
+    mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int
+) -> ScramCredential:
+    """What a server keeps of the salted password that AlterUserScramCredentials sends (RFC 5802, 3)."""
+    client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
+    return ScramCredential(
+        salt=bytes(salt),
+        stored_key=hashlib.new(mechanism.hash_name, client_key).digest(),
+        server_key=hmac.digest(salted, b"Server Key", mechanism.hash_name),
+        iterations=iterations,
+    )
+
+
+def credential_from_password(
+    mechanism: ScramMechanism, password: str, salt: bytes, iterations: int = MIN_ITERATIONS
+) -> ScramCredential:
+    salted = salted_password(mechanism, password, salt, iterations)
+    return credential_from_salted_password(mechanism, salt, salted, iterations)

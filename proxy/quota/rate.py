@@ -1,0 +1,121 @@
+"""A windowed rate, to the digit as Kafka's Rate over SampledStat measures it.
+
+`samples` windows of `window_ms`, and one more slot for the sample that overlaps the oldest edge.
+A young rate is measured as if samples - 1 full windows had passed already, so that a first burst
+is not divided by a few milliseconds. Fed by throttle; takes the time as an argument.
+"""
+
+_MAX_THROTTLE_MS = 2**31 - 1
+_LONG_AGO_MS = -(1 << 62)
+
+
+class Rate:
+    """Events per second. Recording costs O(1), but for the first record of each window, O(samples)."""
+
+    __slots__ = (
+        "_current",
+        "_expire_ms",
+        "_full_ms",
+        "_last_events_ms",
+        "_oldest_start_ms",
+        "_purge_at_ms",
+        "_start_ms",
+        "_starts_ms",
+        "_total",
+        "_values",
+        "_window_ms",
+        "samples",
+    )
+
+    def __init__(self, window_ms: int = 1000, samples: int = 11) -> None:
+        if window_ms < 1 or samples < 2:
+            raise ValueError(
+                f"a rate needs windows of 1 ms or more and 2 samples or more, not {window_ms}, {samples}"
+            )
+        self.samples = samples
+        self._window_ms = window_ms
+        self._full_ms = (samples - 1) * window_ms
+        self._expire_ms = samples * window_ms
+        self._begin_anew()
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Count `value` (bytes, or what the rate is of; negative takes back) at `now_ms`."""
+        if not 0 <= now_ms - self._start_ms < self._window_ms:
+            self._advance(now_ms)
+        current = self._current
+        self._values[current] += value
+        self._last_events_ms[current] = now_ms
+        self._total += value
+        if now_ms >= self._purge_at_ms:
+            self._purge(now_ms)
+
+    def measure(self, now_ms: int) -> float:
+        """The rate per second as a record at `now_ms` would see it; changes nothing."""
+        horizon_ms = now_ms - self._expire_ms
+        kept = [i for i, last_ms in enumerate(self._last_events_ms) if last_ms > horizon_ms]
+        total = sum(self._values[i] for i in kept)
+        oldest_start_ms = min((self._starts_ms[i] for i in kept), default=now_ms)
+        return total / (self._measured_ms(now_ms - oldest_start_ms) / 1000.0)
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """How long nothing may be recorded until the rate is within `bound` per second; 0: it is.
+
+        To be asked right after a record at `now_ms`. Not capped but by the 31 bits the wire has for it.
+        """
+        elapsed_ms = now_ms - self._oldest_start_ms
+        # _measured_ms, written out: this line is on the path of every request.
+        window_ms = self._full_ms + elapsed_ms % self._window_ms if elapsed_ms < self._full_ms else elapsed_ms
+        rate = self._total / (window_ms / 1000.0)
+        if rate <= bound:
+            return 0
+        if bound <= 0:
+            return _MAX_THROTTLE_MS
+        return min(int((rate - bound) / bound * window_ms + 0.5), _MAX_THROTTLE_MS)
+
+    def _measured_ms(self, elapsed_ms: int) -> int:
+        # Kafka: missing full windows count as passed, so only the started one adds to them.
+        return self._full_ms + elapsed_ms % self._window_ms if elapsed_ms < self._full_ms else elapsed_ms
+
+    def _begin_anew(self) -> None:
+        self._current = -1
+        self._starts_ms: list[int] = []
+        self._last_events_ms: list[int] = []
+        self._values: list[float] = []
+        self._total: float = 0
+        self._start_ms = self._oldest_start_ms = _LONG_AGO_MS
+        self._purge_at_ms = _LONG_AGO_MS
+
+    def _advance(self, now_ms: int) -> None:
+        """The sample for `now_ms`: the current one is complete, or there is none."""
+        if now_ms < self._start_ms:
+            # The clock was set back. By little, the sample goes on; by more than we look back,
+            # counting on would throttle the client until the clock is where it was.
+            if now_ms > self._start_ms - self._full_ms:
+                return
+            self._begin_anew()
+        self._current = (self._current + 1) % (self.samples + 1)
+        if self._current == len(self._starts_ms):
+            self._starts_ms.append(now_ms)
+            self._last_events_ms.append(now_ms)
+            self._values.append(0)
+        else:
+            self._reset(self._current, now_ms)
+        self._start_ms = now_ms
+        self._sum_up()
+
+    def _purge(self, now_ms: int) -> None:
+        """Forget samples without an event in the time we look back; one that overlaps its edge stays."""
+        for index, last_event_ms in enumerate(self._last_events_ms):
+            if now_ms - last_event_ms >= self._expire_ms:
+                self._reset(index, now_ms)
+        self._start_ms = self._starts_ms[self._current]
+        self._sum_up()
+
+    def _reset(self, index: int, now_ms: int) -> None:
+        self._starts_ms[index] = self._last_events_ms[index] = now_ms
+        self._values[index] = 0
+
+    def _sum_up(self) -> None:
+        self._total = sum(self._values)
+        self._oldest_start_ms = min(self._starts_ms)
+        self._purge_at_ms = min(self._last_events_ms) + self._expire_ms

@@ -1,0 +1,152 @@
+"""Bytes in, throttle_time_ms out: one bucket per quota-id, shared by all who resolve to it (KIP-55, KIP-219).
+
+A session asks `ClientQuotas.bucket` once and keeps what it gets; at each request it compares
+`image.quotas is quotas_seen`, and asks again when that has changed. The bucket of a quota-id stays the
+same object, so what was used before a change of the limit still counts after it. Who mutes the
+channel is not known here.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from proxy.metadata.image import QuotasImage
+from proxy.quota.precedence import Governing, governing
+from proxy.quota.rate import Rate
+
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+CONSUMER_BYTE_RATE = "consumer_byte_rate"
+
+IDLE_MS = 3_600_000
+"""Kafka purges the sensors of an entity after an hour without traffic."""
+
+
+class QuotaSettings(Protocol):
+    """The `quota:` part of the configuration, as proxy.config reads it."""
+
+    @property
+    def quota_window_num(self) -> int: ...
+    @property
+    def quota_window_size_seconds(self) -> int: ...
+    @property
+    def quota_producer_default(self) -> float | None: ...
+    @property
+    def quota_consumer_default(self) -> float | None: ...
+
+
+class Bucket:
+    """What all clients of one quota-id have used, against its limit in bytes per second."""
+
+    __slots__ = (
+        "__weakref__",
+        "_rate",
+        "client_tag",
+        "key",
+        "last_record_ms",
+        "limit",
+        "quota_id",
+        "user_tag",
+        "window_ms",
+    )
+
+    limited = True
+    """False on UNLIMITED: one look at it spares an unlimited client all the rest."""
+
+    def __init__(self, key: str, found: Governing, window_ms: int, samples: int) -> None:
+        self.key = key
+        self.quota_id = found.quota_id
+        self.user_tag = found.user_tag
+        self.client_tag = found.client_tag
+        self.limit = found.limit
+        self.window_ms = (samples - 1) * window_ms
+        self.last_record_ms = 0
+        self._rate = Rate(window_ms, samples)
+
+    def record(self, value: float, now_ms: int) -> int:
+        """Count `value` bytes; how many ms the channel is to be muted for, 0 when it is within bounds."""
+        self.last_record_ms = now_ms
+        rate = self._rate
+        rate.record(value, now_ms)
+        return rate.throttle_ms(self.limit, now_ms)
+
+    def byte_rate(self, now_ms: int) -> float:
+        """Bytes per second over the windows, for metrics; records nothing."""
+        return self._rate.measure(now_ms)
+
+    @property
+    def max_in_window_bytes(self) -> int:
+        """More than this in one response is throttled whatever came before: the cap for Fetch max_bytes."""
+        return int(min(self.limit * self.window_ms / 1000, 2**31 - 1))
+
+
+class UnlimitedBucket(Bucket):
+    """Stands for "no quota governs": records nothing, throttles never."""
+
+    __slots__ = ()
+
+    limited = False
+
+    def __init__(self) -> None:
+        super().__init__("", Governing(math.inf, None, "", ""), 1000, 2)
+
+    def record(self, value: float, now_ms: int) -> int:
+        return 0
+
+
+UNLIMITED = UnlimitedBucket()
+
+
+class ClientQuotas:
+    """All buckets of one proxy."""
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._window_ms = settings.quota_window_size_seconds * 1000
+        self._samples = settings.quota_window_num
+        self._static_defaults = {
+            PRODUCER_BYTE_RATE: settings.quota_producer_default,
+            CONSUMER_BYTE_RATE: settings.quota_consumer_default,
+        }
+        self._buckets: dict[tuple[str, str, str], Bucket] = {}
+        # An idle bucket that a session still holds has to be the one that new sessions find.
+        self._held: WeakValueDictionary[tuple[str, str, str], Bucket] = WeakValueDictionary()
+        self._seen: QuotasImage | None = None
+        self._resolved: dict[tuple[str, str | None, str | None], Bucket] = {}
+
+    def bucket(self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None) -> Bucket:
+        """The bucket that `key` of this client counts in, UNLIMITED when no quota governs it.
+
+        `user` is the raw principal name. A dict lookup while `quotas` stays the same object; with a
+        new one limits are resolved again, and the limit of the shared bucket moves for all who hold it.
+        """
+        if quotas is not self._seen:
+            self._seen = quotas
+            self._resolved = {}
+        asked = (key, user, client_id)
+        bucket = self._resolved.get(asked)
+        if bucket is None:
+            bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id)
+        return bucket
+
+    def __iter__(self) -> Iterator[Bucket]:
+        """Every limited bucket that is not idle, for metrics."""
+        return iter(list(self._buckets.values()))
+
+    def drop_idle(self, now_ms: int) -> int:
+        """Forget buckets without traffic for an hour; to be called now and then. Returns how many went."""
+        before = len(self._buckets)
+        self._buckets = {k: b for k, b in self._held.items() if now_ms - b.last_record_ms < IDLE_MS}
+        self._resolved = {}
+        return before - len(self._buckets)
+
+    def _resolve(self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None) -> Bucket:
+        found = governing(quotas, user, client_id, key, self._static_defaults.get(key))
+        if found is None:
+            return UNLIMITED
+        name = (key, found.user_tag, found.client_tag)
+        bucket = self._held.get(name)
+        if bucket is None:
+            bucket = self._held[name] = Bucket(key, found, self._window_ms, self._samples)
+        self._buckets[name] = bucket
+        bucket.limit = found.limit
+        return bucket

@@ -1,0 +1,66 @@
+"""An authenticated identity: its text in ACLs and logs, its bytes in an Envelope (KIP-590).
+
+Made by SASL exchanges, TLS and the Envelope; knows nothing of what it may do.
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+from proxy.wire import codecs, types
+from proxy.wire.errors import WireError
+
+USER_TYPE = "User"
+
+_VERSION = struct.Struct(">h")
+_DATA_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Two are equal when type and name are; how it authenticated is not part of who it is."""
+
+    principal_type: str
+    name: str
+    token_authenticated: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.principal_type}:{self.name}"
+
+
+ANONYMOUS = Principal(USER_TYPE, "ANONYMOUS")
+
+
+def parse_principal(text: str) -> Principal:
+    """ "User:alice" -> Principal; the name may contain colons. ValueError without one."""
+    principal_type, colon, name = text.partition(":")
+    if not colon:
+        raise ValueError(f"expected a principal in the form type:name, got {text!r}")
+    return Principal(principal_type, name)
+
+
+def serialize(principal: Principal) -> bytes:
+    """As Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData."""
+    data = types.DefaultPrincipalData(
+        type=principal.principal_type,
+        name=principal.name,
+        token_authenticated=principal.token_authenticated,
+    )
+    body: bytes = codecs.data("DefaultPrincipalData", _DATA_VERSION).encode(data)
+    return _VERSION.pack(_DATA_VERSION) + body
+
+
+def deserialize(raw: bytes) -> Principal:
+    """The principal of these bytes; ValueError when they are malformed or of a version we do not know."""
+    if len(raw) < _VERSION.size:
+        raise ValueError(f"principal data of {len(raw)} bytes has no version")
+    (version,) = _VERSION.unpack_from(raw)
+    if version != _DATA_VERSION:
+        raise ValueError(f"principal data version {version}, we know {_DATA_VERSION}")
+    try:
+        data, _ = codecs.data("DefaultPrincipalData", version).decode(raw, _VERSION.size)
+    except WireError as error:
+        raise ValueError(f"malformed principal data: {error}") from error
+    if ":" in data.type:
+        # Its text would read as a principal of another type: "User:a" + "b" is not User "a:b".
+        raise ValueError(f"principal type {data.type!r} contains a colon")
+    return Principal(data.type, data.name, data.token_authenticated)

@@ -1,0 +1,127 @@
+"""PLAIN and SCRAM as a client: how the proxy logs in to its broker and to the controller.
+
+Driven by proxy.net.channel: `first` goes out, each challenge goes to `respond`, until `done`. A server
+that cannot prove it knows the SCRAM credential is an AuthenticationError, however politely it accepts.
+"""
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from typing import Protocol
+
+from proxy.metadata.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, salted_password
+from proxy.security.sasl.exchange import AuthenticationError
+
+_GS2_HEADER = "n,,"
+
+
+class SaslClient(Protocol):
+    """`done`: the server has nothing left to prove; what it says next is the end."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def first(self) -> bytes: ...
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The next token, or None when nothing more is to be sent; AuthenticationError on a bad challenge."""
+        ...
+
+
+class PlainClient:
+    def __init__(self, username: str, password: str) -> None:
+        if "\0" in username + password:
+            raise ValueError("a PLAIN user name or password cannot contain NUL")
+        self._token = f"\0{username}\0{password}".encode()
+        self.done = False
+
+    def first(self) -> bytes:
+        return self._token
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        if challenge:
+            raise AuthenticationError(
+                f"PLAIN has no challenge, the server sent one of {len(challenge)} bytes"
+            )
+        self.done = True
+        return None
+
+
+class ScramClient:
+    """`client_nonce`: printable ASCII without a comma, unpredictable, never used before.
+
+    `token_auth`: user name and password are a delegation token's id and HMAC (KIP-48).
+    """
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        username: str,
+        password: str,
+        client_nonce: str,
+        *,
+        token_auth: bool = False,
+    ) -> None:
+        self._mechanism = mechanism
+        self._password = password
+        self._nonce = client_nonce
+        name = username.replace("=", "=3D").replace(",", "=2C")
+        self._first_bare = f"n={name},r={client_nonce}" + (",tokenauth=true" if token_auth else "")
+        self._server_signature: bytes | None = None
+        self.done = False
+
+    def first(self) -> bytes:
+        return (_GS2_HEADER + self._first_bare).encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        if self.done:
+            raise AuthenticationError("the server went on after the end of the SCRAM exchange")
+        try:
+            message = bytes(challenge).decode()
+            if self._server_signature is None:
+                return self._final(message)
+            self._verify(message, self._server_signature)
+        except (UnicodeDecodeError, Base64Error) as error:
+            raise AuthenticationError(f"malformed SCRAM message of the server: {error}") from error
+        return None
+
+    def _final(self, server_first: str) -> bytes:
+        fields = _fields(server_first)
+        nonce, salt = fields.get("r", ""), b64decode(fields.get("s", ""), validate=True)
+        iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise AuthenticationError("the server's SCRAM nonce does not continue ours")
+        # The upper bound is ours: a server must not be able to make us compute for minutes.
+        if not MIN_ITERATIONS <= iterations <= 64 * MAX_ITERATIONS or not salt:
+            raise AuthenticationError(
+                f"the server asks for {iterations} iterations over {len(salt)} bytes of salt"
+            )
+        unproven = f"c={b64encode(_GS2_HEADER.encode()).decode()},r={nonce}"
+        auth_message = f"{self._first_bare},{server_first},{unproven}".encode()
+        salted = salted_password(self._mechanism, self._password, salt, iterations)
+        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), auth_message)
+        return f"{unproven},p={b64encode(self._proof(salted, auth_message)).decode()}".encode()
+
+    def _proof(self, salted: bytes, auth_message: bytes) -> bytes:
+        client_key = self._hmac(salted, b"Client Key")
+        stored_key = hashlib.new(self._mechanism.hash_name, client_key).digest()
+        signature = self._hmac(stored_key, auth_message)
+        return bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+
+    def _verify(self, server_final: str, expected: bytes) -> None:
+        fields = _fields(server_final)
+        if "e" in fields:
+            raise AuthenticationError(f"the server refused the SCRAM proof: {fields['e']}")
+        if not hmac.compare_digest(b64decode(fields.get("v", ""), validate=True), expected):
+            raise AuthenticationError(
+                "the server's SCRAM signature is wrong: it does not know the credential"
+            )
+        self.done = True
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._mechanism.hash_name)
+
+
+def _fields(message: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in message.split(",") if "=" in part)

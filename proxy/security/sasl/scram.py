@@ -1,0 +1,191 @@
+"""SCRAM-SHA-256 and -512, server side (RFC 5802), over credentials as Kafka stores them.
+
+Two tokens: who the client is with its nonce, then its proof. A user we do not know gets a salt made
+from its name, and fails where a wrong password fails, after the same work: which users exist cannot be
+learnt. Fed by proxy.session; where credentials come from is the caller's affair.
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.metadata.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from proxy.security.principal import USER_TYPE, Principal
+from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Challenge, Rejected
+from proxy.security.sasl.plain import WRONG_AUTHZID
+
+# RFC 5802, section 7. `n` and `y` ask for no channel binding; `p` does, and `m` announces an extension
+# that has to be understood: neither matches. A name has "," and "=" only escaped.
+_NAME = r"(?:[^,=\0]|=2C|=3D)+"
+_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_BASE64 = r"(?:[A-Za-z0-9/+]{4})*(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
+_CLIENT_FIRST = re.compile(
+    rf"(?P<gs2>[ny],(?:a=(?P<authzid>{_NAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>{_EXTENSIONS}))"
+)
+_CLIENT_FINAL = re.compile(
+    rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCredential:
+    """A delegation token as a SCRAM credential: who it stands for, and until when."""
+
+    credential: ScramCredential
+    owner: Principal
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Whom a client says it is, and what it would take to prove it."""
+
+    principal: Principal
+    credential: ScramCredential
+    expires_at_ms: int | None = None
+    doom: str | None = None
+    """Why the proof cannot succeed, though the client learns it only after sending one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What the first token settled."""
+
+    gs2_header: str
+    client_first_bare: str
+    server_first: str
+    nonce: str
+    claim: _Claim
+
+
+class ScramExchange:
+    """One SCRAM login.
+
+    `lookup` gives the credential of a user name, None for an unknown one; `token_lookup` that of a
+    delegation token id, for clients that say tokenauth=true (None: no tokens here). `server_nonce`
+    is printable ASCII without a comma and must never repeat; `dummy_salt_key` is a secret of this
+    process, or of all proxies, so that they give the same salts to unknown users.
+    """
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        lookup: Callable[[str], ScramCredential | None],
+        server_nonce: str,
+        dummy_salt_key: bytes,
+        token_lookup: Callable[[str], TokenCredential | None] | None = None,
+    ) -> None:
+        self._mechanism = mechanism
+        self._lookup = lookup
+        self._server_nonce = server_nonce
+        self._dummy_salt_key = dummy_salt_key
+        self._token_lookup = token_lookup
+        self._begun: _Begun | None = None
+        self._over = False
+
+    def respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected:
+        outcome = self._respond(token, now_ms)
+        self._over = not isinstance(outcome, Challenge)
+        return outcome
+
+    def _respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected:
+        if self._over:
+            return Rejected("", "a token after the end of the exchange")
+        if len(token) > MAX_TOKEN_BYTES:
+            return Rejected("", f"a token of {len(token)} bytes, limit {MAX_TOKEN_BYTES}")
+        try:
+            message = bytes(token).decode()
+        except UnicodeDecodeError:
+            return Rejected("", "the token is not UTF-8")
+        return self._first(message) if self._begun is None else self._final(message, self._begun, now_ms)
+
+    def _first(self, message: str) -> Challenge | Rejected:
+        match = _CLIENT_FIRST.fullmatch(message)
+        if match is None:
+            return Rejected("", "malformed client-first message")
+        username = _unescaped(match["name"])
+        if match["authzid"] is not None and _unescaped(match["authzid"]) != username:
+            return Rejected(WRONG_AUTHZID, f"{username!r} asked to act as {_unescaped(match['authzid'])!r}")
+        claim = self._token_claim(username) if _by_token(match["extensions"]) else self._user_claim(username)
+        nonce = match["nonce"] + self._server_nonce
+        salt = b64encode(claim.credential.salt).decode()
+        server_first = f"r={nonce},s={salt},i={claim.credential.iterations}"
+        self._begun = _Begun(match["gs2"], match["bare"], server_first, nonce, claim)
+        return Challenge(server_first.encode())
+
+    def _final(self, message: str, begun: _Begun, now_ms: int) -> Accepted | Rejected:
+        match = _CLIENT_FINAL.fullmatch(message)
+        if match is None:
+            return Rejected("", "malformed client-final message")
+        if match["nonce"] != begun.nonce:
+            return Rejected("", "the nonce of the client-final message is not the server's")
+        if b64decode(match["binding"]) != begun.gs2_header.encode():
+            return Rejected("", "the channel binding is not that of the client-first message")
+        claim = begun.claim
+        auth_message = f"{begun.client_first_bare},{begun.server_first},{match['unproven']}".encode()
+        proven = self._proves(claim.credential, auth_message, b64decode(match["proof"]))
+        signature = self._hmac(claim.credential.server_key, auth_message)
+        if claim.doom is not None:
+            return Rejected("", claim.doom)
+        if not proven:
+            return Rejected("", f"wrong proof for {claim.principal.name!r}")
+        if claim.expires_at_ms is not None and now_ms >= claim.expires_at_ms:
+            return Rejected("", f"the delegation token of {claim.principal} has expired")
+        return Accepted(claim.principal, b"v=" + b64encode(signature), claim.expires_at_ms)
+
+    def _user_claim(self, username: str) -> _Claim:
+        principal = Principal(USER_TYPE, username)
+        # Made for known users too: the first answer must take as long for them.
+        dummy = self._dummy_credential(username)
+        credential = self._lookup(username)
+        if credential is None:
+            return _Claim(
+                principal, dummy, doom=f"{username!r} has no {self._mechanism.mechanism_name} credential"
+            )
+        if credential.iterations < MIN_ITERATIONS:
+            doom = (
+                f"{credential.iterations} iterations for {username!r}, at least {MIN_ITERATIONS} are needed"
+            )
+            return _Claim(principal, dummy, doom=doom)
+        return _Claim(principal, credential)
+
+    def _token_claim(self, token_id: str) -> _Claim:
+        dummy = self._dummy_credential(token_id)
+        token = None if self._token_lookup is None else self._token_lookup(token_id)
+        if token is None:
+            return _Claim(Principal(USER_TYPE, token_id), dummy, doom=f"no delegation token {token_id!r}")
+        owner = Principal(token.owner.principal_type, token.owner.name, token_authenticated=True)
+        return _Claim(owner, token.credential, token.expires_at_ms)
+
+    def _dummy_credential(self, username: str) -> ScramCredential:
+        """The same salt at each attempt, of the kind that Kafka's tools make: 26 letters and digits."""
+        digest = self._hmac(self._dummy_salt_key, username.encode())
+        salt = bytes(_SALT_ALPHABET[byte % len(_SALT_ALPHABET)] for byte in digest[:26])
+        return ScramCredential(salt, digest, digest, MIN_ITERATIONS)
+
+    def _proves(self, credential: ScramCredential, auth_message: bytes, proof: bytes) -> bool:
+        signature = self._hmac(credential.stored_key, auth_message)
+        if len(proof) != len(signature):
+            return False
+        client_key = bytes(a ^ b for a, b in zip(signature, proof, strict=True))
+        stored_key = hashlib.new(self._mechanism.hash_name, client_key).digest()
+        return hmac.compare_digest(stored_key, credential.stored_key)
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._mechanism.hash_name)
+
+
+_SALT_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _by_token(extensions: str) -> bool:
+    pairs = dict(extension.split("=", 1) for extension in extensions.split(",")[1:])
+    return pairs.get("tokenauth", "").lower() == "true"
