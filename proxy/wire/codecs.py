@@ -1,0 +1,136 @@
+"""Bytes of one message of one version to a message object, and back.
+
+    codec = codecs.request(ApiKey.CREATE_ACLS, 3)
+    message, end = codec.decode(frame, header.body_offset)
+
+Codecs are made from the schema when first asked for, and kept. Fed by everybody who holds a frame's body;
+knows neither headers nor frames.
+
+A projection (`raw=("topics.partitions",)`) leaves the fields it names as they came: a memoryview of the whole
+field, its length prefix included, which is walked but not built, and which encode writes back unchanged.
+"""
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+from proxy.wire import catalog
+from proxy.wire.decoder import write_decoder
+from proxy.wire.encoder import write_encoder
+from proxy.wire.errors import WireError
+from proxy.wire.primitives import Buffer, Malformed
+from proxy.wire.schema import MessageSchema, Struct
+from proxy.wire.source import Source
+from proxy.wire.types import classes_of
+
+
+class Codec:
+    """Reads and writes the body of one message in one version (and projection)."""
+
+    def __init__(self, schema: MessageSchema, version: int, raw: tuple[str, ...] = ()) -> None:
+        self._schema = schema
+        self._raw = raw
+        self.version = version
+
+    @cached_property
+    def decode(self) -> Callable[..., tuple[Any, int]]:
+        """`decode(buffer, offset=0) -> (message, end)`. WireError for anything malformed.
+
+        bytes and records fields are views of the buffer, everything else is copied out of it; what stands
+        behind `end` is the caller's affair.
+        """
+        source, compiled = write_decoder(self._schema, self.version, self._raw, classes_of(self._schema.name))
+
+        def explain(fault: Exception, size_bytes: int) -> WireError:
+            reason = str(fault)
+            if isinstance(fault, UnicodeDecodeError):
+                reason = f"not UTF-8 at byte {fault.start} of {len(fault.object)}"
+            elif not isinstance(fault, Malformed):
+                reason = f"the bytes end here, after {size_bytes}"
+            return self._error(source, fault, reason)
+
+        decode: Callable[..., tuple[Any, int]] = compiled(explain)
+        return decode
+
+    @cached_property
+    def encode(self) -> Callable[[Any], bytes]:
+        """`encode(message) -> bytes`. WireError when the message does not fit the version."""
+        source, compiled = write_encoder(self._schema, self.version, self._raw)
+
+        def explain(fault: Exception) -> WireError:
+            return self._error(source, fault, str(fault))
+
+        encode: Callable[[Any], bytes] = compiled(explain)
+        return encode
+
+    def decode_exactly(self, buffer: Buffer) -> Any:
+        """The message that the buffer holds and nothing else; WireError for trailing bytes."""
+        message, end = self.decode(buffer)
+        if end != len(buffer):
+            raise WireError(f"{self}: {len(buffer) - end} bytes behind the end at byte {end}")
+        return message
+
+    def __str__(self) -> str:
+        return f"{self._schema.name} v{self.version}"
+
+    def _error(self, source: Source, fault: Exception, reason: str) -> WireError:
+        field = source.field_at(fault.__traceback__)
+        return WireError(f"{self}: {field}: {reason}" if field else f"{self}: {reason}")
+
+
+@cache
+def request(api_key: int, version: int, raw: tuple[str, ...] = ()) -> Codec:
+    """WireError for a key without a live API or an unknown version; ValueError for an unknown raw field."""
+    return _codec(catalog.request(api_key), version, raw)
+
+
+@cache
+def response(api_key: int, version: int, raw: tuple[str, ...] = ()) -> Codec:
+    """As `request`."""
+    return _codec(catalog.response(api_key), version, raw)
+
+
+@cache
+def record(api_key: int, version: int) -> Codec:
+    """A record of the metadata log, without its frame. WireError for an unknown key or version."""
+    return _codec(catalog.record(api_key), version, ())
+
+
+@cache
+def data(name: str, version: int) -> Codec:
+    """Any other message by name, such as DefaultPrincipalData. WireError for an unknown name or version."""
+    return _codec(catalog.by_name(name), version, ())
+
+
+def _codec(schema: MessageSchema, version: int, raw: tuple[str, ...]) -> Codec:
+    if version not in schema.versions:
+        raise WireError(f"{schema.name} has versions {schema.versions}, not {version}")
+    for path in raw:
+        _check_path(schema, path)
+    return Codec(schema, version, raw)
+
+
+def _check_path(schema: MessageSchema, path: str) -> None:
+    struct: Struct | None = schema.root
+    for attribute in path.split("."):
+        fields = {f.attribute: f for f in struct.fields} if struct is not None else {}
+        if attribute not in fields:
+            raise ValueError(f"{schema.name} has no field {path}")
+        struct = fields[attribute].struct
+
+
+def request_versions(api_key: int, unstable: bool = False) -> range:
+    """The versions Kafka offers, an unstable one if asked for. WireError for a key without a live API."""
+    schema = catalog.request(api_key)
+    offered = schema.versions.range
+    return offered[:-1] if schema.latest_version_unstable and not unstable else offered
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Whether requests and responses of this version are compact and have tagged fields."""
+    return version in catalog.request(api_key).flexible
+
+
+def live_api_keys() -> tuple[int, ...]:
+    """The keys of all APIs that have a version left, in order."""
+    return catalog.live_api_keys()

@@ -1,0 +1,279 @@
+"""A message schema and a version to the Python source of the function that encodes it.
+
+Asked by proxy.wire.codecs when a message of that version is first written. The source collects chunks of
+bytes in a list and joins them once, so that records are copied a single time; runs of fixed-size fields,
+with the length that follows them, are packed by one struct call. What it calls is in proxy.wire.primitives.
+"""
+
+import struct
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from proxy.wire import primitives
+from proxy.wire.layout import Layout
+from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
+from proxy.wire.source import Source
+
+ENCODING_FAULTS = (struct.error, ValueError, TypeError, AttributeError, OverflowError)
+"""What the generated source can raise on a message that does not fit its schema."""
+
+_RUNTIME: dict[str, Any] = {
+    "FAULTS": ENCODING_FAULTS,
+    "join": b"".join,
+    "uvarints": primitives.UVARINTS,
+    "string_lengths": primitives.STRING_LENGTHS,
+    "check_uuids": primitives.check_uuids,
+    "bad_uuid": primitives.bad_uuid,
+    "absent_field": primitives.absent_field,
+    "absent_tags": primitives.absent_tags,
+    "copy_unknown_tags": primitives.copy_unknown_tags,
+    "write_tags": primitives.write_tags,
+    **{
+        f"write_{'compact_' if flexible else ''}{name}_array": primitives.array_writers(name, flexible)
+        for name in FIXED_FORMATS
+        for flexible in (False, True)
+    },
+}
+
+_NULL_COUNT = {True: r"b'\x00'", False: r"b'\xff\xff\xff\xff'"}
+"""A null array or bytes, by whether it is compact."""
+
+
+def write_encoder(
+    schema: MessageSchema, version: int, raw: Collection[str]
+) -> tuple[Source, Callable[[Callable[..., Exception]], Any]]:
+    """The source, and a function that compiles it: given what makes the error out of the fault."""
+    writer = _EncoderWriter(schema, version, raw)
+    source = writer.write()
+    namespace = {**_RUNTIME, **writer.structs}
+
+    def compiled(explain: Callable[..., Exception]) -> Any:
+        return source.compiled({**namespace, "explain": explain})["encode"]
+
+    return source, compiled
+
+
+class _EncoderWriter:
+    """Writes one function. `value` is the expression for what is to be encoded."""
+
+    def __init__(self, schema: MessageSchema, version: int, raw: Collection[str]) -> None:
+        self._schema = schema
+        self._version = version
+        self._raw = raw
+        self._layout = Layout(schema, version)
+        self._source = Source(f"<encode {schema.name} v{version}>")
+        self._run: list[tuple[str, str, str]] = []
+        self._chunks: list[tuple[str, str]] = []
+        self._parts = "parts"
+        self._names = 0
+        self.structs: dict[str, Any] = {}
+
+    def write(self) -> Source:
+        line, block = self._source.line, self._source.block
+        with block("def encode(m0):"):
+            line("parts = []")
+            with block("try:"):
+                self._struct_body(self._schema.root, "m0")
+                self._flush()
+                line("return join(parts)")
+            with block("except FAULTS as fault:"):
+                line("error = explain(fault)")
+            line("raise error")
+        return self._source
+
+    # Chunks: expressions of bytes, written out together as late as possible
+
+    def _chunk(self, expression: str) -> None:
+        self._end_run()
+        self._chunks.append((expression, self._source.path))
+
+    def _fixed(self, expression: str, code: str) -> None:
+        self._run.append((expression, code, self._source.path))
+
+    def _end_run(self) -> None:
+        run, self._run = self._run, []
+        if not run:
+            return
+        codes = "".join(code for _, code, _ in run)
+        name = f"pack_{codes.replace('?', 'f')}"
+        self.structs[name] = struct.Struct(f">{codes}").pack
+        # One call packs the whole run, so its fault names every field that may be the culprit.
+        paths = ", ".join(dict.fromkeys(path for _, _, path in run))
+        self._chunks.append((f"{name}({', '.join(expression for expression, _, _ in run)})", paths))
+
+    def _flush(self) -> None:
+        self._end_run()
+        chunks, self._chunks = self._chunks, []
+        if len(chunks) == 1:
+            self._source.line(f"{self._parts}.append({chunks[0][0]})", chunks[0][1])
+        elif chunks:
+            self._source.line(f"{self._parts} += (")
+            for expression, path in chunks:
+                self._source.line(f"    {expression},", path)
+            self._source.line(")")
+
+    @contextmanager
+    def _flushed_block(self, opening: str) -> Iterator[None]:
+        """A block whose chunks are its own."""
+        self._flush()
+        with self._source.block(opening):
+            yield
+            self._flush()
+
+    def _name(self, letter: str) -> str:
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    # Structs
+
+    def _struct_body(self, struct: Struct, owner: str) -> None:
+        for field in struct.absent(self._version):
+            self._refuse_if_set(field, owner)
+        for field in struct.present(self._version):
+            self._field(field, owner)
+        self._tags(struct, owner)
+
+    def _refuse_if_set(self, field: Field, owner: str) -> None:
+        if field.ignorable:
+            return
+        with self._source.field(field.attribute):
+            is_set = _differs_from_default(field, f"{owner}.{field.attribute}")
+            self._source.line(f"if {is_set}: raise absent_field({self._version})")
+
+    def _field(self, field: Field, owner: str) -> None:
+        value = f"{owner}.{field.attribute}"
+        with self._source.field(field.attribute):
+            if self._source.path in self._raw:
+                self._chunk(value)
+            elif field.is_array:
+                self._array(field, value)
+            elif field.struct is not None:
+                self._struct_value(field, field.struct, value)
+            elif field.type in FIXED_FORMATS:
+                self._fixed_value(field, value)
+            else:
+                self._sliced(field, value)
+
+    def _fixed_value(self, field: Field, value: str) -> None:
+        if field.type == "uuid":
+            self._source.line(f"if len({value}) != 16: raise bad_uuid({value})")
+        self._fixed(value, FIXED_FORMATS[field.type])
+
+    def _struct_value(self, field: Field, struct: Struct, value: str) -> None:
+        variable = self._name("m")
+        self._source.line(f"{variable} = {value}")
+        if self._version not in field.nullable:
+            self._struct_body(struct, variable)
+            return
+        with self._flushed_block(f"if {variable} is not None:"):
+            self._fixed("1", "b")
+            self._struct_body(struct, variable)
+        self._source.line(rf"else: {self._parts}.append(b'\xff')")
+
+    # Strings, bytes, records
+
+    def _sliced(self, field: Field, value: str) -> None:
+        compact = self._layout.is_compact(field)
+        nullable = self._version in field.nullable
+        chunk = self._name("s")
+        converted = f"{value}.encode()" if field.type == "string" else value
+        length = f"len({chunk})"
+        if nullable:
+            length = self._name("n")
+            size = f"len({chunk}) + 1" if compact else f"len({chunk})"
+            with self._source.block(f"if {value} is None:"):
+                self._source.line(f"{chunk} = b''; {length} = {0 if compact else -1}")
+            with self._source.block("else:"):
+                self._source.line(f"{chunk} = {converted}; {length} = {size}")
+        else:
+            self._source.line(f"{chunk} = {converted}")
+            length += " + 1" if compact else ""
+        self._write_length(field, length)
+        self._chunk(chunk)
+
+    def _write_length(self, field: Field, length: str) -> None:
+        is_string = field.type == "string" and not field.is_array
+        if self._layout.is_compact(field):
+            self._chunk(f"{'string_lengths' if is_string else 'uvarints'}[{length}]")
+        else:
+            self._fixed(length, "h" if is_string else "i")
+
+    # Arrays
+
+    def _array(self, field: Field, value: str) -> None:
+        if field.type in FIXED_FORMATS:
+            self._fixed_array(field, value)
+            return
+        elements, count = self._name("a"), self._name("n")
+        compact = self._layout.is_compact(field)
+        self._source.line(f"{elements} = {value}")
+        size = f"len({elements}) + 1" if compact else f"len({elements})"
+        if self._version in field.nullable:
+            self._source.line(f"if {elements} is None: {elements} = (); {count} = {0 if compact else -1}")
+            self._source.line(f"else: {count} = {size}")
+        else:
+            self._source.line(f"{count} = {size}")
+        self._write_length(field, count)
+        self._element_loop(field, elements)
+
+    def _fixed_array(self, field: Field, value: str) -> None:
+        compact = self._layout.is_compact(field)
+        checked = f"check_uuids({value})" if field.type == "uuid" else value
+        written = f"write_{'compact_' if compact else ''}{field.type}_array({checked})"
+        if self._version in field.nullable:
+            written = f"({_NULL_COUNT[compact]} if {value} is None else {written})"
+        self._chunk(written)
+
+    def _element_loop(self, field: Field, elements: str) -> None:
+        element = self._name("m")
+        with self._flushed_block(f"for {element} in {elements}:"):
+            if field.struct is None:
+                self._sliced(self._layout.element(field), element)
+            else:
+                self._struct_body(field.struct, element)
+
+    # Tagged fields
+
+    def _tags(self, struct: Struct, owner: str) -> None:
+        unknown = f"{owner}.unknown_tags"
+        known = list(struct.tagged(self._version))
+        if not self._layout.flexible:
+            self._source.line(f"if {unknown}: raise absent_tags({self._version})")
+        elif known:
+            self._known_tags(known, owner)
+        else:
+            self._chunk(rf"(write_tags({unknown}) if {unknown} else b'\x00')")
+
+    def _known_tags(self, known: list[Field], owner: str) -> None:
+        self._flush()
+        tags = self._name("t")
+        numbers = {field.tag for field in known}
+        self._source.line(f"{tags} = copy_unknown_tags({owner}.unknown_tags, {numbers})")
+        for field in known:
+            value = f"{owner}.{field.attribute}"
+            with self._source.field(field.attribute):
+                condition = _differs_from_default(field, value)
+            with self._source.block(f"if {condition}:"):
+                self._tag_value(field, owner, f"{tags}[{field.tag}]")
+        self._chunk(rf"(write_tags({tags}) if {tags} else b'\x00')")
+
+    def _tag_value(self, field: Field, owner: str, target: str) -> None:
+        outer, self._parts = self._parts, self._name("parts")
+        self._source.line(f"{self._parts} = []")
+        self._field(field, owner)
+        self._flush()
+        self._source.line(f"{target} = join({self._parts})")
+        self._parts = outer
+
+
+def _differs_from_default(field: Field, value: str) -> str:
+    """An expression that is true when the field holds something worth writing."""
+    if field.default is None:
+        return f"{value} is not None"
+    if field.is_array:
+        return f"{value} != []"
+    if field.struct is not None:
+        nested = [_differs_from_default(f, f"{value}.{f.attribute}") for f in field.struct.fields]
+        return f"({' or '.join([*nested, f'{value}.unknown_tags'])})"
+    return f"{value} != {field.default!r}"

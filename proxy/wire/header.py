@@ -1,0 +1,124 @@
+"""Request and response headers: which request is this, and whose answer.
+
+Fed by whoever holds a frame (without its length prefix), or makes one (with it). Knows which header version
+a message has, and nothing of bodies. Written by hand, as every frame passes here; tests hold it equal to
+the codecs that the RequestHeader and ResponseHeader schemas give.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.codecs import is_flexible
+from proxy.wire.errors import WireError
+from proxy.wire.primitives import Buffer, Malformed, read_uvarint
+
+_REQUEST_START = struct.Struct(">hhih")
+_INT32 = struct.Struct(">i")
+_LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
+_EMPTY_TAG_SECTION = b"\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """What stands before a request's body. `body_offset` counts from the start of the buffer."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def decode_request_header(buffer: Buffer, offset: int = 0) -> RequestHeader:
+    """The header at `offset`, which is that of the api key. Its tagged fields are skipped.
+
+    WireError when the header is malformed, or when no live API has its key: what follows the client id is
+    then not known.
+    """
+    try:
+        api_key, version, correlation_id, client_id_bytes = _REQUEST_START.unpack_from(buffer, offset)
+        position = offset + _REQUEST_START.size
+        client_id = None
+        if client_id_bytes != -1:
+            client_id, position = _client_id(buffer, position, client_id_bytes)
+        if is_flexible(api_key, version):
+            position = _after_tags(buffer, position)
+    except (struct.error, IndexError, ValueError) as fault:
+        reason = str(fault) if isinstance(fault, Malformed) else f"the bytes end here, after {len(buffer)}"
+        error = WireError(f"request header: {reason}")
+    else:
+        return RequestHeader(api_key, version, correlation_id, client_id, position)
+    raise error
+
+
+def _client_id(buffer: Buffer, position: int, size_bytes: int) -> tuple[str, int]:
+    stop = position + size_bytes
+    if size_bytes < 0 or stop > len(buffer):
+        raise Malformed(f"a client id of {size_bytes} bytes, {len(buffer) - position} left")
+    try:
+        # The client id has a two-byte length in flexible headers too: an old broker must be able to read it.
+        return str(buffer[position:stop], "utf-8"), stop
+    except UnicodeDecodeError:
+        raise Malformed("the client id is not UTF-8") from None
+
+
+def _after_tags(buffer: Buffer, position: int) -> int:
+    if buffer[position] == 0:
+        return position + 1
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size_bytes, position = read_uvarint(buffer, position)
+        position += size_bytes
+    if position > len(buffer):
+        raise Malformed(f"tagged fields end at byte {position} of {len(buffer)}")
+    return position
+
+
+def encode_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: bytes
+) -> bytes:
+    """A whole frame, length prefix and header before the body. WireError for a client id that is too long."""
+    encoded = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(encoded)
+    tags = _EMPTY_TAG_SECTION if is_flexible(api_key, version) else b""
+    try:
+        start = _REQUEST_START.pack(api_key, version, correlation_id, length)
+    except struct.error as fault:
+        raise WireError(f"request header: {fault}") from None
+    size = len(start) + len(encoded) + len(tags) + len(body)
+    return b"".join((_INT32.pack(size), start, encoded, tags, body))
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    """A whole frame, length prefix and header in front of the body."""
+    tags = _EMPTY_TAG_SECTION if _has_response_tags(api_key, version) else b""
+    start = _LENGTH_AND_CORRELATION_ID.pack(_INT32.size + len(tags) + len(body), correlation_id)
+    return b"".join((start, tags, body))
+
+
+def response_body_offset(api_key: int, version: int) -> int:
+    """Where the body starts, counted from the correlation id, when the header has no tagged fields."""
+    return _INT32.size + _has_response_tags(api_key, version)
+
+
+def decode_response_header(api_key: int, version: int, buffer: Buffer, offset: int = 0) -> tuple[int, int]:
+    """Correlation id and body offset of a frame without its length prefix. WireError when malformed."""
+    try:
+        (correlation_id,) = _INT32.unpack_from(buffer, offset)
+        position = offset + _INT32.size
+        if _has_response_tags(api_key, version):
+            position = _after_tags(buffer, position)
+    except (struct.error, IndexError, ValueError) as fault:
+        reason = str(fault) if isinstance(fault, Malformed) else f"the bytes end here, after {len(buffer)}"
+        error = WireError(f"response header: {reason}")
+    else:
+        return correlation_id, position
+    raise error
+
+
+def _has_response_tags(api_key: int, version: int) -> bool:
+    # A client asks for ApiVersions before it knows what the broker speaks, so the answer's header never
+    # changes.
+    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version)

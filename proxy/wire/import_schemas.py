@@ -1,0 +1,139 @@
+"""The message definitions inside Kafka's jars to the tables in schemas/, in our own notation.
+
+Run by `make schemas` when a new Kafka comes out:
+
+    python -m proxy.wire.import_schemas kafka-clients-4.2.1.jar kafka-metadata-4.2.1.jar
+
+It takes `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records
+of the metadata log), leaves out messages that no version of the protocol has any more, and writes one file
+per kind. A property it has never seen stops it: a table that lost something would be worse than none.
+"""
+
+import argparse
+import json
+import sys
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from proxy.wire.notation import format_message, parse_default
+from proxy.wire.schema import Field, MessageSchema, Struct, empty_default, versions
+
+SCHEMA_FILES = {
+    "request": "requests.schema",
+    "response": "responses.schema",
+    "metadata": "metadata.schema",
+    "data": "data.schema",
+    "header": "data.schema",
+}
+"""Where each kind of message is kept."""
+
+_FOLDERS = ("common/message/", "common/metadata/")
+
+_MESSAGE_PROPERTIES = {
+    "apiKey", "type", "name", "validVersions", "flexibleVersions", "fields", "commonStructs",
+    "latestVersionUnstable", "listeners",
+}  # fmt: skip
+_FIELD_PROPERTIES = {
+    "name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "default", "ignorable", "fields",
+    "flexibleVersions", "about", "entityType", "mapKey", "zeroCopy",
+}  # fmt: skip
+
+_FILE_HEADER = """\
+# Kafka's message schemas in Penstock's notation (proxy/wire/notation.py). Written by `make schemas`: do not
+# edit.
+"""
+
+
+def read_jar(jar: Path) -> list[MessageSchema]:
+    """The live messages that a jar defines, in no particular order."""
+    with zipfile.ZipFile(jar) as archive:
+        names = [n for n in archive.namelist() if n.startswith(_FOLDERS) and n.endswith(".json")]
+        definitions = [_without_comments(archive.read(name).decode()) for name in names]
+    return [message(d) for d in definitions if d["validVersions"] != "none"]
+
+
+def _without_comments(text: str) -> dict[str, Any]:
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
+    definition: dict[str, Any] = json.loads("\n".join(lines))
+    return definition
+
+
+def message(definition: Mapping[str, Any]) -> MessageSchema:
+    """One JSON definition of Kafka's, read. ValueError for a property that we do not know."""
+    _refuse_unknown(definition, _MESSAGE_PROPERTIES, definition["name"])
+    shared = {s["name"]: s for s in definition.get("commonStructs", ())}
+    return MessageSchema(
+        kind=definition["type"],
+        name=definition["name"],
+        api_key=definition.get("apiKey"),
+        versions=versions(definition["validVersions"]),
+        flexible=versions(definition["flexibleVersions"]),
+        latest_version_unstable=bool(definition.get("latestVersionUnstable", False)),
+        root=Struct(definition["name"], _fields(definition["fields"], shared)),
+        shared=tuple(shared),
+    )
+
+
+def _fields(definitions: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> tuple[Field, ...]:
+    return tuple(_field(d, shared) for d in definitions)
+
+
+def _field(definition: Mapping[str, Any], shared: Mapping[str, Any]) -> Field:
+    _refuse_unknown(definition, _FIELD_PROPERTIES, definition["name"])
+    type_name = definition["type"].removeprefix("[]")
+    is_array = definition["type"].startswith("[]")
+    return Field(
+        name=definition["name"],
+        type=type_name,
+        is_array=is_array,
+        versions=versions(definition["versions"]),
+        nullable=versions(definition.get("nullableVersions", "none")),
+        tagged=versions(definition.get("taggedVersions", "none")),
+        tag=definition.get("tag"),
+        default=_default(definition, type_name, is_array),
+        ignorable=bool(definition.get("ignorable", False)),
+        inflexible=definition.get("flexibleVersions") == "none",
+        struct=_struct(type_name, definition, shared),
+    )
+
+
+def _default(definition: Mapping[str, Any], type_name: str, is_array: bool) -> Any:
+    text = str(definition.get("default", "")).lower()
+    return parse_default(text, type_name, is_array) if text else empty_default(type_name, is_array)
+
+
+def _struct(type_name: str, definition: Mapping[str, Any], shared: Mapping[str, Any]) -> Struct | None:
+    if not type_name[0].isupper():
+        return None
+    fields = definition["fields"] if "fields" in definition else shared[type_name]["fields"]
+    return Struct(type_name, _fields(fields, shared))
+
+
+def _refuse_unknown(definition: Mapping[str, Any], known: set[str], name: str) -> None:
+    if unknown := definition.keys() - known:
+        raise ValueError(f"{name} has properties this tool does not know: {', '.join(sorted(unknown))}")
+
+
+def write_tables(schemas: Iterable[MessageSchema], folder: Path) -> None:
+    """One file per kind, messages in the order of their api keys, then names."""
+    ordered = sorted(schemas, key=lambda s: (-1 if s.api_key is None else s.api_key, s.name))
+    for file_name in sorted(set(SCHEMA_FILES.values())):
+        blocks = [format_message(s) for s in ordered if SCHEMA_FILES[s.kind] == file_name]
+        (folder / file_name).write_text("\n".join([_FILE_HEADER, *blocks]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m proxy.wire.import_schemas", description=__doc__)
+    parser.add_argument("jars", nargs="+", type=Path, metavar="JAR")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent / "schemas", metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    schemas = [schema for jar in options.jars for schema in read_jar(jar)]
+    write_tables(schemas, options.into)
+    sys.stdout.write(f"{len(schemas)} messages into {options.into}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

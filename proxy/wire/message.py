@@ -1,0 +1,106 @@
+"""Schemas to message classes: one slotted class per struct, for all versions of the message at once.
+
+Fed by proxy.wire.catalog; the classes are what codecs build and read, and what everybody else sees through
+proxy.wire.types. Knows nothing of bytes.
+"""
+
+import base64
+from typing import Any, ClassVar
+
+from proxy.wire.schema import Field, MessageSchema, Struct, structs_of
+
+
+class Message:
+    """A struct of the Kafka protocol: a field per attribute, and the tagged fields nobody here knows.
+
+    Equal when class, fields and unknown tags are equal. Not hashable, as it may be changed.
+    """
+
+    __slots__ = ("unknown_tags",)
+
+    api_key: ClassVar[Any] = None
+    """Of a request, a response or a metadata record: its key. None for other data and for nested structs."""
+
+    unknown_tags: dict[int, bytes] | None
+    """Tagged fields of a newer protocol, by tag, as they came; written back in their place."""
+
+    __hash__ = None  # type: ignore[assignment] # a message is mutable
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        names = (*type(self).__slots__, "unknown_tags")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in type(self).__slots__)
+        return f"{type(self).__qualname__}({fields})"
+
+
+_UUID_BYTES = 16
+
+
+def _shown(value: object) -> str:
+    # Passwords, tokens and salts are all of Kafka's type bytes: their length is enough to debug with.
+    if isinstance(value, bytes) and len(value) == _UUID_BYTES:
+        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)
+
+
+def build_classes(schema: MessageSchema) -> dict[str, type[Message]]:
+    """The classes of a message by struct name, the message's own first; the others are its attributes too."""
+    structs = structs_of(schema.root)
+    namespace: dict[str, Any] = {"Message": Message, "EMPTY": _EMPTY}
+    for name, struct in structs.items():
+        qualified = name if name == schema.name else f"{schema.name}.{name}"
+        source = class_source(struct, qualified)
+        # Written from our own schema files, never from bytes of a peer: a constructor that names its
+        # keywords.
+        exec(compile(source, f"<class {qualified}>", "exec"), namespace)  # noqa: S102
+    classes: dict[str, type[Message]] = {name: namespace[name] for name in structs}
+    root = classes[schema.name]
+    root.api_key = schema.api_key
+    for name, nested in classes.items():
+        if nested is not root:
+            setattr(root, name, nested)
+    return classes
+
+
+_EMPTY = object()
+"""Marks an argument nobody gave where every message needs a list or a struct of its own."""
+
+
+def class_source(struct: Struct, qualified_name: str) -> str:
+    """Python text of one class, with Kafka's defaults."""
+    parameters = ["unknown_tags=None", *(f"{f.attribute}={_parameter_default(f)}" for f in struct.fields)]
+    assignments = [f"        self.{f.attribute} = {_assigned(f)}" for f in struct.fields]
+    return "\n".join(
+        [
+            f"class {struct.name}(Message):",
+            f"    __slots__ = ({''.join(f'{f.attribute!r}, ' for f in struct.fields)})",
+            f"    __qualname__ = {qualified_name!r}",
+            "    __module__ = 'proxy.wire.types'",
+            f"    def __init__(self, *, {', '.join(parameters)}):",
+            *assignments,
+            "        self.unknown_tags = unknown_tags",
+        ]
+    )
+
+
+def _parameter_default(field: Field) -> str:
+    return "EMPTY" if _is_fresh(field) else repr(field.default)
+
+
+def _assigned(field: Field) -> str:
+    if not _is_fresh(field):
+        return field.attribute
+    empty = "[]" if field.is_array else f"{field.type}()"
+    return f"{empty} if {field.attribute} is EMPTY else {field.attribute}"
+
+
+def _is_fresh(field: Field) -> bool:
+    return (field.is_array or field.struct is not None) and field.default is not None

@@ -1,0 +1,51 @@
+"""Values of the metadata log to record messages, and back: KRaft's framing of them.
+
+A value is the frame version (1), the record's api key and its version, each an unsigned varint, then the
+record. Fed by the loader of the log, the controller that writes it, and the shell; knows nothing of batches
+or topics.
+"""
+
+from typing import Any
+
+from proxy.wire import codecs
+from proxy.wire.errors import WireError
+from proxy.wire.message import Message
+from proxy.wire.primitives import Buffer, read_uvarint, write_uvarint
+
+_FRAME_VERSION = 1
+
+
+def encode_record(message: Message, version: int = 0) -> bytes:
+    """The value for the log. WireError when the message is no metadata record or does not fit the version."""
+    if message.api_key is None:
+        raise WireError(f"{type(message).__name__} is no metadata record")
+    codec = codecs.record(message.api_key, version)
+    frame = (_FRAME_VERSION, message.api_key, version)
+    return b"".join((*map(write_uvarint, frame), codec.encode(message)))
+
+
+def decode_record(value: Buffer) -> Any:
+    """The record that a value of the log holds. WireError when it is malformed, or of a kind unknown here."""
+    position = 0
+    frame = []
+    for name in ("frame version", "api key", "version"):
+        number, position = _frame_number(value, position, name)
+        frame.append(number)
+    frame_version, api_key, version = frame
+    if frame_version != _FRAME_VERSION:
+        raise WireError(f"metadata record with frame version {frame_version}, not {_FRAME_VERSION}")
+    codec = codecs.record(api_key, version)
+    message, end = codec.decode(value, position)
+    if end != len(value):
+        raise WireError(f"{codec}: {len(value) - end} bytes behind the end at byte {end}")
+    return message
+
+
+def _frame_number(value: Buffer, position: int, name: str) -> tuple[int, int]:
+    try:
+        return read_uvarint(value, position)
+    except IndexError:
+        reason = f"the bytes end here, after {len(value)}"
+    except ValueError as fault:
+        reason = str(fault)
+    raise WireError(f"metadata record: {name}: {reason}")

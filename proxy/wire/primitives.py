@@ -1,0 +1,225 @@
+"""What generated codecs call while they run: varints, packed arrays, tag sections and the errors of each.
+
+Called by the source that proxy.wire.decoder and proxy.wire.encoder write, never by hand-written code outside
+this package (proxy.wire.header and proxy.wire.metadata_records use the varints). Knows no message.
+"""
+
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from proxy.wire.schema import FIXED_FORMATS
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_INT32 = 0x7FFFFFFF
+MAX_STRING_BYTES = 0x7FFF
+"""A string is no longer than this even where its length is a varint."""
+
+_MAX_VARINT_BYTES = 5
+_UUID_BYTES = 16
+_KEPT_PACKERS = 128
+
+
+class Malformed(ValueError):
+    """What is wrong with a field, without its name: the codec puts message and field in front."""
+
+
+def view_of(buffer: Buffer) -> memoryview:
+    """A view of single unsigned bytes, whatever the buffer is."""
+    view = memoryview(buffer)
+    return view if view.format == "B" and view.contiguous else view.cast("B")
+
+
+# Reading
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint that fits an int32, and the position after it. Malformed or IndexError."""
+    value = shift = 0
+    for _ in range(_MAX_VARINT_BYTES):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    else:
+        raise Malformed(f"a varint of more than {_MAX_VARINT_BYTES} bytes")
+    if value > MAX_INT32:
+        raise Malformed(f"a varint of {value}, more than an int32 holds")
+    return value, position
+
+
+def bad_length(length: int, left: int) -> Malformed:
+    """The error for a string or bytes whose length cannot be."""
+    if length < 0:
+        return Malformed("null where null is not allowed" if length == -1 else f"a length of {length}")
+    return Malformed(f"{length} bytes claimed, {left} left")
+
+
+def bad_count(count: int, element_bytes: int, left: int) -> Malformed:
+    """The error for an array whose count cannot be: its elements would not fit into what is left."""
+    if count < 0:
+        return Malformed("null where null is not allowed" if count == -1 else f"a count of {count}")
+    return Malformed(f"{count} elements of at least {element_bytes} bytes claimed, {left} bytes left")
+
+
+def bad_presence(mark: int) -> Malformed:
+    """The error for a struct's null mark that says neither null (-1) nor present (1)."""
+    return Malformed("null where null is not allowed" if mark == -1 else f"a null mark of {mark}")
+
+
+def past_end(position: int, end: int) -> Malformed:
+    return Malformed(f"ends at byte {position} of {end}")
+
+
+def bad_tag_size(tag: int, stop: int, position: int) -> Malformed:
+    return Malformed(f"tagged field {tag} ends at byte {position}, but its size says {stop}")
+
+
+def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
+    """The length of a compact string plus one, and the position after it."""
+    length, position = read_uvarint(buffer, position)
+    if length > MAX_STRING_BYTES + 1:
+        raise long_string(length - 1)
+    return length, position
+
+
+def read_unknown_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:
+    """The tag section of a struct that knows no tag, and the position after it."""
+    count, position = read_uvarint(buffer, position)
+    tags: dict[int, bytes] = {}
+    for _ in range(count):
+        tag, position = read_uvarint(buffer, position)
+        tags[tag], position = read_tag_value(buffer, position)
+    return tags, position
+
+
+def read_tag_value(buffer: Buffer, position: int) -> tuple[bytes, int]:
+    size, position = read_uvarint(buffer, position)
+    stop = position + size
+    if stop > len(buffer):
+        raise bad_length(size, len(buffer) - position)
+    return bytes(buffer[position:stop]), stop
+
+
+class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
+    """`readers[n](buffer, position)` reads n elements of one fixed-size type at once."""
+
+    def __init__(self, type_name: str) -> None:
+        self._format = FIXED_FORMATS[type_name]
+
+    def __missing__(self, count: int) -> Callable[[Buffer, int], tuple[Any, ...]]:
+        reader = array_struct(self._format, count).unpack_from
+        if count < _KEPT_PACKERS:
+            self[count] = reader
+        return reader
+
+
+def array_struct(element_format: str, count: int, before: str = "") -> struct.Struct:
+    """Big-endian `count` elements, after the format `before`."""
+    repeated = element_format * count if element_format == "16s" else f"{count}{element_format}"
+    return struct.Struct(f">{before}{repeated}")
+
+
+ARRAY_READERS = {name: ArrayReaders(name) for name in FIXED_FORMATS}
+
+
+# Writing
+
+
+def write_uvarint(value: int) -> bytes:
+    """An unsigned varint; Malformed when the value is negative."""
+    if value < 0:
+        raise Malformed(f"a varint of {value}")
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+class Uvarints(dict[int, bytes]):
+    """`uvarints[n]`: the bytes of n. The small ones are kept, the others made each time."""
+
+    def __init__(self) -> None:
+        super().__init__((value, write_uvarint(value)) for value in range(1 << 10))
+
+    def __missing__(self, value: int) -> bytes:
+        return write_uvarint(value)
+
+
+class StringLengths(Uvarints):
+    """`string_lengths[n]`: the length n - 1 of a compact string; Malformed when it is above Kafka's limit."""
+
+    def __missing__(self, value: int) -> bytes:
+        if value > MAX_STRING_BYTES + 1:
+            raise long_string(value - 1)
+        return write_uvarint(value)
+
+
+UVARINTS = Uvarints()
+STRING_LENGTHS = StringLengths()
+
+
+def array_writers(type_name: str, flexible: bool) -> Callable[[Sequence[Any]], bytes]:
+    """A function that writes an array of a fixed-size type with its count in front, compact or an int32."""
+    element_format = FIXED_FORMATS[type_name]
+    kept: dict[int, Callable[..., bytes]] = {}
+
+    def packer(count: int) -> Callable[..., bytes]:
+        pack = array_struct(element_format, count, "B" if flexible else "i").pack
+        if count < _KEPT_PACKERS:
+            kept[count] = pack
+        return pack
+
+    def write(values: Sequence[Any]) -> bytes:
+        count = len(values)
+        if flexible and count + 1 > 0x7F:
+            return write_uvarint(count + 1) + array_struct(element_format, count).pack(*values)
+        return (kept.get(count) or packer(count))(count + flexible, *values)
+
+    return write
+
+
+def check_uuids(values: Sequence[bytes]) -> Sequence[bytes]:
+    """The values, when each is 16 bytes long: struct would silently cut or fill the others."""
+    for value in values:
+        if len(value) != _UUID_BYTES:
+            raise bad_uuid(value)
+    return values
+
+
+def bad_uuid(value: bytes) -> Malformed:
+    return Malformed(f"a uuid of {len(value)} bytes, not {_UUID_BYTES}")
+
+
+def long_string(byte_count: int) -> Malformed:
+    return Malformed(f"a string of {byte_count} bytes, limit {MAX_STRING_BYTES}")
+
+
+def absent_field(version: int) -> Malformed:
+    return Malformed(f"is set, but version {version} has no place for it")
+
+
+def absent_tags(version: int) -> Malformed:
+    return Malformed(f"there are unknown tagged fields, but version {version} is not flexible")
+
+
+def write_tags(tags: Mapping[int, bytes]) -> bytes:
+    """A tag section: the count, then tag, size and bytes of each, in the order of tags."""
+    parts = [UVARINTS[len(tags)]]
+    for tag in sorted(tags):
+        parts += (UVARINTS[tag], UVARINTS[len(tags[tag])], tags[tag])
+    return b"".join(parts)
+
+
+def copy_unknown_tags(unknown: Mapping[int, bytes] | None, known: Collection[int]) -> dict[int, bytes]:
+    """The unknown tags, ready for the known ones to join them. Malformed when one poses as a known tag."""
+    if not unknown:
+        return {}
+    if posing := sorted(unknown.keys() & known):
+        raise Malformed(f"unknown tagged fields hold the known tag {posing[0]}")
+    return dict(unknown)

@@ -1,0 +1,169 @@
+"""What a message consists of: structs of fields, each with the versions in which it exists.
+
+Made by proxy.wire.notation and proxy.wire.import_schemas, read by the generators of codecs and classes. Knows
+nothing of bytes, and nothing of how the tables are spelled.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FIXED_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""The types of a fixed size, by the struct-module format that reads and writes them."""
+
+FIXED_SIZES = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+
+ZERO_UUID = bytes(16)
+
+Default = bool | int | float | str | bytes | None
+"""What a field that is no array and no struct holds when nobody set it."""
+
+_HIGHEST_VERSION = 32767
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A closed range of versions, spelled as Kafka spells it: `3`, `1-4`, `2+` or `none`."""
+
+    first: int
+    last: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+    def __str__(self) -> str:
+        if self.first > self.last:
+            return "none"
+        if self.first == self.last:
+            return str(self.first)
+        return f"{self.first}+" if self.last == _HIGHEST_VERSION else f"{self.first}-{self.last}"
+
+    @property
+    def range(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+NO_VERSIONS = Versions(0, -1)
+ALL_VERSIONS = Versions(0, _HIGHEST_VERSION)
+
+
+def versions(text: str) -> Versions:
+    """Read a range of versions; ValueError when the text is none."""
+    if text == "none":
+        return NO_VERSIONS
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), _HIGHEST_VERSION)
+    first, _, last = text.partition("-")
+    return Versions(int(first), int(last or first))
+
+
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def attribute_name(name: str) -> str:
+    """`TopicId` -> `topic_id`; KRaft is one word."""
+    return _WORD_STARTS.sub("_", name.replace("KRaft", "Kraft")).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct. `type` is the element's type where the field is an array."""
+
+    name: str
+    type: str
+    is_array: bool
+    versions: Versions = ALL_VERSIONS
+    nullable: Versions = NO_VERSIONS
+    tagged: Versions = NO_VERSIONS
+    tag: int | None = None
+    default: Default = None
+    """For an array or a struct None stands for null, and False for an empty one."""
+    ignorable: bool = False
+    """May be left out silently when it is set and the version has no place for it."""
+    inflexible: bool = False
+    """Never compact, not even in flexible versions (the client id of the request header)."""
+    struct: "Struct | None" = None
+
+    @property
+    def attribute(self) -> str:
+        return attribute_name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    name: str
+    fields: tuple[Field, ...]
+
+    def present(self, version: int) -> Iterator[Field]:
+        """The fields that stand in the body, in order: all of the version that are not tagged."""
+        return (f for f in self.fields if version in f.versions and version not in f.tagged)
+
+    def tagged(self, version: int) -> Iterator[Field]:
+        return (f for f in self.fields if version in f.versions and version in f.tagged)
+
+    def absent(self, version: int) -> Iterator[Field]:
+        return (f for f in self.fields if version not in f.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSchema:
+    """A whole message: request, response, header, data or metadata (a record of the metadata log)."""
+
+    kind: str
+    name: str
+    api_key: int | None
+    versions: Versions
+    flexible: Versions
+    latest_version_unstable: bool
+    root: Struct
+    shared: tuple[str, ...] = ()
+    """Names of the structs that several fields use."""
+
+
+def structs_of(root: Struct) -> dict[str, Struct]:
+    """Every struct of a message by its name, the root first; names are unique within a message."""
+    found = {root.name: root}
+    for field in root.fields:
+        if field.struct is not None:
+            found |= structs_of(field.struct)
+    return found
+
+
+def empty_default(type_name: str, is_array: bool) -> Default:
+    """What Kafka gives a field for which the schema names no default."""
+    if is_array or type_name not in _EMPTY:
+        return False
+    return _EMPTY[type_name]
+
+
+_EMPTY: dict[str, Default] = {
+    "bool": False,
+    "int8": 0,
+    "int16": 0,
+    "uint16": 0,
+    "int32": 0,
+    "int64": 0,
+    "float64": 0.0,
+    "uuid": ZERO_UUID,
+    "string": "",
+    "bytes": b"",
+    "records": None,
+}

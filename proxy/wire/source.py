@@ -1,0 +1,69 @@
+"""Python source, line by line, that remembers which field of a message each line is about.
+
+Filled by proxy.wire.decoder and proxy.wire.encoder. `compiled` makes the functions, and `field_at` finds the
+field again when one of them fails: so the fast path carries no names, and an error still tells where it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+_INDENT = "    "
+
+
+class Source:
+    """Lines of one generated module."""
+
+    def __init__(self, label: str) -> None:
+        """`label` names the module in tracebacks, `<decode MetadataRequest v12>`."""
+        self.label = label
+        self._lines: list[str] = []
+        self._fields: list[str] = []
+        self._depth = 0
+        self._path: list[str] = []
+
+    def line(self, text: str, path: str | None = None) -> None:
+        """One line, about the field of `path` or the one being written about."""
+        self._lines.append(_INDENT * self._depth + text)
+        self._fields.append(self.path if path is None else path)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        """An indented block under `opening`."""
+        self.line(opening)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    @contextmanager
+    def field(self, name: str) -> Iterator[None]:
+        """The lines written inside are about this field."""
+        self._path.append(name)
+        yield
+        self._path.pop()
+
+    @property
+    def path(self) -> str:
+        """The dotted path of the field that lines are now written about."""
+        return ".".join(self._path)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def compiled(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the module over a copy of `namespace`; what it defined."""
+        scope = dict(namespace)
+        # Written from our own schema files, never from bytes of a peer.
+        exec(compile(self.text, self.label, "exec"), scope)  # noqa: S102
+        return scope
+
+    def field_at(self, traceback: TracebackType | None) -> str:
+        """The dotted path of the field whose line failed, or an empty string."""
+        found = ""
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == self.label:
+                found = self._fields[traceback.tb_lineno - 1]
+            traceback = traceback.tb_next
+        return found
