@@ -1,0 +1,44 @@
+"""`DIR/stack.json`: all that someone else needs to use the stack while it is up."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from proxy.demo import settings
+from proxy.demo.stack import Stack
+
+
+def write(stack: Stack) -> Path:
+    """Whole at the moment it appears, and for its owner's eyes: it holds the passwords."""
+    path = stack.directory / "stack.json"
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(json.dumps(_description(stack), indent=2) + "\n", encoding="utf-8")
+    unfinished.rename(path)
+    return path
+
+
+def _description(stack: Stack) -> dict[str, Any]:
+    users = stack.users.values()
+    return {
+        "proxy": dict(stack.wiring.listeners),
+        "broker": stack.broker.plaintext,
+        "controller": stack.wiring.controller,
+        "metrics": f"http://{stack.wiring.proxy_http}/metrics",
+        "controller_metrics": f"http://{stack.wiring.controller_http}/metrics",
+        "users": {user.name: {"mechanism": user.mechanism, "password": user.password} for user in users},
+        "properties": {user.name: str(stack.properties_file(user.name)) for user in users},
+        "properties_ssl": {user.name: str(stack.properties_file(user.name, "SASL_SSL")) for user in users},
+        "ca": str(stack.tls.ca),
+        "kafka_libs": str(stack.libs),
+        "audit_topic": settings.AUDIT_TOPIC,
+        "metadata_topic": settings.METADATA_TOPIC,
+        "logs": str(stack.logs),
+        "pids": {
+            "broker": stack.broker.pid,
+            "controller": stack.controller.pid,
+            "proxy": stack.proxy.pid,
+            "demo": os.getpid(),
+        },
+    }

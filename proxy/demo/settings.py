@@ -1,0 +1,139 @@
+"""The configuration files of the demo's proxy and controller, as an operator would write them.
+
+Addresses and logins in, `proxy.yaml` and `controller.yaml` with the files they name out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from proxy.demo.certificates import Certificates
+from proxy.demo.users import User
+
+METADATA_TOPIC = "__penstock_metadata"
+AUDIT_TOPIC = "__penstock_audit"
+MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+STANDARD_AUTHORIZER = "proxy.security.standard.StandardAuthorizer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What the two processes must know of each other and of the broker."""
+
+    broker: str
+    """The broker's SASL_PLAINTEXT listener."""
+    listeners: Mapping[str, str]
+    """The proxy's: SASL_PLAINTEXT, SASL_SSL, REAUTH."""
+    controller: str
+    proxy_http: str
+    controller_http: str
+    reauth_ms: int
+    """connections.max.reauth.ms of the listener REAUTH."""
+    admin: User
+    """A PLAIN user at proxy and controller, and a super user of both."""
+    proxy: User
+    """The proxy at the controller."""
+    broker_login: User
+    """Proxy and controller at the broker."""
+
+
+def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Mapping[str, Any]) -> Path:
+    """`changes` replace whole parts of the file, by their top-level key."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _secret(directory / "controller.password", wiring.proxy.password)
+    _users(directory, wiring.admin)
+    document = {
+        "proxy.id": "proxy-1",
+        "listeners": [_listener(name, address, wiring, tls) for name, address in wiring.listeners.items()],
+        "users.file": "users.yaml",
+        "upstream": _broker(directory, wiring),
+        "controller": {
+            "endpoints": [wiring.controller],
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl": _login(wiring.proxy, "controller.password"),
+        },
+        "metadata": {"topic": METADATA_TOPIC},
+        "authorizer": {
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": f"User:{wiring.admin.name}",
+        },
+        "audit": _audit(),
+        "http": {"bind": wiring.proxy_http},
+        **changes,
+    }
+    return _write(directory / "proxy.yaml", document)
+
+
+def write_controller(directory: Path, wiring: Wiring, changes: Mapping[str, Any]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    _users(directory, wiring.admin, wiring.proxy)
+    # The proxy is a super user here for CLUSTER_ACTION: no ACL can be made before a proxy may forward.
+    super_users = f"User:{wiring.admin.name};User:{wiring.proxy.name}"
+    document = {
+        "controller.id": "controller-1",
+        "listener": {
+            "name": "CONTROLLER",
+            "bind": wiring.controller,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": ["PLAIN"],
+        },
+        "users.file": "users.yaml",
+        "broker": _broker(directory, wiring),
+        "metadata": {"topic": METADATA_TOPIC},
+        "authorizer": {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": super_users},
+        "audit": _audit(),
+        "http": {"bind": wiring.controller_http},
+        **changes,
+    }
+    return _write(directory / "controller.yaml", document)
+
+
+def _listener(name: str, address: str, wiring: Wiring, tls: Certificates) -> dict[str, Any]:
+    protocol = "SASL_SSL" if name == "SASL_SSL" else "SASL_PLAINTEXT"
+    listener: dict[str, Any] = {
+        "name": name,
+        "bind": address,
+        "security.protocol": protocol,
+        "sasl.enabled.mechanisms": MECHANISMS,
+    }
+    if name == "REAUTH":
+        listener["connections.max.reauth.ms"] = wiring.reauth_ms
+    if protocol == "SASL_SSL":
+        listener["ssl"] = {"certificate": str(tls.certificate), "key": str(tls.key)}
+    return listener
+
+
+def _broker(directory: Path, wiring: Wiring) -> dict[str, Any]:
+    _secret(directory / "broker.password", wiring.broker_login.password)
+    login = _login(wiring.broker_login, "broker.password")
+    return {"bootstrap": wiring.broker, "security.protocol": "SASL_PLAINTEXT", "sasl": login}
+
+
+def _login(user: User, password_file: str) -> dict[str, str]:
+    return {"mechanism": user.mechanism, "username": user.name, "password.file": password_file}
+
+
+def _audit() -> dict[str, Any]:
+    # A short interval, so that what was allowed is in the audit topic soon after it happened.
+    return {"topic": AUDIT_TOPIC, "spool.dir": "spool", "summary.interval.ms": 2_000}
+
+
+def _users(directory: Path, *users: User) -> None:
+    # The demo's passwords are random and its own; for people's, `password.hash` is the way.
+    for user in users:
+        _secret(directory / f"{user.name}.password", user.password)
+    entries = {user.name: {"password.file": f"{user.name}.password"} for user in users}
+    _write(directory / "users.yaml", {"users": entries})
+
+
+def _secret(path: Path, secret: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(secret, encoding="utf-8")
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
+    return path
