@@ -1,0 +1,78 @@
+"""What all sessions of a proxy share: the image, who decides, who may spend how much, what the broker speaks.
+
+Put together by proxy.__main__; proxy.net swaps `image` and `versions` as they change. All access is from
+one event loop, so a session that takes `gate.image` once works on one state of the cluster to the end of
+its request, whatever is swapped in meanwhile.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from proxy.metadata.image import MetadataImage
+from proxy.quota.throttle import ClientQuotas
+from proxy.security.authorizer import Authorizer
+from proxy.session.authentication import SaslListener
+from proxy.session.topic_names import TopicNames
+
+VersionRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one client may make us hold, in bytes."""
+
+    socket_request_max_bytes: int
+    decoded_request_max_bytes: int
+    """Of a request that is decoded whole; produce requests of one topic are not."""
+    sasl_server_max_receive_size: int
+    """Of any request before the client is known."""
+
+
+@dataclass(slots=True)
+class Gate:
+    """The shared state of one proxy."""
+
+    authorizer: Authorizer
+    quotas: ClientQuotas
+    limits: Limits
+    image: MetadataImage | None = None
+    """None until the metadata log has been replayed to its high-water mark (KIP-801)."""
+    versions: Mapping[int, VersionRange] = field(default_factory=dict)
+    """What ApiVersions tells: api key -> (min, max), the intersection of all who have a say (KIP-590)."""
+    topic_names: TopicNames = field(default_factory=TopicNames)
+    finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
+    supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
+    finalized_features_epoch: int = -1
+
+
+@dataclass(slots=True)
+class RequestCounts:
+    """Per listener, read by the metrics endpoint at each scrape; plain numbers, for they are on the hot path."""
+
+    requests: dict[int, int] = field(default_factory=dict)
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+
+@dataclass(slots=True)
+class ListenerPolicy:
+    """What holds for all sessions of one listener."""
+
+    name: str
+    sasl: SaslListener | None
+    addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """Node id -> host and port under which clients of this listener reach that broker's proxy."""
+    failed_authentication_delay_ms: int = 100
+    early_start: bool = False
+    counts: RequestCounts = field(default_factory=RequestCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The client at the other end of a connection."""
+
+    connection_id: str
+    host: str
+    """Its address as ACLs name it."""
+    address: bytes
+    """The same, 4 or 16 raw bytes."""

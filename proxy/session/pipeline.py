@@ -1,0 +1,82 @@
+"""Requests in flight on one connection, in the order the client sent them.
+
+Kept by proxy.session.session. The broker answers in order; an answer we make ourselves waits here until
+those before it have left, so that a client sees its answers in the order of its requests.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from proxy.quota.throttle import Bucket
+from proxy.session.summaries import Summary
+
+ReplyHandler = Callable[[Any], None]
+"""Changes a decoded response in place before it is encoded again for the client."""
+
+
+class Reply(IntEnum):
+    """How the answer to a request in flight is treated."""
+
+    PASS = 0  # As it comes, in chunks.
+    PRODUCE = 1  # Whole (it is small): throttle time and, on an error, addresses.
+    FETCH = 2  # Only its head is looked at; the records stream through.
+    HELD = 3  # Whole: decoded, changed by a handler, encoded.
+    READY = 4  # Ours: the bytes are there already.
+    AWAITED = 5  # Ours to come: the controller has the request.
+
+
+@dataclass(slots=True)
+class InFlight:
+    """One request whose answer has not left yet."""
+
+    reply: Reply
+    api_key: int
+    version: int
+    correlation_id: int
+    request_bytes: int = 0
+    bucket: Bucket | None = None
+    summary: Summary | None = None
+    handler: ReplyHandler | None = None
+    raw: tuple[str, ...] = ()
+    """The fields that the handler leaves as bytes."""
+    opens_fetch_session: bool = False
+    data: bytes = b""
+
+
+class Pipeline:
+    """First in, first out."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self) -> None:
+        self._queue: deque[InFlight] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def push(self, entry: InFlight) -> None:
+        self._queue.append(entry)
+
+    def head(self) -> InFlight | None:
+        return self._queue[0] if self._queue else None
+
+    def pop(self) -> InFlight:
+        return self._queue.popleft()
+
+    def pop_ready(self) -> list[bytes]:
+        """Our own answers that now stand first."""
+        ready: list[bytes] = []
+        queue = self._queue
+        while queue and queue[0].reply is Reply.READY:
+            ready.append(queue.popleft().data)
+        return ready
+
+    def awaited(self, correlation_id: int) -> InFlight | None:
+        """The entry that waits for the controller's answer."""
+        for entry in self._queue:
+            if entry.reply is Reply.AWAITED and entry.correlation_id == correlation_id:
+                return entry
+        return None

@@ -1,0 +1,74 @@
+"""Allowed data-plane traffic, counted per resource instead of written down request by request (SPEC D1).
+
+A session counts here; its summaries leave as audit events at each interval, and before the image, the
+principal or the client id that they were counted under changes. Denials are not counted here: each is a
+record of its own.
+"""
+
+from dataclasses import dataclass
+
+from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Operation, PatternType, ResourceType
+from proxy.security.authorizer import Action, Decision
+from proxy.wire.api_keys import ApiKey
+
+
+@dataclass(slots=True, eq=False)
+class Summary:
+    """One decision and the traffic that went by it since `since_ms`.
+
+    Bytes are those of whole requests and responses; where one names several resources they are counted
+    once, at the first.
+    """
+
+    api_key: int
+    action: Action
+    decision: Decision
+    since_ms: int
+    count: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+    def event(self, now_ms: int) -> AuditEvent:
+        """As an audit event, without the fields that the session adds."""
+        action = self.action
+        return AuditEvent(
+            event="authorization_summary",
+            method=ApiKey.name_of(self.api_key),
+            resource_type=ResourceType(action.resource_type).name,
+            resource_name=action.resource_name,
+            pattern_type=PatternType.LITERAL.name,
+            operation=Operation(action.operation).name,
+            granted=self.decision.allowed,
+            rule=self.decision.rule,
+            acl_id=self.decision.acl_id,
+            count=self.count,
+            request_bytes=self.request_bytes,
+            response_bytes=self.response_bytes,
+            interval_start_ms=self.since_ms,
+            interval_end_ms=now_ms,
+        )
+
+
+@dataclass(slots=True)
+class Throttled:
+    """How often, and for how long in all, one quota-id was throttled in the interval."""
+
+    quota_key: str
+    quota_id: str
+    quota_limit: float
+    since_ms: int
+    count: int = 0
+    throttle_time_ms: int = 0
+
+    def event(self, now_ms: int) -> AuditEvent:
+        return AuditEvent(
+            event="throttled",
+            quota_key=self.quota_key,
+            quota_id=self.quota_id,
+            quota_limit=self.quota_limit,
+            count=self.count,
+            throttle_time_ms=self.throttle_time_ms,
+            interval_start_ms=self.since_ms,
+            interval_end_ms=now_ms,
+        )
