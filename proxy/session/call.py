@@ -1,0 +1,145 @@
+"""One decoded request as the API files see it: who asks, at which image, and what they may.
+
+Made by proxy.session.session for each request that is decoded; the files under proxy.session.apis ask it
+and give back a verdict. Denials and admin decisions it is asked about become audit events here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Operation, PatternType, ResourceType
+from proxy.metadata.image import MetadataImage
+from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.gate import Gate, ListenerPolicy
+from proxy.session.pipeline import ReplyHandler
+from proxy.wire.api_keys import ApiKey
+
+CLUSTER_NAME = "kafka-cluster"
+
+Named = TypeVar("Named")
+
+
+@dataclass(slots=True)
+class Forward:
+    """Send the request on to the broker.
+
+    `message`: what is left of it, None when it goes as it came. `on_reply` changes the broker's answer;
+    `raw` names the fields of the answer that it does not look into.
+    """
+
+    message: Any = None
+    on_reply: ReplyHandler | None = None
+    raw: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Answer:
+    """Answer it here; the broker never sees it. `None`: no answer is due (acks=0)."""
+
+    message: Any
+    close: str | None = None
+    """Why the connection has to go after it, as a label."""
+
+
+@dataclass(slots=True)
+class ToTheController:
+    """Send it to the controller in an Envelope, and merge what was denied back into its answer."""
+
+    message: Any
+    on_reply: ReplyHandler | None = None
+    timeout_ms: int = 30_000
+
+
+Verdict = Forward | Answer | ToTheController
+
+
+@dataclass(slots=True)
+class Call:
+    """One request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    context: RequestContext
+    gate: Gate
+    listener: ListenerPolicy
+    now_ms: int
+    admin: bool = False
+    """Whether allowed decisions are each recorded too (SPEC D1), not only counted."""
+    events: list[AuditEvent] = field(default_factory=list)
+    counted: list[tuple[Action, Decision]] = field(default_factory=list)
+    """Allowed decisions, for the session's summaries."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """Of this request, from its begin to its end."""
+        return self.context.image or MetadataImage.EMPTY
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Decide, and write a denial down."""
+        return self._settle([Action(operation, resource_type, name)])[0]
+
+    def allows_cluster(self, operation: Operation) -> bool:
+        """An operation on the cluster itself."""
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def allows_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether there is any resource of the type that they may do this to (KIP-679)."""
+        decision = self.gate.authorizer.authorize_by_resource_type(self.context, operation, resource_type)
+        self._note(Action(operation, resource_type, ""), decision, by_type=True)
+        return decision.allowed
+
+    def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
+        """Which of the names they may do this to; what is merely not shown is no denial to write down."""
+        actions = [Action(operation, resource_type, name) for name in dict.fromkeys(names)]
+        decisions = self.gate.authorizer.authorize(self.context, actions)
+        return {action.resource_name for action, d in zip(actions, decisions, strict=True) if d.allowed}
+
+    def allowed_names(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        """Which of the names they asked to do this to are allowed; each denial is written down."""
+        actions = [Action(operation, resource_type, name) for name in dict.fromkeys(names)]
+        allowed = self._settle(actions)
+        return {action.resource_name for action, yes in zip(actions, allowed, strict=True) if yes}
+
+    def authorized_operations(
+        self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
+    ) -> int:
+        """The bit field that KIP-430 tells: bit n for the operation of number n."""
+        actions = [Action(operation, resource_type, name) for operation in operations]
+        decisions = self.gate.authorizer.authorize(self.context, actions)
+        return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
+
+    def _settle(self, actions: list[Action]) -> list[bool]:
+        decisions = self.gate.authorizer.authorize(self.context, actions)
+        for action, decision in zip(actions, decisions, strict=True):
+            self._note(action, decision)
+        return [decision.allowed for decision in decisions]
+
+    def _note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
+        if decision.allowed and not self.admin and not by_type:
+            self.counted.append((action, decision))
+            return
+        self.events.append(
+            AuditEvent(
+                event="authorization",
+                method=ApiKey.name_of(self.api_key),
+                api_version=self.version,
+                correlation_id=self.correlation_id,
+                client_id=self.context.client_id,
+                principal=str(self.context.principal),
+                host=self.context.host,
+                listener=self.context.listener,
+                resource_type=action.resource_type.name,
+                resource_name=None if by_type else action.resource_name,
+                pattern_type=None if by_type else PatternType.LITERAL.name,
+                operation=action.operation.name,
+                granted=decision.allowed,
+                rule=decision.rule,
+                acl_id=decision.acl_id,
+                metadata_offset=None if self.context.image is None else self.context.image.offset,
+            )
+        )
