@@ -91,8 +91,9 @@ format: $(INSTALLED) ## Format the code and let ruff repair what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-schemas: setup ## Write the message tables anew from the Kafka release in the cache
-	$(BIN)/python -m proxy.wire.import_schemas "$$($(BIN)/python -m proxy.demo.kafka)"/kafka-{clients,metadata,server-common,group-coordinator}-*.jar
+schemas: $(INSTALLED) ## Write the message tables anew from the Kafka release in the cache
+	libs="$$($(BIN)/python -c 'from proxy.demo.kafka import libs; print(libs(report=lambda _: None))')"; \
+	$(BIN)/python -m proxy.wire.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
 
 lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCK_OPTIONS) -o requirements.lock
