@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.conformance import (
     PAGE,
     MarkedTest,
@@ -11,6 +13,8 @@ from tests.support.conformance import (
     page,
     requirements,
 )
+
+pytestmark = pytest.mark.tooling
 
 MARKED_FILE = """
 import pytest
@@ -31,7 +35,9 @@ def not_a_test(): ...
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == current_page(), "run `make conformance`"
+    up_to_date = PAGE.read_text(encoding="utf-8") == current_page()
+
+    assert up_to_date, "docs/conformance.md is out of date: run `make conformance`"
 
 
 def test_rows_of_a_table_become_requirements_of_their_section() -> None:

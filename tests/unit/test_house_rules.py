@@ -17,6 +17,8 @@ from tests.support.conformance import SPEC, marked_tests, requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("proxy", "forwarding", "spark_audit", "tests")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
+LINK = re.compile(r"\[[^]]*\]\((?!\w+:)(?P<path>[^)#]*)(#(?P<anchor>[^)]*))?\)")
 MAX_MODULE_LINES = 400
 PLACEHOLDER_DOCSTRING = "To be mapped."
 
@@ -26,8 +28,10 @@ BANNED_CLASS_NAMES = re.compile(r"^Abstract\w*$|^\w*(Manager|Helper|Utils|Impl)$
 # Below these, modules may wait, read clocks and log; everything else of proxy/ and forwarding/ is the core.
 OUTSIDE_THE_CORE = {"__main__", "config", "demo", "net"}
 
-# These prove the house rules themselves, which are no requirement of docs/spec.md.
-TESTS_OF_THE_HOUSE = {"tests/unit/test_house_rules.py", "tests/unit/test_conformance.py"}
+# Said of a test, on purpose: it proves no requirement of docs/spec.md.
+TOOLING = "tooling"
+
+pytestmark = pytest.mark.tooling
 
 
 @cache
@@ -55,6 +59,11 @@ def parts_of(package: str) -> Iterator[str]:
             yield f"{package}.{path.stem}"
         elif (path / "__init__.py").exists():
             yield f"{package}.{path.name}"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_no_module_is_longer_than_the_limit() -> None:
@@ -115,9 +124,11 @@ def test_the_core_is_forbidden_to_do_io_in_all_its_parts(package: str) -> None:
 
 def test_every_test_names_the_requirements_it_proves() -> None:
     known = {row.id for row in requirements(SPEC.read_text(encoding="utf-8"))}
-    tests = [test for test in marked_tests(ROOT / "tests") if test.path not in TESTS_OF_THE_HOUSE]
+    tests = marked_tests(ROOT / "tests")
 
-    unmarked = [f"{test.path}::{test.name}" for test in tests if not test.spec_ids]
+    unmarked = [
+        f"{test.path}::{test.name}" for test in tests if not test.spec_ids and TOOLING not in test.marks
+    ]
     unknown = {test.name: ids for test in tests if (ids := set(test.spec_ids) - known)}
 
     assert (unmarked, unknown) == ([], {})
@@ -170,3 +181,14 @@ def test_the_image_gets_the_versions_that_were_tested() -> None:
     shipped = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8").splitlines()
 
     assert {line for line in shipped if "==" in line} - set(tested) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    dead = []
+    for link in LINK.finditer(page.read_text(encoding="utf-8")):
+        target = (page.parent / link["path"]).resolve() if link["path"] else page
+        if not target.exists() or (link["anchor"] and link["anchor"] not in anchors(target)):
+            dead.append(link[0])
+
+    assert dead == []
