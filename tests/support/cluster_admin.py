@@ -1,0 +1,108 @@
+"""Sets the stage for an interop test through the gate, as `admin` with librdkafka: users, ACLs, topics.
+
+A JVM tool takes a second for each of these; here they take milliseconds, so each test has users of its own.
+"""
+
+import importlib
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from proxy.demo.users import User, librdkafka_settings
+from tests.support.gates import Gate
+
+TIMEOUT_S = 20
+
+# Its names are not exported in mypy's sense.
+admin: Any = importlib.import_module("confluent_kafka.admin")
+
+
+class ClusterAdmin:
+    def __init__(self, gate: Gate, user: str = "admin") -> None:
+        self._gate = gate
+        self.client = admin.AdminClient(librdkafka_settings(gate.users[user], gate.entrance()))
+
+    def user(self, name: str) -> User:
+        """A new user of the cluster, without rights."""
+        user = self._gate.add_user(name)
+        mechanism = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_256, 4096)
+        wanted = admin.UserScramCredentialUpsertion(name, mechanism, user.password.encode())
+        _done(self.client.alter_user_scram_credentials([wanted]))
+        return user
+
+    def topic(self, name: str, partitions: int = 1) -> str:
+        _done(
+            self.client.create_topics([admin.NewTopic(name, num_partitions=partitions, replication_factor=1)])
+        )
+        return name
+
+    def allow(
+        self, user: User, *operations: str, topic: str = "", group: str = "", cluster: bool = False
+    ) -> None:
+        """ALLOW from any host, on one literal resource."""
+        _done(self.client.create_acls(list(_bindings(user, operations, topic, group, cluster, "ALLOW"))))
+
+    def deny(self, user: User, *operations: str, topic: str) -> None:
+        _done(self.client.create_acls(list(_bindings(user, operations, topic, "", False, "DENY"))))
+
+    def allow_produce(self, user: User, topic: str) -> None:
+        self.allow(user, "WRITE", "DESCRIBE", topic=topic)
+
+    def allow_consume(self, user: User, topic: str, group: str) -> None:
+        self.allow(user, "READ", "DESCRIBE", topic=topic)
+        self.allow(user, "READ", group=group)
+
+
+def _bindings(
+    user: User, operations: Iterable[str], topic: str, group: str, cluster: bool, permission: str
+) -> Iterable[Any]:
+    kinds = {
+        admin.ResourceType.TOPIC: topic,
+        admin.ResourceType.GROUP: group,
+        admin.ResourceType.BROKER: "kafka-cluster" * cluster,
+    }
+    ((kind, name),) = [(kind, name) for kind, name in kinds.items() if name]
+    for operation in operations:
+        yield admin.AclBinding(
+            kind,
+            name,
+            admin.ResourcePatternType.LITERAL,
+            f"User:{user.name}",
+            "*",
+            admin.AclOperation[operation],
+            admin.AclPermissionType[permission],
+        )
+
+
+def _done(futures: dict[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(timeout=TIMEOUT_S)
+
+
+def error_name(failure: KafkaException) -> str:
+    """Kafka's name of the error that a broker (or the gate) gave, as librdkafka tells it."""
+    name: str = failure.args[0].name()
+    return name
+
+
+@pytest.fixture(scope="session")
+def cluster_admin(gate: Gate) -> ClusterAdmin:
+    return ClusterAdmin(gate)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def alice(cluster_admin: ClusterAdmin) -> User:
+    """A user of this test alone, without rights."""
+    return cluster_admin.user(f"alice-{next(_numbers)}")
+
+
+@pytest.fixture
+def topic(cluster_admin: ClusterAdmin) -> str:
+    """A topic of this test alone."""
+    return cluster_admin.topic(f"topic-{next(_numbers)}")

@@ -1,0 +1,93 @@
+"""What the interop tests talk to: a Penstock stack, or for comparison a Kafka broker with its own authorizer.
+
+Both have a super user `admin` and an entrance where SCRAM users log in, so one test says what both must do.
+PENSTOCK_INTEROP_TARGET=broker runs the tests on the broker, to see that they ask for what Kafka does.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from proxy.demo.broker import Broker, BrokerSettings
+from proxy.demo.stack import Stack, StackSettings
+from proxy.demo.tools import KafkaTools
+from proxy.demo.users import Entrance, User, java_properties
+
+REAUTH_MS = 4_000
+
+
+class Gate(Protocol):
+    """Where clients log in."""
+
+    users: dict[str, User]
+
+    def entrance(self, listener: str = "SASL_PLAINTEXT") -> Entrance: ...
+
+    def add_user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User: ...
+
+    def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> KafkaTools: ...
+
+
+class GuardedBroker:
+    """A Kafka broker with StandardAuthorizer: what Penstock must be like to its clients."""
+
+    def __init__(self, libs: Path, directory: Path) -> None:
+        self.users = {"admin": User("admin", "SCRAM-SHA-256", "admin-secret")}
+        self._libs = libs
+        self._directory = directory
+        self.broker = Broker(
+            libs,
+            BrokerSettings(
+                directory=directory,
+                scram_users={user.name: user.password for user in self.users.values()},
+                properties={
+                    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                    "super.users": "User:admin;User:ANONYMOUS",
+                    "listener.name.sasl_plaintext.connections.max.reauth.ms": str(REAUTH_MS),
+                },
+            ),
+        )
+
+    def entrance(self, listener: str = "SASL_PLAINTEXT") -> Entrance:
+        if listener == "SASL_SSL":
+            pytest.skip("the broker for comparison has no TLS listener")
+        return Entrance(self.broker.sasl_plaintext)
+
+    def add_user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User:
+        self.users[name] = User(name, mechanism, f"{name}-secret")
+        return self.users[name]
+
+    def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> KafkaTools:
+        path = self._directory / f"{user}.properties"
+        path.write_text(java_properties(self.users[user], self.entrance(listener)), encoding="utf-8")
+        return KafkaTools(self._libs, self.broker.sasl_plaintext, path)
+
+
+@pytest.fixture(scope="session")
+def gate(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    directory = tmp_path_factory.mktemp("gate")
+    if os.environ.get("PENSTOCK_INTEROP_TARGET") == "broker":
+        guarded = GuardedBroker(kafka_libs, directory)
+        try:
+            guarded.broker.start()
+            yield guarded
+        finally:
+            guarded.broker.stop()
+    else:
+        stack = Stack(StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS))
+        try:
+            stack.start()
+            yield stack
+        finally:
+            assert stack.stop() == [], "these did not stop by themselves"
+
+
+@pytest.fixture
+def stack(gate: Gate) -> Stack:
+    """For what only Penstock has: its metrics, its audit trail, its processes."""
+    if not isinstance(gate, Stack):
+        pytest.skip("asks for more than a broker has")
+    return gate
