@@ -8,7 +8,7 @@ from proxy.demo.broker import Broker, BrokerSettings, scram_login
 from proxy.demo.tools import KafkaTools
 from tests.support.kafka_fixtures import BROKER_LOGIN
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.tooling, pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_what_is_produced_is_consumed(kafka_tools: KafkaTools, topic_name: str) -> None:

@@ -11,7 +11,7 @@ from proxy.demo.jar_list import Jar
 from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.tooling, pytest.mark.slow]
 
 _NEVER_ENDS = "import threading; print('up', flush=True); threading.Event().wait()"
 _DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + _NEVER_ENDS

@@ -10,6 +10,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header, encode_request
 from tests.support.fake_broker import FakeBroker, Request
 
+pytestmark = pytest.mark.tooling
+
 
 async def _exchange(broker: FakeBroker, *frames: bytes) -> list[bytes]:
     host, port = broker.address.split(":")
