@@ -1,0 +1,291 @@
+"""A client connection to a Kafka endpoint: TLS, ApiVersions, SASL login, pipelined requests (KIP-368).
+
+The proxy holds one to the controller and one for the metadata topic, the controller one to a broker.
+Has no task of its own and so needs no owner but the one who closes it: re-authentication is begun by
+the first request after its time has come, which holds the others back until it is done.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Any, Self
+
+from proxy.metadata.scram import ScramMechanism
+from proxy.net.reply_protocol import ReplyProtocol
+from proxy.security.sasl.client import PlainClient, SaslClient, ScramClient
+from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
+from proxy.wire.header import decode_response_header, encode_request
+
+API_VERSIONS_VERSION = 3
+SASL_AUTHENTICATE_VERSION = 2
+MIN_REAUTHENTICATION_INTERVAL_S = 1.05
+"""A Kafka server refuses a second login within a second of the one before (KIP-368)."""
+
+
+class ChannelError(Exception):
+    """The connection cannot be had or is gone; what was asked on it may or may not have been done."""
+
+
+class ChannelTimeout(ChannelError):
+    """No answer came in time."""
+
+
+class AuthenticationError(ChannelError):
+    """The endpoint does not accept our login."""
+
+
+class UnsupportedVersionError(ChannelError):
+    """The endpoint does not speak this API in any version we could use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslLogin:
+    """Who we are to the endpoint."""
+
+    mechanism: str
+    """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+    username: str
+    password: Callable[[], str] = field(repr=False)
+    """Read at each login, so that a changed secret is used from the next one on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """Where and how to connect."""
+
+    host: str
+    port: int
+    ssl: SSLContext | None = None
+    sasl: SaslLogin | None = None
+    client_id: str = "penstock"
+    request_timeout_ms: int = 30_000
+    max_response_bytes: int = 100 * 1024 * 1024
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Channel:
+    """An open connection; use it with `async with await Channel.open(endpoint) as channel`."""
+
+    def __init__(self, endpoint: EndpointSettings, protocol: ReplyProtocol) -> None:
+        self.endpoint = endpoint
+        self.api_versions: dict[int, tuple[int, int]] = {}
+        """What the endpoint speaks: API key -> lowest and highest version."""
+        self._protocol = protocol
+        self._correlation_id = 0
+        self._login_lock = asyncio.Lock()
+        self._reauthenticate_at_s: float | None = None
+
+    @classmethod
+    async def open(cls, endpoint: EndpointSettings) -> Self:
+        """Connect, negotiate versions, log in; ChannelError (or AuthenticationError) when any of it fails."""
+        try:
+            async with asyncio.timeout(endpoint.request_timeout_ms / 1000):
+                channel = cls(endpoint, await _connect(endpoint))
+                try:
+                    await channel._negotiate()
+                    await channel._log_in()
+                except BaseException:
+                    await channel.close()
+                    raise
+                return channel
+        except TimeoutError:
+            raise ChannelTimeout(
+                f"{endpoint.address}: no connection within {endpoint.request_timeout_ms} ms"
+            ) from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def closed(self) -> bool:
+        """No further request can be sent."""
+        return not self._protocol.open
+
+    async def close(self) -> None:
+        """End the connection; requests still pending fail with ChannelError."""
+        await self._protocol.close()
+
+    async def wait_closed(self) -> None:
+        """Until the connection is gone, whoever ended it."""
+        await self._protocol.wait_lost()
+
+    def version(self, api_key: int, ours: tuple[int, int]) -> int:
+        """The highest version of `ours` (lowest, highest) that the endpoint speaks too."""
+        low, high = self.api_versions.get(api_key, (0, -1))
+        best = min(high, ours[1])
+        if best < max(low, ours[0]):
+            raise UnsupportedVersionError(
+                f"{self.endpoint.address}: speaks {ApiKey.name_of(api_key)} v{low}-v{high}, "
+                f"needed v{ours[0]}-v{ours[1]}"
+            )
+        return best
+
+    async def request(
+        self, api_key: int, version: int, message: Any, *, timeout_ms: int | None = None
+    ) -> Any:
+        """Send a message of ours, give back the decoded response."""
+        await self._keep_authenticated()
+        return await self._request(api_key, version, message, timeout_ms)
+
+    async def send_body(
+        self,
+        api_key: int,
+        version: int,
+        client_id: str | None,
+        body: bytes,
+        *,
+        timeout_ms: int | None = None,
+    ) -> memoryview:
+        """Send a request body that is encoded already, give back the response body, undecoded."""
+        await self._keep_authenticated()
+        return await self._exchange(api_key, version, client_id, body, timeout_ms)
+
+    async def _request(self, api_key: int, version: int, message: Any, timeout_ms: int | None) -> Any:
+        body = codecs.request(api_key, version).encode(message)
+        answer = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
+        try:
+            response, _ = codecs.response(api_key, version).decode(answer)
+        except WireError as error:
+            self._protocol.abort(error)
+            raise ChannelError(
+                f"{self.endpoint.address}: {ApiKey.name_of(api_key)} v{version} response: {error}"
+            ) from error
+        return response
+
+    async def _exchange(
+        self, api_key: int, version: int, client_id: str | None, body: bytes, timeout_ms: int | None
+    ) -> memoryview:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        frame = encode_request(api_key, version, self._correlation_id, client_id, body)
+        limit_ms = self.endpoint.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                answer = await self._protocol.exchange(self._correlation_id, frame)
+            _, body_offset = decode_response_header(api_key, version, answer)
+        except (TimeoutError, ConnectionError, WireError) as error:
+            raise self._failed(api_key, error, limit_ms, ours=timeout_ms is None) from error
+        return memoryview(answer)[body_offset:]
+
+    def _failed(self, api_key: int, error: Exception, limit_ms: int, *, ours: bool) -> ChannelError:
+        name = ApiKey.name_of(api_key)
+        if not isinstance(error, TimeoutError):
+            return ChannelError(f"{self.endpoint.address}: {name}: {error}")
+        failure = ChannelTimeout(f"{self.endpoint.address}: no answer to {name} within {limit_ms} ms")
+        if ours:
+            # An endpoint that is silent for the whole request timeout is taken for dead; one that was
+            # given less by the caller is not.
+            self._protocol.abort(failure)
+        return failure
+
+    async def _negotiate(self) -> None:
+        ours = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+        version = API_VERSIONS_VERSION
+        body = codecs.request(ApiKey.API_VERSIONS, version).encode(ours)
+        answer = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, body, None)
+        if int.from_bytes(answer[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+            # KIP-511: whoever does not know our version answers in version 0.
+            response = await self._request(ApiKey.API_VERSIONS, 0, types.ApiVersionsRequest(), None)
+        else:
+            response, _ = codecs.response(ApiKey.API_VERSIONS, version).decode(answer)
+        if response.error_code != ErrorCode.NONE:
+            raise ChannelError(f"{self.endpoint.address}: ApiVersions: {_name(response.error_code)}")
+        self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    async def _keep_authenticated(self) -> None:
+        if not self._is_due():
+            return
+        async with self._login_lock:
+            if self._is_due():
+                await self._log_in()
+
+    def _is_due(self) -> bool:
+        at_s = self._reauthenticate_at_s
+        return at_s is not None and asyncio.get_running_loop().time() >= at_s
+
+    async def _log_in(self) -> None:
+        """One login, or one more on the live connection; requests on their way keep their answers."""
+        login = self.endpoint.sasl
+        if login is None:
+            return
+        try:
+            lifetime_ms = await self._authenticate(login)
+        except AuthenticationError as error:
+            self._protocol.abort(error)
+            raise
+        self._reauthenticate_at_s = None
+        if lifetime_ms > 0:
+            # KIP-368: between 85 and 95 % of the lifetime, spread so that proxies do not do it in step.
+            share = 0.85 + secrets.randbelow(1000) / 10_000
+            wait_s = max(lifetime_ms / 1000 * share, MIN_REAUTHENTICATION_INTERVAL_S)
+            self._reauthenticate_at_s = asyncio.get_running_loop().time() + wait_s
+
+    async def _authenticate(self, login: SaslLogin) -> int:
+        """The exchange of one login; gives back session_lifetime_ms, 0 for a session without end."""
+        handshake = types.SaslHandshakeRequest(mechanism=login.mechanism)
+        offered = await self._request(ApiKey.SASL_HANDSHAKE, 1, handshake, None)
+        if offered.error_code != ErrorCode.NONE:
+            raise self._refused(login, _name(offered.error_code), f"offered: {offered.mechanisms}")
+        version = self.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
+        client = _sasl_client(login)
+        token: bytes | None = client.first()
+        lifetime_ms = 0
+        while token is not None:
+            message = types.SaslAuthenticateRequest(auth_bytes=token)
+            answer = await self._request(ApiKey.SASL_AUTHENTICATE, version, message, None)
+            if answer.error_code != ErrorCode.NONE:
+                raise self._refused(login, _name(answer.error_code), answer.error_message)
+            lifetime_ms = answer.session_lifetime_ms
+            try:
+                token = client.respond(bytes(answer.auth_bytes))
+            except ServerNotTrusted as error:
+                raise self._refused(login, "server not trusted", str(error)) from error
+        if not client.done:
+            raise self._refused(login, "login did not complete", None)
+        return lifetime_ms
+
+    def _refused(self, login: SaslLogin, what: str, detail: str | None) -> AuthenticationError:
+        who = f"{login.mechanism} login as {login.username}"
+        return AuthenticationError(
+            f"{self.endpoint.address}: {who}: {what}" + (f": {detail}" if detail else "")
+        )
+
+
+async def _connect(endpoint: EndpointSettings) -> ReplyProtocol:
+    loop = asyncio.get_running_loop()
+    try:
+        _, protocol = await loop.create_connection(
+            lambda: ReplyProtocol(endpoint.max_response_bytes),
+            endpoint.host,
+            endpoint.port,
+            ssl=endpoint.ssl,
+            server_hostname=endpoint.host if endpoint.ssl else None,
+        )
+    except OSError as error:
+        raise ChannelError(f"{endpoint.address}: cannot connect: {error}") from error
+    return protocol
+
+
+def _sasl_client(login: SaslLogin) -> SaslClient:
+    if login.mechanism == "PLAIN":
+        return PlainClient(login.username, login.password())
+    mechanism = ScramMechanism.named(login.mechanism)
+    return ScramClient(mechanism, login.username, login.password(), secrets.token_urlsafe(24))
+
+
+def _name(error_code: int) -> str:
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return f"error {error_code}"

@@ -1,0 +1,127 @@
+"""The metadata topic, followed by Fetch (read_committed), into a Loader.
+
+Run by the proxy and by the controller, one for a process; `run` belongs in the process's TaskGroup. While
+it has fallen behind (at start, after a lost connection) everything up to the log's end is applied in one
+piece: compaction may have taken records out of what lies between, and no request may be decided on that.
+"""
+
+import asyncio
+
+import structlog
+
+from proxy.metadata.loader import Loader
+from proxy.net.channel import ChannelError, EndpointSettings
+from proxy.net.partition import Partition, PartitionError, Place, at_leader
+from proxy.net.transactions import BrokenBatch, Committed, TransactionReader
+
+BACKOFF_MS = (100, 5_000)
+
+log = structlog.get_logger(__name__)
+
+
+class FeedTimeout(Exception):
+    """The image did not come to the offset in time."""
+
+
+class TopicFeed:
+    """Keeps `loader` at the end of the topic's one partition."""
+
+    def __init__(self, endpoint: EndpointSettings, topic: str, loader: Loader) -> None:
+        self._endpoint = endpoint
+        self._topic = topic
+        self._loader = loader
+        self._reader = TransactionReader(loader.next_offset)
+        self._topic_id: bytes | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._failures = 0
+        self.loaded = asyncio.Event()
+        """Set once the loader is ready (KIP-801: before that no listener opens)."""
+        self.connected = False
+        """Following the log from its end on; False while it is being looked for or caught up with."""
+
+    async def run(self) -> None:
+        """Follow the topic until cancelled; MetadataError when the log holds what cannot be applied."""
+        while True:
+            try:
+                async with at_leader(self._endpoint, self._topic) as (partition, place):
+                    await self._catch_up(partition, place)
+                    while True:
+                        self._apply(self._reader.feed(await partition.fetch(self._reader.position)))
+            except (ChannelError, BrokenBatch, PartitionError) as error:
+                log.warning("metadata feed interrupted", topic=self._topic, error=str(error))
+                await asyncio.sleep(self._pause_ms() / 1000)
+            finally:
+                self.connected = False
+
+    async def wait_for(self, offset: int, timeout_ms: int) -> None:
+        """Until an image with this offset or a later one serves (E13); FeedTimeout if not in time."""
+        if self._loader.ready and self._loader.image.offset >= offset:
+            return
+        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = (offset, applied)
+        self._waiting.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await applied
+        except TimeoutError:
+            raise FeedTimeout(
+                f"metadata offset {offset} not applied within {timeout_ms} ms, "
+                f"the image is at {self._loader.image.offset}"
+            ) from None
+        finally:
+            self._waiting.remove(waiter)
+
+    async def stable_offset(self) -> int:
+        """The log's end now, asked of its leader: everything before it is decided."""
+        try:
+            async with at_leader(self._endpoint, self._topic) as (partition, _):
+                return await partition.stable_offset()
+        except PartitionError as error:
+            raise ChannelError(f"{self._endpoint.address}: {error}") from error
+
+    async def _catch_up(self, partition: Partition, place: Place) -> None:
+        """Go on where we stood, or from the beginning if this is no longer the log we knew."""
+        start, end = await partition.start_offset(), await partition.stable_offset()
+        self._begin(place, start, end)
+        steps: list[Committed] = []
+        while self._reader.position < end:
+            steps += self._reader.feed(await partition.fetch(self._reader.position))
+        last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
+        self._apply([Committed(last_offset, tuple(value for step in steps for value in step.values))])
+        self.connected, self._failures = True, 0
+        log.info("metadata feed caught up", topic=self._topic, offset=self._loader.image.offset)
+
+    def _begin(self, place: Place, start: int, end: int) -> None:
+        recreated = self._topic_id not in (None, place.topic_id)
+        self._topic_id = place.topic_id
+        if not recreated and start <= self._reader.position <= end:
+            self._loader.load_until(end)
+            return
+        if self._reader.position > 0:
+            log.warning(
+                "metadata log is read again from its beginning",
+                topic=self._topic,
+                position=self._reader.position,
+                log_start_offset=start,
+                last_stable_offset=end,
+                recreated=recreated,
+            )
+        self._reader = TransactionReader(start)
+        self._loader.reload_until(end)
+
+    def _apply(self, steps: list[Committed]) -> None:
+        for step in steps:
+            self._loader.batch(step.last_offset, step.values)
+        if self._loader.ready:
+            self.loaded.set()
+            self._wake(self._loader.image.offset)
+
+    def _wake(self, offset: int) -> None:
+        for wanted, applied in self._waiting:
+            if wanted <= offset and not applied.done():
+                applied.set_result(None)
+
+    def _pause_ms(self) -> int:
+        self._failures += 1
+        initial_ms, maximum_ms = BACKOFF_MS
+        return min(maximum_ms, initial_ms << min(self._failures - 1, 16))

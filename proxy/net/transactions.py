@@ -1,0 +1,95 @@
+"""Fetched record batches -> whole committed transactions, in the order of their commit markers.
+
+Fed by proxy.net.metadata_feed with the records of Fetch responses, wherever these were cut. A transaction
+counts from its commit marker on and is given out in one piece, whatever batches it lay in: one request
+of the controller is one transaction, and nobody may see a part of it. What the values mean is not known here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
+from aiokafka.record.memory_records import MemoryRecords
+
+
+class BrokenBatch(Exception):
+    """A record batch is not what its checksum or its header says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A step of the log: these values became visible at this offset (none: only the offset moves)."""
+
+    last_offset: int
+    values: tuple[bytes, ...]
+
+
+class TransactionReader:
+    """Follows one partition from `position` on; what is undecided waits for its marker."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        """The offset to fetch next."""
+        self._undecided: dict[int, list[bytes]] = {}
+        self._undecided_since: dict[int, int] = {}
+
+    @property
+    def settled_offset(self) -> int:
+        """Everything up to here has been given out: the offset before the first undecided record."""
+        return min([self.position, *self._undecided_since.values()]) - 1
+
+    def feed(self, records: bytes) -> list[Committed]:
+        """What the records (one or more batches, the last perhaps cut off) bring to an end."""
+        return list(self._steps(records))
+
+    def _steps(self, records: bytes) -> Iterator[Committed]:
+        batches = MemoryRecords(records)
+        while batches.has_next():
+            batch = _checked(batches)
+            # The first batch of a Fetch may begin before the offset that was asked for.
+            if batch.next_offset <= self.position:
+                continue
+            values = [] if batch.is_control_batch else self._values(batch)
+            last_offset = batch.next_offset - 1
+            step = self._step(batch, last_offset, values)
+            self.position = batch.next_offset
+            if step is not None:
+                yield step
+
+    def _step(self, batch: Any, last_offset: int, values: list[bytes]) -> Committed | None:
+        if batch.is_control_batch:
+            return self._decide(batch, last_offset)
+        if batch.is_transactional:
+            self._undecided.setdefault(batch.producer_id, []).extend(values)
+            self._undecided_since.setdefault(batch.producer_id, batch.base_offset)
+            return None
+        return Committed(last_offset, tuple(values))
+
+    def _decide(self, batch: Any, last_offset: int) -> Committed:
+        waiting = self._undecided.pop(batch.producer_id, [])
+        self._undecided_since.pop(batch.producer_id, None)
+        markers = [ControlRecord.parse(record.key) for record in batch]
+        committed = COMMIT_MARKER in markers
+        return Committed(last_offset, tuple(waiting) if committed else ())
+
+    def _values(self, batch: Any) -> list[bytes]:
+        # A null value is a tombstone: the log has none of ours, and says nothing if another put it there.
+        return [
+            bytes(record.value)
+            for record in batch
+            if record.offset >= self.position and record.value is not None
+        ]
+
+
+def _checked(batches: Any) -> Any:
+    try:
+        batch = batches.next_batch()
+    except CorruptRecordException as error:
+        raise BrokenBatch(str(error)) from error
+    if not hasattr(batch, "is_control_batch"):
+        raise BrokenBatch("a batch of message format 0 or 1, which no Kafka since 4.0 writes")
+    if not batch.validate_crc():
+        raise BrokenBatch(f"the batch at offset {batch.base_offset} does not match its CRC")
+    return batch
