@@ -1,1 +1,8 @@
-"""To be mapped."""
+"""Everything of forwarding that waits.
+
+forwarder    a proxy's way to the active controller: finds it, sends Envelopes, retries until the deadline
+server       the controller's listener: frames, SASL, Envelope
+writer       one request after another: decide, commit, wait for the replay, answer
+log          the metadata log: a one-partition Kafka topic behind a transactional producer
+broker       the controller's own requests to a broker
+"""

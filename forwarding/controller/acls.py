@@ -1,0 +1,182 @@
+"""CreateAcls and DeleteAcls (KIP-11, KIP-290, KIP-801): bindings and filters -> ACL records.
+
+Validation and per-binding errors are those of KRaft's controller. Asked by controller.py once ALTER on
+the cluster is granted.
+"""
+
+from collections.abc import Callable, Container
+from enum import IntEnum
+from typing import Any
+
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from proxy.metadata.acl import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    uuid_bytes,
+    uuid_text,
+)
+from proxy.metadata.image import MetadataImage
+from proxy.session.refusal import refuse
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+
+def create_acls(request: Any, image: MetadataImage, new_id: Callable[[], bytes]) -> Outcome:
+    """One result for each binding, in order; one that exists already is a success without a record."""
+    result = types.CreateAclsResponse.AclCreationResult
+    results = []
+    created: dict[Any, Acl] = {}
+    for creation in request.creations:
+        fault = _fault(creation)
+        if fault is not None:
+            results.append(result(error_code=ErrorCode.INVALID_REQUEST, error_message=fault))
+            continue
+        acl = _acl(creation, new_id())
+        if image.acls.existing(acl) is None:
+            created.setdefault(acl.binding, acl)
+        results.append(result())
+    if len(created) > MAX_RECORDS_PER_REQUEST:
+        return _too_many(ApiKey.CREATE_ACLS, request, len(created))
+    records = tuple(_record(acl) for acl in created.values())
+    return Outcome(records, types.CreateAclsResponse(results=results))
+
+
+def delete_acls(request: Any, image: MetadataImage) -> Outcome:
+    """All filters are matched before anything is deleted, so two of them may report the same binding."""
+    response = types.DeleteAclsResponse
+    removed: dict[str, Acl] = {}
+    results = []
+    for requested in request.filters:
+        wanted = _filter(requested)
+        fault = _filter_fault(wanted)
+        if fault is not None:
+            results.append(
+                response.DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
+            )
+            continue
+        matching = list(image.acls.select(wanted))
+        removed.update((acl.id, acl) for acl in matching)
+        results.append(
+            response.DeleteAclsFilterResult(
+                error_message=None, matching_acls=[_matching_acl(acl) for acl in matching]
+            )
+        )
+    if len(removed) > MAX_RECORDS_PER_REQUEST:
+        return _too_many(ApiKey.DELETE_ACLS, request, len(removed))
+    records = tuple(types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in removed)
+    return Outcome(records, response(filter_results=results))
+
+
+def _fault(creation: Any) -> str | None:
+    """What is wrong with a binding, in the words of KRaft's AclControlManager; None: nothing."""
+    checks = (
+        _not_one_of(creation.resource_type, ResourceType, "resourceType", _NO_RESOURCE),
+        _name_fault(creation),
+        _not_one_of(creation.resource_pattern_type, PatternType, "patternType", _NO_PATTERN),
+        _not_one_of(creation.operation, Operation, "operation", _NO_OPERATION),
+        _not_one_of(creation.permission_type, PermissionType, "permissionType", _NO_PERMISSION),
+        _principal_fault(creation.principal),
+    )
+    return next((fault for fault in checks if fault is not None), None)
+
+
+_NO_RESOURCE = (ResourceType.UNKNOWN, ResourceType.ANY)
+_NO_PATTERN = (PatternType.UNKNOWN, PatternType.ANY, PatternType.MATCH)
+_NO_OPERATION = (Operation.UNKNOWN, Operation.ANY)
+_NO_PERMISSION = (PermissionType.UNKNOWN, PermissionType.ANY)
+
+
+def _not_one_of(number: int, kind: type[IntEnum], what: str, refused: Container[IntEnum]) -> str | None:
+    value = kind(number)
+    return f"Invalid {what} {value.name}" if value in refused else None
+
+
+def _name_fault(creation: Any) -> str | None:
+    if not creation.resource_name:
+        return "Resource name should not be empty"
+    if creation.resource_type == ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    return None
+
+
+def _principal_fault(principal: str) -> str | None:
+    principal_type, colon, name = principal.partition(":")
+    if not colon:
+        return (
+            f"Could not parse principal from `{principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+    if not principal_type or not name:
+        return f"Could not parse principal from `{principal}` (its type or its name is empty)"
+    return None
+
+
+def _filter(requested: Any) -> AclFilter:
+    return AclFilter(
+        resource_type=ResourceType(requested.resource_type_filter),
+        resource_name=requested.resource_name_filter,
+        pattern_type=PatternType(requested.pattern_type_filter),
+        principal=requested.principal_filter,
+        host=requested.host_filter,
+        operation=Operation(requested.operation),
+        permission_type=PermissionType(requested.permission_type),
+    )
+
+
+def _filter_fault(wanted: AclFilter) -> str | None:
+    """A number nobody knows must not come to match everything."""
+    if wanted.resource_type == ResourceType.UNKNOWN or wanted.pattern_type == PatternType.UNKNOWN:
+        return "Unknown patternFilter."
+    if wanted.operation == Operation.UNKNOWN or wanted.permission_type == PermissionType.UNKNOWN:
+        return "Unknown entryFilter."
+    return None
+
+
+def _acl(creation: Any, acl_id: bytes) -> Acl:
+    return Acl(
+        id=uuid_text(acl_id),
+        resource_type=ResourceType(creation.resource_type),
+        resource_name=creation.resource_name,
+        pattern_type=PatternType(creation.resource_pattern_type),
+        principal=creation.principal,
+        host=creation.host,
+        operation=Operation(creation.operation),
+        permission_type=PermissionType(creation.permission_type),
+    )
+
+
+def _record(acl: Acl) -> Any:
+    return types.AccessControlEntryRecord(
+        id=uuid_bytes(acl.id),
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
+def _matching_acl(acl: Acl) -> Any:
+    return types.DeleteAclsResponse.DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
+def _too_many(api_key: ApiKey, request: Any, count: int) -> Outcome:
+    message = f"Unable to perform a batch of {count} records, the limit is {MAX_RECORDS_PER_REQUEST}."
+    return Outcome((), refuse(api_key, request, ErrorCode.POLICY_VIOLATION, message))

@@ -1,0 +1,190 @@
+"""A forwarded request + the metadata image -> a decision (KIP-590 step 2, Kafka's ControllerApis).
+
+First whoever sends an Envelope needs CLUSTER_ACTION; then the principal inside is authorised as if it had
+asked itself, with the sender as forwarding principal in the context. Fed by forwarding.net.writer;
+knows nothing of sockets, nor of the log that commits the records.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from forwarding.controller.access import Access
+from forwarding.controller.acls import create_acls, delete_acls
+from forwarding.controller.configs import alter_configs
+from forwarding.controller.outcome import AskBroker, Decision, Outcome
+from forwarding.controller.quotas import alter_client_quotas
+from forwarding.controller.scram import alter_user_scram_credentials
+from forwarding.controller.topics import create_partitions, create_topics, delete_topics, topic_ids
+from forwarding.envelope import Forwarded, Refused, unwrap
+from forwarding.retry import AUTHORIZER_NOT_READY
+from forwarding.versions import FORWARDABLE
+from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Operation
+from proxy.metadata.image import MetadataImage
+from proxy.security.authorizer import Authorizer, RequestContext
+from proxy.security.principal import Principal
+from proxy.session.refusal import refuse
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+CLUSTER_DENIED = "Cluster authorization failed."
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The proxy at the other end of a connection to the controller."""
+
+    principal: Principal
+    host: str
+    listener: str
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A decision, and what the audit is told of how it came about."""
+
+    decision: Decision
+    events: tuple[AuditEvent, ...]
+
+
+class Controller:
+    """Decides; holds no state but what it was made of."""
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        deserialize_principal: Callable[[bytes], Principal],
+        new_acl_id: Callable[[], bytes],
+        protected_topics: frozenset[str] = frozenset(),
+    ) -> None:
+        self._authorizer = authorizer
+        self._deserialize_principal = deserialize_principal
+        self._new_acl_id = new_acl_id
+        self._protected_topics = protected_topics
+
+    def open(
+        self, envelope: Any, sender: Sender, image: MetadataImage | None
+    ) -> tuple[Forwarded | Refused, tuple[AuditEvent, ...]]:
+        """The request inside, if its sender may forward at all; `image` None: nothing is loaded yet."""
+        context = RequestContext(
+            principal=sender.principal,
+            host=sender.host,
+            listener=sender.listener,
+            client_id=sender.client_id,
+            image=image,
+        )
+        access = Access(self._authorizer, context, "Envelope", 0, 0)
+        if not access.to_cluster(Operation.CLUSTER_ACTION):
+            return self._sender_refused(access, sender), tuple(access.events)
+        return unwrap(envelope, self._deserialize_principal, FORWARDABLE), ()
+
+    def topic_ids(self, forwarded: Forwarded) -> list[bytes]:
+        """The ids whose topic names the decision will need."""
+        if forwarded.header.api_key == ApiKey.DELETE_TOPICS:
+            return topic_ids(forwarded.message)
+        return []
+
+    def decide(
+        self,
+        forwarded: Forwarded,
+        sender: Sender,
+        image: MetadataImage,
+        topic_names: Mapping[bytes, str],
+    ) -> Verdict:
+        """What is to become of a request that was opened; the image is one whole, read once."""
+        header = forwarded.header
+        context = RequestContext(
+            principal=forwarded.principal,
+            host=forwarded.host,
+            listener=sender.listener,
+            client_id=header.client_id,
+            forwarding_principal=sender.principal,
+            image=image,
+        )
+        access = Access(
+            self._authorizer,
+            context,
+            ApiKey.name_of(header.api_key),
+            header.api_version,
+            header.correlation_id,
+            forwarded.forward_id,
+            self._protected_topics,
+        )
+        decision = self._decision(forwarded, access, image, topic_names)
+        return Verdict(decision, tuple(access.events))
+
+    def _decision(
+        self, forwarded: Forwarded, access: Access, image: MetadataImage, topic_names: Mapping[bytes, str]
+    ) -> Decision:
+        request = forwarded.message
+        match forwarded.header.api_key:
+            case ApiKey.CREATE_TOPICS:
+                return create_topics(request, access)
+            case ApiKey.DELETE_TOPICS:
+                return delete_topics(request, access, topic_names)
+            case ApiKey.CREATE_PARTITIONS:
+                return create_partitions(request, access)
+            case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
+                return alter_configs(request, access)
+        return self._cluster_decision(forwarded.header.api_key, request, access, image)
+
+    def _cluster_decision(self, api_key: int, request: Any, access: Access, image: MetadataImage) -> Decision:
+        """The APIs that one right on the cluster opens as a whole."""
+        operation = CLUSTER_RIGHTS.get(api_key)
+        if operation is None:
+            message = f"{ApiKey.name_of(api_key)} is not served by this controller."
+            return Outcome((), refuse(api_key, request, ErrorCode.UNSUPPORTED_VERSION, message))
+        if not access.to_cluster(operation):
+            return Outcome(
+                (), refuse(api_key, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_DENIED)
+            )
+        match api_key:
+            case ApiKey.CREATE_ACLS:
+                return create_acls(request, image, self._new_acl_id)
+            case ApiKey.DELETE_ACLS:
+                return delete_acls(request, image)
+            case ApiKey.ALTER_CLIENT_QUOTAS:
+                return alter_client_quotas(request, image)
+            case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+                return alter_user_scram_credentials(request, image)
+        return AskBroker(request, lambda answer: answer)
+
+    def _sender_refused(self, access: Access, sender: Sender) -> Refused:
+        decided = access.events[-1]
+        if decided.rule == "authorizer.not.ready":
+            return Refused(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
+        return Refused(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Principal {sender.principal} does not have required CLUSTER_ACTION for envelope",
+        )
+
+
+CLUSTER_RIGHTS: dict[int, Operation] = {
+    ApiKey.CREATE_ACLS: Operation.ALTER,
+    ApiKey.DELETE_ACLS: Operation.ALTER,
+    ApiKey.ALTER_CLIENT_QUOTAS: Operation.ALTER_CONFIGS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Operation.ALTER,
+    ApiKey.ELECT_LEADERS: Operation.ALTER,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Operation.ALTER,
+    ApiKey.UPDATE_FEATURES: Operation.ALTER,
+}
+"""The right on the cluster each API needs, as Kafka's ControllerApis asks for it."""
+
+SERVED = frozenset(CLUSTER_RIGHTS) | {
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+}
+"""What this controller takes inside an Envelope."""
+
+TO_BROKER = SERVED - {
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+}
+"""Of these, the ones a broker carries out: they are offered in the versions it speaks."""

@@ -1,0 +1,54 @@
+"""Whether an image already shows what a record says.
+
+Asked when the outcome of a commit was lost: the log is read again up to its end, and a change that is in
+effect was committed (there is only one writer). Knows nothing of offsets.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from forwarding.controller.record_keys import quota_entity
+from proxy.metadata.acl import uuid_text
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.scram import ScramMechanism
+
+
+def in_effect(records: Iterable[Any], image: MetadataImage) -> bool:
+    """All records of a transaction show in the image; a transaction is never there in part."""
+    return all(_SHOWN[type(record).__name__](record, image) for record in records)
+
+
+def _acl(record: Any, image: MetadataImage) -> bool:
+    return uuid_text(bytes(record.id)) in image.acls.by_id
+
+
+def _removed_acl(record: Any, image: MetadataImage) -> bool:
+    return uuid_text(bytes(record.id)) not in image.acls.by_id
+
+
+def _quota(record: Any, image: MetadataImage) -> bool:
+    limit = image.quotas.limit(quota_entity(record.entity), record.key)
+    return limit is None if record.remove else bool(limit == record.value)
+
+
+def _scram(record: Any, image: MetadataImage) -> bool:
+    credential = image.scram.credential(ScramMechanism(record.mechanism), record.name)
+    return credential is not None and (
+        credential.salt,
+        credential.stored_key,
+        credential.server_key,
+        credential.iterations,
+    ) == (bytes(record.salt), bytes(record.stored_key), bytes(record.server_key), record.iterations)
+
+
+def _removed_scram(record: Any, image: MetadataImage) -> bool:
+    return image.scram.credential(ScramMechanism(record.mechanism), record.name) is None
+
+
+_SHOWN: dict[str, Callable[[Any, MetadataImage], bool]] = {
+    "AccessControlEntryRecord": _acl,
+    "RemoveAccessControlEntryRecord": _removed_acl,
+    "ClientQuotaRecord": _quota,
+    "UserScramCredentialRecord": _scram,
+    "RemoveUserScramCredentialRecord": _removed_scram,
+}

@@ -1,0 +1,158 @@
+"""AlterClientQuotas (KIP-546): alterations of quota entities -> ClientQuotaRecords.
+
+Validation is that of KRaft's controller, made stricter where Kafka would store what cannot work (NaN,
+infinity, host names as ip). Each entity succeeds or fails as a whole. Asked by controller.py once
+ALTER_CONFIGS on the cluster is granted.
+"""
+
+import ipaddress
+import math
+from collections import Counter
+from typing import Any
+
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from forwarding.controller.record_keys import quota_entity
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
+from proxy.session.refusal import refuse
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
+
+USER_AND_CLIENT_KEYS: dict[str, int | None] = {
+    "producer_byte_rate": LONG_MAX,
+    "consumer_byte_rate": LONG_MAX,
+    "request_percentage": None,
+    "controller_mutation_rate": None,
+}
+IP_KEYS: dict[str, int | None] = {"connection_creation_rate": INT_MAX}
+"""Quota keys of each kind of entity -> the largest value of an integral one, None for a real number."""
+
+
+def alter_client_quotas(request: Any, image: MetadataImage) -> Outcome:
+    """One result for each entity of the request, in order; `validate_only` writes nothing."""
+    entry_data = types.AlterClientQuotasResponse.EntryData
+    times = Counter(_identity(entry.entity) for entry in request.entries)
+    entries, records = [], []
+    for entry in request.entries:
+        fault = _fault(entry, times[_identity(entry.entity)])
+        if fault is None:
+            records += _records(entry, image)
+            entries.append(entry_data(error_message=None, entity=_answered(entry.entity)))
+        else:
+            entries.append(
+                entry_data(
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message=fault,
+                    entity=_answered(entry.entity),
+                )
+            )
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        message = (
+            f"Unable to perform a batch of {len(records)} records, the limit is {MAX_RECORDS_PER_REQUEST}."
+        )
+        return Outcome((), refuse(ApiKey.ALTER_CLIENT_QUOTAS, request, ErrorCode.POLICY_VIOLATION, message))
+    response = types.AlterClientQuotasResponse(entries=entries)
+    return Outcome(() if request.validate_only else tuple(records), response)
+
+
+def _fault(entry: Any, times: int) -> str | None:
+    """What is wrong with one entry; None: nothing."""
+    if times > 1:
+        # Kafka keeps what it made of the first one and reports an error; here neither is stored.
+        return "Ignoring duplicate entity"
+    fault = _entity_fault(entry.entity)
+    if fault is not None:
+        return fault
+    keys = Counter(op.key for op in entry.ops)
+    twice = next((key for key, count in keys.items() if count > 1), None)
+    if twice is not None:
+        return f"Duplicate quota key {twice} not updating quota for this entity"
+    allowed = IP_KEYS if entry.entity[0].entity_type == IP else USER_AND_CLIENT_KEYS
+    faults = (_op_fault(op, allowed) for op in entry.ops)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _entity_fault(entity: Any) -> str | None:
+    if not entity:
+        return "Invalid empty client quota entity"
+    kinds = [part.entity_type for part in entity]
+    for part in entity:
+        if part.entity_type not in (USER, CLIENT_ID, IP):
+            return f"Unhandled client quota entity type: {part.entity_type}"
+        if kinds.count(part.entity_type) > 1:
+            return f"Invalid client quota entity, duplicate entity entry {part.entity_type}"
+        if part.entity_name == "":
+            return f"Empty {part.entity_type} not supported"
+    if IP not in kinds:
+        return None
+    if len(kinds) > 1:
+        return "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+    return _ip_fault(entity[0].entity_name)
+
+
+def _ip_fault(name: str | None) -> str | None:
+    try:
+        if name is not None:
+            ipaddress.ip_address(name)
+    except ValueError:
+        # Kafka resolves a host name once, when the quota is set. A name that moves would keep its quota
+        # on the old address, so only addresses are taken here.
+        return f"{name} is not a valid IP address"
+    return None
+
+
+def _op_fault(op: Any, allowed: dict[str, int | None]) -> str | None:
+    if op.remove:
+        # Removing is always possible, also of a key that an older version allowed.
+        return None
+    if op.key not in allowed:
+        return f"Invalid configuration key {op.key}"
+    if not math.isfinite(op.value):
+        return f"Quota {op.key} must be a finite number, not {op.value}"
+    if op.value <= 0:
+        return f"Quota {op.key} must be greater than 0"
+    largest = allowed[op.key]
+    if largest is None:
+        return None
+    if op.value > largest:
+        return f"Proposed value for {op.key} is too large, at most {largest}"
+    if abs(op.value % 1.0) > 1e-6:
+        return f"{op.key} cannot be a fractional value"
+    return None
+
+
+def _records(entry: Any, image: MetadataImage) -> list[Any]:
+    """What changes: a value already in force is not written again, nor one removed that is not there."""
+    entity = quota_entity(entry.entity)
+    changed = []
+    for op in entry.ops:
+        current = image.quotas.limit(entity, op.key)
+        if op.remove and current is not None:
+            changed.append(_record(entry.entity, op.key, 0.0, remove=True))
+        elif not op.remove and current != op.value:
+            changed.append(_record(entry.entity, op.key, op.value, remove=False))
+    return changed
+
+
+def _record(entity: Any, key: str, value: float, *, remove: bool) -> Any:
+    record = types.ClientQuotaRecord
+    return record(
+        entity=[
+            record.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity
+        ],
+        key=key,
+        value=value,
+        remove=remove,
+    )
+
+
+def _answered(entity: Any) -> list[Any]:
+    entity_data = types.AlterClientQuotasResponse.EntityData
+    return [entity_data(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity]
+
+
+def _identity(entity: Any) -> frozenset[tuple[str, str | None]]:
+    return frozenset((part.entity_type, part.entity_name) for part in entity)

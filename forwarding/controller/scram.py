@@ -1,0 +1,107 @@
+"""AlterUserScramCredentials (KIP-554): deletions and upsertions -> SCRAM credential records.
+
+The client sends the salted password, never the password; what is stored are the two keys made from it
+(RFC 5802), as Kafka's brokers do. Asked by controller.py once ALTER on the cluster is granted.
+"""
+
+from collections import Counter
+from typing import Any
+
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+    credential_from_salted_password,
+)
+from proxy.session.refusal import refuse
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+SALTED_PASSWORD_BYTES = {ScramMechanism.SCRAM_SHA_256: 32, ScramMechanism.SCRAM_SHA_512: 64}
+"""The size of each mechanism's hash, and so of what it makes of a password."""
+
+Fault = tuple[ErrorCode, str]
+NO_FAULT: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None)
+
+
+def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
+    """One result for each user, in the order in which the request first names them."""
+    result = types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+    times = Counter(alteration.name for alteration in [*request.deletions, *request.upsertions])
+    if len(times) > MAX_RECORDS_PER_REQUEST:
+        limit = f"{len(times)} users in one request, the limit is {MAX_RECORDS_PER_REQUEST}."
+        refused = refuse(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, ErrorCode.POLICY_VIOLATION, limit)
+        return Outcome((), refused)
+    results, records = {}, []
+    for alteration in [*request.deletions, *request.upsertions]:
+        fault = _twice(times[alteration.name]) or _fault(alteration, image)
+        if fault is None:
+            records.append(_record(alteration))
+        code, message = fault or NO_FAULT
+        results[alteration.name] = result(user=alteration.name, error_code=code, error_message=message)
+    return Outcome(tuple(records), types.AlterUserScramCredentialsResponse(results=list(results.values())))
+
+
+def _twice(times: int) -> Fault | None:
+    # Also when the two name different mechanisms: Kafka's controller answers one result per user.
+    if times > 1:
+        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+    return None
+
+
+def _fault(alteration: Any, image: MetadataImage) -> Fault | None:
+    if not alteration.name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    mechanism = ScramMechanism(alteration.mechanism)
+    if mechanism is ScramMechanism.UNKNOWN:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    if _is_deletion(alteration):
+        return _deletion_fault(alteration, mechanism, image)
+    return _upsertion_fault(alteration, mechanism)
+
+
+def _deletion_fault(alteration: Any, mechanism: ScramMechanism, image: MetadataImage) -> Fault | None:
+    if image.scram.credential(mechanism, alteration.name) is None:
+        return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+    return None
+
+
+def _upsertion_fault(alteration: Any, mechanism: ScramMechanism) -> Fault | None:
+    code = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    if alteration.iterations < MIN_ITERATIONS:
+        return code, f"Too few iterations: {alteration.iterations}, at least {MIN_ITERATIONS}"
+    if alteration.iterations > MAX_ITERATIONS:
+        return code, f"Too many iterations: {alteration.iterations}, at most {MAX_ITERATIONS}"
+    digest_bytes = SALTED_PASSWORD_BYTES[mechanism]
+    if len(alteration.salted_password) != digest_bytes:
+        # Kafka would store keys no client can ever match; better said at once.
+        return code, f"Salted password of {len(alteration.salted_password)} bytes, expected {digest_bytes}"
+    if not alteration.salt:
+        return code, "Salt must not be empty"
+    return None
+
+
+def _record(alteration: Any) -> Any:
+    if _is_deletion(alteration):
+        return types.RemoveUserScramCredentialRecord(name=alteration.name, mechanism=alteration.mechanism)
+    credential = credential_from_salted_password(
+        ScramMechanism(alteration.mechanism),
+        bytes(alteration.salt),
+        bytes(alteration.salted_password),
+        alteration.iterations,
+    )
+    return types.UserScramCredentialRecord(
+        name=alteration.name,
+        mechanism=alteration.mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+
+
+def _is_deletion(alteration: Any) -> bool:
+    return isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion)

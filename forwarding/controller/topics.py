@@ -1,0 +1,191 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: the allowed part goes on to a broker.
+
+CREATE or DELETE on the cluster covers all topics; otherwise each topic is asked for. Parts refused here
+are put back into the broker's response in the order of the request. Topic names behind ids come from
+forwarding.net.broker, which asks before the decision.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from forwarding.controller.access import Access
+from forwarding.controller.outcome import AskBroker, Decision, Outcome
+from proxy.metadata.acl import Operation
+from proxy.wire import types
+from proxy.wire.error_codes import ErrorCode
+
+NO_TOPIC_ID = bytes(16)
+DENIED_MESSAGE = "Authorization failed."
+
+Key = tuple[str | None, bytes]
+"""A topic as a request names it: by name, or by id (name None)."""
+
+
+def create_topics(request: Any, access: Access) -> Decision:
+    """CREATE on the cluster or on each topic; configs are told with DESCRIBE_CONFIGS on the topic only."""
+    result = types.CreateTopicsResponse.CreatableTopicResult
+    times = Counter(topic.name for topic in request.topics)
+    once = [name for name, count in times.items() if count == 1]
+    creatable = _with_cluster_right(access, Operation.CREATE, once)
+    describable = access.to_topics(Operation.DESCRIBE_CONFIGS, once, quiet=True)
+    refused = {
+        (name, NO_TOPIC_ID): result(name=name, **_create_error(count))
+        for name, count in times.items()
+        if name not in creatable
+    }
+    topics = [topic for topic in request.topics if topic.name in creatable]
+    order = [(name, NO_TOPIC_ID) for name in times]
+
+    def merge(answer: Any) -> Any:
+        for topic in answer.topics:
+            if topic.name not in describable:
+                _hide_configs(topic)
+        answer.topics = _merged(order, refused, answer.topics, lambda topic: (topic.name, NO_TOPIC_ID))
+        return answer
+
+    if not topics:
+        return Outcome((), merge(types.CreateTopicsResponse(topics=[])))
+    return AskBroker(_copy(request, topics=topics), merge)
+
+
+def delete_topics(request: Any, access: Access, topic_names: Mapping[bytes, str]) -> Decision:
+    """DELETE on the cluster or on each topic; without DESCRIBE not even an id's name is told."""
+    asked = _topics_to_delete(request)
+    times = Counter(asked)
+    names = [name for name in (key[0] or topic_names.get(key[1]) for key in times) if name is not None]
+    deletable = _with_cluster_right(access, Operation.DELETE, names)
+    describable = deletable | access.to_topics(Operation.DESCRIBE, names, quiet=True)
+    refused: dict[Key, Any] = {}
+    allowed: list[Key] = []
+    for key, count in times.items():
+        error = _delete_error(key, count, topic_names, deletable, describable)
+        if error is None:
+            allowed.append(key)
+        else:
+            refused[key] = types.DeleteTopicsResponse.DeletableTopicResult(**error)
+
+    def merge(answer: Any) -> Any:
+        by_id = {key[1] for key in allowed if key[0] is None}
+        answer.responses = _merged(
+            list(times), refused, answer.responses, lambda topic: _answered_key(topic, by_id)
+        )
+        return answer
+
+    if not allowed:
+        return Outcome((), merge(types.DeleteTopicsResponse(responses=[])))
+    return AskBroker(_deletion_of(request, allowed), merge)
+
+
+def create_partitions(request: Any, access: Access) -> Decision:
+    """ALTER on each topic."""
+    result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
+    times = Counter(topic.name for topic in request.topics)
+    once = [name for name, count in times.items() if count == 1]
+    alterable = access.to_topics(Operation.ALTER, once)
+    refused = {
+        (name, NO_TOPIC_ID): result(name=name, **_create_error(count))
+        for name, count in times.items()
+        if name not in alterable
+    }
+    topics = [topic for topic in request.topics if topic.name in alterable]
+    order = [(name, NO_TOPIC_ID) for name in times]
+
+    def merge(answer: Any) -> Any:
+        answer.results = _merged(order, refused, answer.results, lambda topic: (topic.name, NO_TOPIC_ID))
+        return answer
+
+    if not topics:
+        return Outcome((), merge(types.CreatePartitionsResponse(results=[])))
+    return AskBroker(_copy(request, topics=topics), merge)
+
+
+def topic_ids(request: Any) -> list[bytes]:
+    """The ids whose names a DeleteTopics request needs before it can be decided."""
+    return [topic_id for name, topic_id in _topics_to_delete(request) if name is None and any(topic_id)]
+
+
+def _with_cluster_right(access: Access, operation: Operation, names: Iterable[str]) -> set[str]:
+    wanted = set(names)
+    if not wanted:
+        return set()
+    if access.to_cluster(operation, quiet=True):
+        return wanted - access.protected_topics
+    return access.to_topics(operation, names)
+
+
+def _create_error(count: int) -> dict[str, Any]:
+    if count > 1:
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": "Duplicate topic name."}
+    return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "error_message": DENIED_MESSAGE}
+
+
+def _hide_configs(topic: Any) -> None:
+    """As KRaft tells a creator without DESCRIBE_CONFIGS (KIP-525)."""
+    if topic.error_code == ErrorCode.NONE:
+        topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic.configs = []
+        topic.num_partitions = topic.replication_factor = -1
+
+
+def _topics_to_delete(request: Any) -> list[Key]:
+    named: list[Key] = [(name, NO_TOPIC_ID) for name in request.topic_names]
+    return named + [(topic.name, bytes(topic.topic_id)) for topic in request.topics]
+
+
+def _delete_error(
+    key: Key, count: int, topic_names: Mapping[bytes, str], deletable: set[str], describable: set[str]
+) -> dict[str, Any] | None:
+    fault = _malformed(key, count)
+    if fault is not None:
+        return {"name": key[0], "topic_id": key[1], "error_code": ErrorCode.INVALID_REQUEST} | fault
+    name = key[0] or topic_names.get(key[1])
+    if name is None:
+        return {"name": None, "topic_id": key[1], "error_code": ErrorCode.UNKNOWN_TOPIC_ID}
+    if name in deletable:
+        return None
+    return {
+        # Asked by id, the name is told only to those who may describe the topic.
+        "name": name if key[0] is not None or name in describable else None,
+        "topic_id": key[1],
+        "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "error_message": DENIED_MESSAGE,
+    }
+
+
+def _malformed(key: Key, count: int) -> dict[str, str] | None:
+    name, topic_id = key
+    if name is None and not any(topic_id):
+        return {"error_message": "Neither topic name nor id were specified."}
+    if name is not None and any(topic_id):
+        return {"error_message": "You may not specify both topic name and topic id."}
+    if count > 1:
+        return {"error_message": f"Duplicate topic {'id' if name is None else 'name'}."}
+    return None
+
+
+def _deletion_of(request: Any, allowed: list[Key]) -> Any:
+    """The same request about the allowed topics, named the way its version names them."""
+    if request.topic_names:
+        return _copy(request, topic_names=[name for name, _ in allowed], topics=[])
+    state = types.DeleteTopicsRequest.DeleteTopicState
+    return _copy(request, topics=[state(name=name, topic_id=topic_id) for name, topic_id in allowed])
+
+
+def _answered_key(topic: Any, by_id: set[bytes]) -> Key:
+    topic_id = bytes(topic.topic_id)
+    return (None, topic_id) if topic_id in by_id else (topic.name, NO_TOPIC_ID)
+
+
+def _merged(
+    order: list[Any], refused: Mapping[Any, Any], answered: Iterable[Any], key: Callable[[Any], Any]
+) -> list[Any]:
+    by_key = {key(result): result for result in answered} | dict(refused)
+    return [by_key[asked] for asked in order if asked in by_key]
+
+
+def _copy(request: Any, **changed: Any) -> Any:
+    kept = {
+        name: getattr(request, name) for name in ("timeout_ms", "validate_only") if hasattr(request, name)
+    }
+    return type(request)(**(kept | changed))

@@ -1,0 +1,115 @@
+"""The controller's own requests to a broker: what a decision sends on, topic names, the metadata topic.
+
+Asked by forwarding.net.writer and log. Goes in under the controller's identity, so nothing may come this
+way that forwarding.controller has not allowed.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+METADATA_BY_ID_VERSIONS = (12, 12)
+CREATE_TOPICS_VERSIONS = (5, 7)
+TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    # A zombie's or a crashed controller's half-written transaction must never be read as if it counted.
+    "unclean.leader.election.enable": "false",
+    # Compaction takes records out of the middle of transactions; leave a follower a day to catch up first.
+    "min.compaction.lag.ms": "86400000",
+}
+REPLICATION_FACTORS = (3, 1)
+"""Tried in this order: three replicas where the cluster has them."""
+
+log = structlog.get_logger(__name__)
+
+
+class Broker:
+    """One channel to a broker, opened when needed and again when lost."""
+
+    def __init__(self, endpoint: EndpointSettings) -> None:
+        self._endpoint = endpoint
+        self._channel: Channel | None = None
+        self._opening = asyncio.Lock()
+        self.known_versions: dict[int, tuple[int, int]] = {}
+        """What the broker spoke when last connected to; empty before the first time."""
+
+    async def api_versions(self) -> dict[int, tuple[int, int]]:
+        """What the broker speaks; ChannelError when there is none to ask."""
+        return (await self._open()).api_versions
+
+    async def request(self, api_key: int, version: int, message: Any, timeout_ms: int) -> Any:
+        """One request, not repeated: ChannelError means that it may or may not have been done."""
+        channel = await self._open()
+        return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
+
+    async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """The names behind topic ids; ids nobody knows are left out."""
+        request = types.MetadataRequest
+        topics = [request.MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in topic_ids]
+        if not topics:
+            return {}
+        channel = await self._open()
+        response = await channel.request(
+            ApiKey.METADATA,
+            channel.version(ApiKey.METADATA, METADATA_BY_ID_VERSIONS),
+            request(topics=topics, allow_auto_topic_creation=False),
+        )
+        return {
+            bytes(topic.topic_id): topic.name
+            for topic in response.topics
+            if topic.error_code == ErrorCode.NONE
+        }
+
+    async def ensure_topic(self, topic: str) -> None:
+        """Create the metadata topic if it is absent; ChannelError when it can neither be found nor made."""
+        for replication_factor in REPLICATION_FACTORS:
+            error_code, message = await self._create(topic, replication_factor)
+            if error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                log.info(
+                    "metadata topic is there",
+                    topic=topic,
+                    created=error_code == ErrorCode.NONE,
+                    replication_factor=replication_factor,
+                )
+                return
+            if error_code != ErrorCode.INVALID_REPLICATION_FACTOR:
+                break
+        raise ChannelError(f"{self._endpoint.address}: topic {topic} cannot be created: {message}")
+
+    async def close(self) -> None:
+        """Let the channel go."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _open(self) -> Channel:
+        async with self._opening:
+            if self._channel is None or self._channel.closed:
+                self._channel = await Channel.open(self._endpoint)
+                self.known_versions = dict(self._channel.api_versions)
+            return self._channel
+
+    async def _create(self, topic: str, replication_factor: int) -> tuple[int, str]:
+        request = types.CreateTopicsRequest
+        # An acknowledged change has to outlive one broker: two of three replicas have it.
+        configs = TOPIC_CONFIGS | {"min.insync.replicas": "2" if replication_factor > 1 else "1"}
+        wanted = request.CreatableTopic(
+            name=topic,
+            num_partitions=1,
+            replication_factor=replication_factor,
+            configs=[request.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+        )
+        channel = await self._open()
+        response = await channel.request(
+            ApiKey.CREATE_TOPICS,
+            channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS),
+            request(topics=[wanted], timeout_ms=self._endpoint.request_timeout_ms),
+        )
+        answer = response.topics[0]
+        return answer.error_code, answer.error_message or ErrorCode(answer.error_code).name

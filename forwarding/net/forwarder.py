@@ -1,0 +1,240 @@
+"""A proxy's way to the active controller: finds it, sends Envelopes, retries until the deadline (KIP-590).
+
+`run` belongs in the proxy's TaskGroup and keeps one channel to a controller open, so that its ApiVersions
+are known before a client asks; `forward` is what the proxy's net layer calls for each ToController
+effect. What may be retried is forwarding.retry's, what clients see of errors forwarding.envelope's.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import structlog
+
+from forwarding import envelope
+from forwarding.net.metrics import ForwarderMetrics
+from forwarding.retry import CONNECTION_LOST, Backoff, Step, next_step
+from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
+from proxy.session.controller_reply import ControllerReply
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
+from proxy.wire.header import decode_response_header
+
+ApiVersions = Mapping[int, tuple[int, int]]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    api_key: int
+    api_version: int
+    correlation_id: int
+    forward_id: str
+    body: bytes
+    """The EnvelopeRequest, encoded once for all attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    error_code: int | None
+    """The envelope-level error, or CONNECTION_LOST."""
+    message: Any = None
+
+
+class Forwarder:
+    """The one channel to the active controller among `endpoints`, and the requests on it."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[EndpointSettings],
+        forward_id_prefix: str,
+        metrics: ForwarderMetrics,
+        now_ms: Callable[[], int],
+        on_api_versions: Callable[[ApiVersions], None] = lambda _versions: None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        """`forward_id_prefix`: unique to this process's life, "<proxy id>/<boot id>"."""
+        if not endpoints:
+            raise ValueError("no controller endpoint")
+        self._endpoints = tuple(endpoints)
+        self._prefix = forward_id_prefix
+        self._metrics = metrics
+        self._now_ms = now_ms
+        self._on_api_versions = on_api_versions
+        self._backoff = backoff or Backoff()
+        self._channel: Channel | None = None
+        self._found = asyncio.Event()
+        self._abandoned = asyncio.Event()
+        self._numbers = count()
+        self.controller_api_versions: ApiVersions | None = None
+        """What the controller we last reached speaks (E8); None before the first."""
+
+    @property
+    def connected(self) -> bool:
+        """A controller answers, be it the active one or not."""
+        return self._channel is not None and not self._channel.closed
+
+    async def run(self) -> None:
+        """Keep a channel open, to the next endpoint whenever the present one will not do."""
+        failures = 0
+        for index in count():
+            endpoint = self._endpoints[index % len(self._endpoints)]
+            try:
+                async with await Channel.open(endpoint) as channel:
+                    failures = 0
+                    self._use(channel)
+                    await self._until_of_no_use(channel)
+            except ChannelError as error:
+                failures += 1
+                log.warning("controller not reached", endpoint=endpoint.address, error=str(error))
+            finally:
+                self._channel = None
+                self._found.clear()
+            # Every endpoint is tried once before the pauses grow.
+            rounds = failures // len(self._endpoints) + 1
+            await asyncio.sleep(self._pause_ms(rounds, 60_000) / 1000)
+
+    async def forward(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        body: bytes,
+        *,
+        principal: bytes,
+        client_address: bytes,
+        deadline_ms: int,
+    ) -> ControllerReply:
+        """Send a client's request in an Envelope until it is answered for good or `deadline_ms` has come.
+
+        `deadline_ms` is a time of the clock `now_ms`. The body is sent as it is: what was authorised.
+        """
+        forward_id = f"{self._prefix}/{next(self._numbers)}"
+        message = envelope.wrap(
+            api_key,
+            api_version,
+            correlation_id,
+            client_id,
+            body,
+            principal=principal,
+            client_address=client_address,
+            forward_id=forward_id,
+        )
+        encoded = codecs.request(ApiKey.ENVELOPE, 0).encode(message)
+        request = _Request(api_key, api_version, correlation_id, forward_id, encoded)
+        self._metrics.count(client_id)
+        with self._metrics.in_flight.track_inprogress(), self._metrics.seconds.time():
+            return await self._attempts(request, deadline_ms)
+
+    async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerReply:
+        for attempt in count(1):
+            reply = await self._attempt(request, deadline_ms)
+            step = next_step(reply.error_code)
+            left_ms = deadline_ms - self._now_ms()
+            if step is Step.DONE or left_ms <= 0:
+                return self._outcome(request, reply, attempt)
+            self._metrics.retries.labels(_reason(reply.error_code)).inc()
+            await asyncio.sleep(self._pause_ms(attempt, left_ms) / 1000)
+        raise AssertionError("count() does not end")
+
+    async def _attempt(self, request: _Request, deadline_ms: int) -> _Reply:
+        channel = await self._controller(deadline_ms - self._now_ms())
+        if channel is None:
+            return _Reply(ErrorCode.REQUEST_TIMED_OUT)
+        # Zero would be no time at all; what is left is at least worth a try.
+        left_ms = max(1, deadline_ms - self._now_ms())
+        try:
+            version = channel.version(ApiKey.ENVELOPE, (0, envelope.MAX_VERSION))
+            raw = await channel.send_body(
+                ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=left_ms
+            )
+            message, _ = codecs.response(ApiKey.ENVELOPE, 0).decode(raw)
+        except ChannelTimeout:
+            return _Reply(ErrorCode.REQUEST_TIMED_OUT)
+        except ChannelError as error:
+            log.info("forward interrupted", forward_id=request.forward_id, error=str(error))
+            return _Reply(CONNECTION_LOST)
+        except WireError as error:
+            log.error("envelope response unreadable", forward_id=request.forward_id, error=str(error))
+            return _Reply(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if next_step(message.error_code) is Step.FIND_CONTROLLER:
+            self._abandon(channel)
+        return _Reply(message.error_code, message)
+
+    def _outcome(self, request: _Request, reply: _Reply, attempts: int) -> ControllerReply:
+        if reply.error_code == ErrorCode.NONE:
+            return self._answer(request, reply.message)
+        final = next_step(reply.error_code) is Step.DONE
+        error_code = reply.error_code if final else ErrorCode.REQUEST_TIMED_OUT
+        assert error_code is not None
+        seen = envelope.client_sees(error_code)
+        log_line = {"forward_id": request.forward_id, "attempts": attempts}
+        if error_code == ErrorCode.REQUEST_TIMED_OUT:
+            log.warning("no controller answered in time", last=_reason(reply.error_code), **log_line)
+        else:
+            # E6: the fault is in how proxy and controller are set up, and only the operator can mend it.
+            log.error("controller refused the envelope", error=_reason(error_code), **log_line)
+        return ControllerReply(ErrorCode(seen.error_code), None, request.forward_id, close=seen.close)
+
+    def _answer(self, request: _Request, message: Any) -> ControllerReply:
+        data = message.response_data
+        try:
+            if data is None:
+                raise WireError("no response in the envelope")
+            correlation_id, body_offset = decode_response_header(request.api_key, request.api_version, data)
+            if correlation_id != request.correlation_id:
+                raise WireError(f"correlation id {correlation_id}, sent {request.correlation_id}")
+        except WireError as error:
+            log.error("response in the envelope unreadable", forward_id=request.forward_id, error=str(error))
+            return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
+        body = bytes(data[body_offset:])
+        return ControllerReply(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
+
+    async def _controller(self, left_ms: int) -> Channel | None:
+        """The channel in use, waited for until the deadline."""
+        try:
+            async with asyncio.timeout(max(0, left_ms) / 1000):
+                await self._found.wait()
+        except TimeoutError:
+            return None
+        return self._channel
+
+    def _use(self, channel: Channel) -> None:
+        self._abandoned.clear()
+        self._channel = channel
+        self.controller_api_versions = dict(channel.api_versions)
+        self._on_api_versions(self.controller_api_versions)
+        self._found.set()
+        log.info("controller reached", endpoint=channel.endpoint.address)
+
+    def _abandon(self, channel: Channel) -> None:
+        # With nowhere else to look the same one is asked again: it may be taking over this very moment.
+        if channel is self._channel and len(self._endpoints) > 1:
+            self._found.clear()
+            self._abandoned.set()
+
+    async def _until_of_no_use(self, channel: Channel) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            ends = [tasks.create_task(channel.wait_closed()), tasks.create_task(self._abandoned.wait())]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+
+    def _pause_ms(self, attempt: int, left_ms: int) -> int:
+        return self._backoff.pause_ms(attempt, secrets.randbelow(1000) / 1000, left_ms)
+
+
+def _reason(error_code: int | None) -> str:
+    if error_code is CONNECTION_LOST:
+        return "connection lost"
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return "AUTHORIZER_NOT_READY"

@@ -1,0 +1,165 @@
+"""The metadata log: records in, offsets out; a one-partition Kafka topic behind a transactional producer.
+
+Written by forwarding.net.writer, one request = one transaction, acks=all. A fixed transactional.id makes
+Kafka fence every earlier writer when a new one claims the log, so there is never more than one whose
+commits count. Reading is proxy.net.metadata_feed's.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, ProducerFenced
+
+from proxy.net.channel import EndpointSettings
+
+FORWARD_ID_HEADER = "penstock.forward.id"
+"""Record header: which forwarded request made the record. Ties the log to the audit."""
+PARTITION = 0
+MAX_BATCH_BYTES = 900_000
+"""A request's records go out in as few batches as the broker's default message.max.bytes takes."""
+STOP_TIMEOUT_S = 5
+
+log = structlog.get_logger(__name__)
+
+
+class LogUnavailable(Exception):
+    """The log cannot be claimed now: no broker answers."""
+
+
+class CommitUnknown(Exception):
+    """Whether the records were committed cannot be told: claim the log again and read it to its end."""
+
+
+class Fenced(Exception):
+    """Another controller has claimed the log: nothing of ours can be written any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of a transaction."""
+
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Where a transaction's records stand."""
+
+    first_offset: int | None
+    """None when only the image told that they are there."""
+    last_offset: int
+
+
+class MetadataLog:
+    """The one writer's hand on the log, from `claim` until it is fenced, resigns or loses track."""
+
+    def __init__(
+        self, endpoint: EndpointSettings, topic: str, transactional_id: str, timeout_ms: int = 15_000
+    ) -> None:
+        """`timeout_ms`: after so long without an answer a commit counts as unknown."""
+        self._endpoint = endpoint
+        self._topic = topic
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._producer: AIOKafkaProducer | None = None
+
+    @property
+    def claimed(self) -> bool:
+        """As far as we know the log is ours."""
+        return self._producer is not None
+
+    async def claim(self) -> None:
+        """Fence whoever wrote before; on return their last transaction is committed or aborted."""
+        await self.resign()
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._endpoint.address,
+            client_id=self._endpoint.client_id,
+            transactional_id=self._transactional_id,
+            transaction_timeout_ms=max(10_000, self._timeout_ms),
+            acks="all",
+            max_batch_size=MAX_BATCH_BYTES,
+            request_timeout_ms=self._endpoint.request_timeout_ms,
+            **_security(self._endpoint),
+        )
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                await producer.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            await _stop(producer)
+            raise LogUnavailable(f"{self._endpoint.address}: {error!r}") from error
+        except BaseException:
+            await _stop(producer)
+            raise
+        self._producer = producer
+        log.info("metadata log claimed", topic=self._topic, transactional_id=self._transactional_id)
+
+    async def append(self, entries: Sequence[Entry], forward_id: str | None) -> Committed:
+        """Commit the entries as one transaction. Raises Fenced or CommitUnknown; the log is then not ours."""
+        producer = self._producer
+        if producer is None:
+            raise Fenced("the log was not claimed")
+        headers = [(FORWARD_ID_HEADER, forward_id.encode())] if forward_id else []
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return await self._transaction(producer, entries, headers)
+        except ProducerFenced as error:
+            await self.resign()
+            raise Fenced(f"fenced by another {self._transactional_id}") from error
+        except (KafkaError, TimeoutError) as error:
+            await self.resign()
+            raise CommitUnknown(repr(error)) from error
+
+    async def resign(self) -> None:
+        """Let the producer go; nothing is written until the log is claimed again."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await _stop(producer)
+
+    async def _transaction(
+        self, producer: AIOKafkaProducer, entries: Sequence[Entry], headers: Sequence[tuple[str, bytes]]
+    ) -> Committed:
+        await producer.begin_transaction()
+        deliveries = [
+            await producer.send(
+                self._topic, value=entry.value, key=entry.key, partition=PARTITION, headers=headers
+            )
+            for entry in entries
+        ]
+        # Every record is acknowledged before the commit is asked for: aiokafka would commit what is left
+        # of a transaction in which a batch was refused.
+        stored = [await delivery for delivery in deliveries]
+        await producer.commit_transaction()
+        return Committed(stored[0].offset, stored[-1].offset)
+
+
+def _security(endpoint: EndpointSettings) -> dict[str, Any]:
+    transport = "SSL" if isinstance(endpoint.ssl, ssl.SSLContext) else "PLAINTEXT"
+    login = endpoint.sasl
+    if login is None:
+        return {"security_protocol": transport, "ssl_context": endpoint.ssl}
+    return {
+        "security_protocol": f"SASL_{transport}",
+        "ssl_context": endpoint.ssl,
+        "sasl_mechanism": login.mechanism,
+        "sasl_plain_username": login.username,
+        "sasl_plain_password": login.password(),
+    }
+
+
+async def _stop(producer: AIOKafkaProducer) -> None:
+    """Stop for good, in order or not: a producer left behind would go on trying to commit."""
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await producer.stop()
+    except (KafkaError, OSError, TimeoutError) as error:
+        log.info("metadata log's producer did not stop in order", error=repr(error))
+        # `stop` waits for batches that may never be delivered, and a second call does nothing: end the
+        # connections first, so that what is under way fails, then the sender.
+        await producer.client.close()
+        await producer._sender.close()

@@ -1,0 +1,154 @@
+"""The controller's parts put together: feed, log, decisions, listener.
+
+Run by forwarding.__main__ and by tests. What the process has besides (audit, HTTP, signals) is
+handed in or stands around it.
+"""
+
+import asyncio
+import ssl
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from forwarding.controller.controller import SERVED, TO_BROKER, Controller
+from forwarding.net.broker import Broker
+from forwarding.net.connection import Surroundings
+from forwarding.net.leader import Leader
+from forwarding.net.log import MetadataLog
+from forwarding.net.metrics import ControllerMetrics
+from forwarding.net.server import Server, ServerLimits
+from forwarding.net.writer import Writer
+from forwarding.versions import VersionRange, common
+from proxy.audit.record import AuditEvent
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.loader import Loader
+from proxy.net.channel import ChannelError, EndpointSettings
+from proxy.net.metadata_feed import TopicFeed
+from proxy.security.authorizer import Authorizer
+from proxy.security.principal import deserialize
+from proxy.session.authentication import SaslListener
+from proxy.wire import codecs
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """What a controller process is made of, read from its file by forwarding.config."""
+
+    host: str
+    port: int
+    listener: str
+    tls: ssl.SSLContext | None = None
+    early_start: bool = True
+    """Open the listener before the log is loaded; what comes in is told AUTHORIZER_NOT_READY (S4)."""
+    broker: EndpointSettings
+    topic: str
+    transactional_id: str
+    limits: ServerLimits = field(default_factory=ServerLimits)
+
+
+class ControllerProcess:
+    """One controller; `run` it in a TaskGroup, `drain` it to end."""
+
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None],
+        authorizer: Authorizer,
+        record: Callable[[AuditEvent], None],
+        registry: CollectorRegistry,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`sasl`: given a way to the image in force, how those who connect log in."""
+        self._settings = settings
+        self._authorizer = authorizer
+        self.metrics = ControllerMetrics(registry)
+        self.loader = Loader(self._on_image)
+        self.feed = TopicFeed(settings.broker, settings.topic, self.loader)
+        self._broker = Broker(settings.broker)
+        self.writer = Writer(
+            Controller(authorizer, deserialize, new_acl_id, frozenset((settings.topic,))),
+            MetadataLog(settings.broker, settings.topic, settings.transactional_id),
+            self.feed,
+            self.loader,
+            self._broker,
+            record,
+            self.metrics,
+        )
+        self._leader = Leader(self.writer, self._broker, settings.topic)
+        surroundings = Surroundings(
+            settings.listener,
+            sasl(lambda: self.loader.image),
+            lambda: forwardable_versions(self._broker.known_versions),
+            self.writer.serve,
+            record,
+            now_ms,
+        )
+        self.server = Server(
+            settings.host, settings.port, settings.tls, surroundings, settings.limits, self.metrics
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Loaded, listening and active: an Envelope will be served."""
+        return self.loader.ready and self.server.listening.is_set() and self.writer.active
+
+    async def run(self) -> None:
+        """Serve until drained; then the log and the channels are let go."""
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(self.feed.run()),
+                tasks.create_task(self._leader.run()),
+                tasks.create_task(self._learn_versions()),
+            ]
+            try:
+                if not self._settings.early_start:
+                    await self.feed.loaded.wait()
+                await self.server.run()
+            finally:
+                for task in background:
+                    task.cancel()
+        await self.writer.resign()
+        await self._broker.close()
+
+    def drain(self) -> None:
+        """Finish what was accepted, accept nothing more."""
+        self.server.drain()
+
+    async def _learn_versions(self) -> None:
+        """Ask the broker once; from then on each new connection to it tells."""
+        while not self._broker.known_versions:
+            try:
+                await self._broker.api_versions()
+            except ChannelError as error:
+                log.warning("broker not reached", error=str(error))
+                await asyncio.sleep(1)
+
+    def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
+        self.metrics.metadata_offset.set(image.offset)
+        self.metrics.acl_count.set(self._authorizer.acl_count(image))
+
+
+def new_acl_id() -> bytes:
+    """A random uuid; like Kafka's, none whose text begins with a dash and would look like an option."""
+    while True:
+        raw = uuid4().bytes
+        if not urlsafe_b64encode(raw).startswith(b"-"):
+            return raw
+
+
+def forwardable_versions(broker: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
+    """What may come in an Envelope: our codec's versions, and the broker's for what it carries out."""
+    offered: dict[int, VersionRange] = {}
+    for api_key in SERVED:
+        versions = codecs.request_versions(api_key)
+        ours = (versions[0], versions[-1])
+        both = common(ours, broker.get(api_key, (0, -1))) if api_key in TO_BROKER else ours
+        if both is not None:
+            offered[api_key] = both
+    return offered

@@ -1,0 +1,154 @@
+"""The controller's listener: accepts proxies, reads frames, writes answers, drains.
+
+`run` belongs in the process's TaskGroup and owns a task for each connection. What a frame means is
+forwarding.net.connection's. A connection is served one request at a time, as Kafka serves them.
+"""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from itertools import count
+
+import structlog
+
+from forwarding.net.connection import Connection, Surroundings
+from forwarding.net.metrics import ControllerMetrics
+from proxy.security.host import host_address
+
+LENGTH_BYTES = 4
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What a peer may make us hold, and for how long."""
+
+    max_frame_bytes: int = 100 * 1024 * 1024
+    max_unauthenticated_frame_bytes: int = 512 * 1024
+    max_connections: int = 1_000
+    idle_ms: int = 600_000
+    authentication_ms: int = 30_000
+    failed_authentication_delay_ms: int = 100
+    drain_ms: int = 30_000
+
+
+class Server:
+    """One listening socket and the connections that came in on it."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        surroundings: Surroundings,
+        limits: ServerLimits,
+        metrics: ControllerMetrics,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._around = surroundings
+        self._limits = limits
+        self._metrics = metrics
+        self._numbers = count()
+        self._draining = asyncio.Event()
+        self._idle: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.listening = asyncio.Event()
+        self.port = port
+        """The port in use, once listening; differs from the one asked for when that was 0."""
+
+    async def run(self) -> None:
+        """Serve until `drain`, then let the requests under way finish."""
+        async with asyncio.TaskGroup() as connections:
+            server = await asyncio.start_server(
+                lambda reader, writer: self._accept(connections, reader, writer),
+                self._host,
+                self._port,
+                ssl=self._tls,
+            )
+            self.port = server.sockets[0].getsockname()[1]
+            log.info("controller is listening", host=self._host, port=self.port)
+            self.listening.set()
+            await self._draining.wait()
+            server.close()
+            for writer in self._idle:
+                writer.close()
+            if self._tasks:
+                _, late = await asyncio.wait(self._tasks, timeout=self._limits.drain_ms / 1000)
+                for task in late:
+                    task.cancel()
+
+    def drain(self) -> None:
+        """Accept no one any more, close idle connections, let the others finish their request."""
+        self._draining.set()
+
+    def _accept(
+        self,
+        connections: asyncio.TaskGroup,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        if len(self._tasks) >= self._limits.max_connections or self._draining.is_set():
+            self._metrics.connections_closed.labels("too many connections").inc()
+            writer.close()
+            return
+        task = connections.create_task(self._guarded(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """The task boundary: whatever goes wrong in one connection ends that one only."""
+        self._metrics.connections.inc()
+        reason = "error"
+        try:
+            reason = await self._serve(reader, writer)
+        except TimeoutError:
+            reason = "idle"
+        except (OSError, asyncio.IncompleteReadError):
+            reason = "closed by peer"
+        except Exception:
+            log.exception("connection ended by an error")
+        finally:
+            self._metrics.connections.dec()
+            self._metrics.connections_closed.labels(reason).inc()
+            self._idle.discard(writer)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        address = writer.get_extra_info("peername")
+        number = next(self._numbers)
+        connection = Connection(f"{self._around.listener}-{number}", host_address(address[0]), self._around)
+        while not self._draining.is_set():
+            frame = await self._read(reader, writer, connection)
+            if frame is None:
+                return "frame too large"
+            reply = await connection.receive(frame)
+            if reply.close == "authentication failed":
+                # Answered late on purpose, as Kafka does: guessing passwords should take time.
+                await asyncio.sleep(self._limits.failed_authentication_delay_ms / 1000)
+            writer.write(reply.data)
+            await writer.drain()
+            if reply.close is not None:
+                log.info("connection closed", peer=address[0], reason=reply.close)
+                return reply.close
+        return "drained"
+
+    async def _read(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> bytes | None:
+        limits = self._limits
+        wait_ms = limits.idle_ms if connection.authenticated else limits.authentication_ms
+        self._idle.add(writer)
+        async with asyncio.timeout(wait_ms / 1000):
+            size = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big", signed=True)
+            known = connection.authenticated
+            limit = limits.max_frame_bytes if known else limits.max_unauthenticated_frame_bytes
+            # Before the body arrives: a stranger must not make us hold more than one small buffer.
+            if not 0 <= size <= limit:
+                log.warning("frame refused", size_bytes=size, limit_bytes=limit)
+                return None
+            frame = await reader.readexactly(size)
+        self._idle.discard(writer)
+        return frame

@@ -1,0 +1,285 @@
+"""One forwarded request after another: decide, commit, wait for the replay, answer (KIP-590, KIP-801).
+
+Fed by forwarding.net.server with Envelopes. A decision is made on the newest image, which has everything
+this process committed before; the answer goes out when the change has come back through the log and
+counts. Whether this is the active controller is the log's word: a fenced one answers NOT_CONTROLLER.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from forwarding.controller.controller import Controller, Sender
+from forwarding.controller.facts import envelope_refused, error_of, forwarded_received, quotas_changed
+from forwarding.controller.in_effect import in_effect
+from forwarding.controller.outcome import AskBroker, Outcome
+from forwarding.controller.record_keys import key_of
+from forwarding.envelope import Forwarded, Refused, answer, refusal
+from forwarding.net.answered import Answered, Key, forward_key
+from forwarding.net.broker import Broker
+from forwarding.net.log import MAX_BATCH_BYTES, Committed, CommitUnknown, Entry, Fenced, MetadataLog
+from forwarding.net.metrics import ControllerMetrics
+from forwarding.retry import AUTHORIZER_NOT_READY
+from proxy.audit.record import AuditEvent
+from proxy.metadata.loader import Loader
+from proxy.net.channel import ChannelError
+from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.session.refusal import refuse
+from proxy.wire import metadata_records
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+REPLAY_TIMEOUT_MS = 10_000
+"""How long a committed change may take to come back through the log."""
+DEFAULT_BROKER_TIMEOUT_MS = 30_000
+MAX_RECORD_BYTES = MAX_BATCH_BYTES - 10_000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A request whose commit nobody answered for: the log will tell when it is read to its end."""
+
+    sender: Sender
+    forwarded: Forwarded
+    outcome: Outcome
+
+
+class Writer:
+    """Serves Envelopes while the log is ours; `activate` makes it ours."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        metadata_log: MetadataLog,
+        feed: TopicFeed,
+        loader: Loader,
+        broker: Broker,
+        record: Callable[[AuditEvent], None],
+        metrics: ControllerMetrics,
+    ) -> None:
+        self._controller = controller
+        self._log = metadata_log
+        self._feed = feed
+        self._loader = loader
+        self._broker = broker
+        self._record = record
+        self._metrics = metrics
+        self._turn = asyncio.Lock()
+        self._answers = Answered()
+        self._running: dict[Key, asyncio.Future[Any]] = {}
+        self._unsettled: Unsettled | None = None
+        self.active = False
+        """This process may write, and its image has all that was ever committed."""
+        self.lost = asyncio.Event()
+        """Set when the log is no longer ours or we no longer know: `fenced` says which."""
+        self.fenced = False
+
+    async def activate(self) -> None:
+        """Claim the log and catch up with its end; LogUnavailable, ChannelError or FeedTimeout if not yet."""
+        async with self._turn:
+            await self._log.claim()
+            end = await self._feed.stable_offset()
+            await self._feed.wait_for(end - 1, REPLAY_TIMEOUT_MS)
+            self._settle()
+            self.fenced = False
+            self.lost.clear()
+            self._set_active(True)
+            log.info("controller is active", metadata_offset=self._loader.image.offset)
+
+    async def resign(self) -> None:
+        """Answer NOT_CONTROLLER from now on; a request that is being served is served to its end."""
+        async with self._turn:
+            self._set_active(False)
+            await self._log.resign()
+
+    async def serve(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
+        """The EnvelopeResponse to an EnvelopeRequest."""
+        image = self._loader.image if self._loader.ready else None
+        opened, events = self._controller.open(envelope, sender, image)
+        self._tell(events)
+        if isinstance(opened, Refused):
+            return self._refused(opened, envelope_version, sender)
+        if image is None:
+            fault = Refused(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
+            return self._refused(fault, envelope_version, sender)
+        if not self.active:
+            return self._refused(NOT_CONTROLLER, envelope_version, sender)
+        return await self._once(opened, sender, envelope_version)
+
+    async def _once(self, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
+        """The same forward is carried out once, however often it is asked for."""
+        key = forward_key(sender, forwarded)
+        if key is None:
+            return await self._carry_out(forwarded, sender, envelope_version)
+        running = self._running.get(key)
+        if running is not None:
+            return await asyncio.shield(running)
+        earlier = self._answers.get(key)
+        if earlier is not None:
+            return earlier
+        return await self._first(key, forwarded, sender, envelope_version)
+
+    async def _first(self, key: Key, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
+        self._running[key] = result = asyncio.get_running_loop().create_future()
+        response = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, envelope_version)
+        try:
+            response = await self._carry_out(forwarded, sender, envelope_version)
+        finally:
+            del self._running[key]
+            result.set_result(response)
+        if response.error_code == ErrorCode.NONE:
+            self._answers.put(key, response)
+        return response
+
+    async def _carry_out(self, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
+        try:
+            topic_names = await self._broker.topic_names(self._controller.topic_ids(forwarded))
+        except ChannelError as error:
+            return self._answered(forwarded, sender, self._no_broker(forwarded, error))
+        async with self._turn:
+            if not self.active:
+                return self._refused(NOT_CONTROLLER, envelope_version, sender)
+            image = self._loader.image
+            verdict = self._controller.decide(forwarded, sender, image, topic_names)
+            self._tell(verdict.events)
+            decision = verdict.decision
+            if isinstance(decision, Outcome):
+                return await self._commit(decision, forwarded, sender, envelope_version)
+        return await self._ask_broker(decision, forwarded, sender, envelope_version)
+
+    async def _commit(
+        self, outcome: Outcome, forwarded: Forwarded, sender: Sender, envelope_version: int
+    ) -> Any:
+        if not outcome.records:
+            return self._answered(forwarded, sender, outcome.response)
+        entries = [
+            Entry(key_of(record).encode(), metadata_records.encode_record(record))
+            for record in outcome.records
+        ]
+        largest = max(len(entry.key) + len(entry.value) for entry in entries)
+        if largest > MAX_RECORD_BYTES:
+            return self._answered(forwarded, sender, _too_large(forwarded, largest))
+        with self._metrics.commit_seconds.time():
+            try:
+                committed = await self._log.append(entries, forwarded.forward_id)
+            except Fenced as error:
+                self._lose(str(error), fenced=True)
+                return self._refused(NOT_CONTROLLER, envelope_version, sender)
+            except CommitUnknown as error:
+                self._metrics.commits_unknown.inc()
+                self._unsettled = Unsettled(sender, forwarded, outcome)
+                self._lose(f"commit outcome unknown: {error}", fenced=False)
+                # The proxy asks again with the same id, and by then the log has told.
+                return self._refused(NOT_CONTROLLER, envelope_version, sender)
+            await self._replayed(committed)
+        self._tell(quotas_changed(outcome.records, committed.last_offset))
+        return self._answered(forwarded, sender, outcome.response, committed)
+
+    async def _replayed(self, committed: Committed) -> None:
+        try:
+            await self._feed.wait_for(committed.last_offset, REPLAY_TIMEOUT_MS)
+        except FeedTimeout as error:
+            # The change is committed and may be acknowledged, but no further one may be decided on an
+            # image that lacks it.
+            self._lose(str(error), fenced=False)
+
+    async def _ask_broker(
+        self, decision: AskBroker, forwarded: Forwarded, sender: Sender, envelope_version: int
+    ) -> Any:
+        header = forwarded.header
+        timeout_ms = getattr(decision.request, "timeout_ms", None) or DEFAULT_BROKER_TIMEOUT_MS
+        try:
+            low, high = (await self._broker.api_versions()).get(header.api_key, (0, -1))
+            if not low <= header.api_version <= high:
+                name = ApiKey.name_of(header.api_key)
+                fault = f"{name} v{header.api_version}: the broker speaks v{low}-v{high}"
+                return self._refused(Refused(ErrorCode.UNSUPPORTED_VERSION, fault), envelope_version, sender)
+            response = await self._broker.request(
+                header.api_key, header.api_version, decision.request, timeout_ms
+            )
+        except ChannelError as error:
+            return self._answered(forwarded, sender, self._no_broker(forwarded, error))
+        return self._answered(forwarded, sender, decision.merge(response))
+
+    def _no_broker(self, forwarded: Forwarded, error: ChannelError) -> Any:
+        header = forwarded.header
+        log.warning("no answer from the broker", method=ApiKey.name_of(header.api_key), error=str(error))
+        # Done or not is unknown: for that Kafka's clients have this code.
+        return refuse(header.api_key, forwarded.message, ErrorCode.REQUEST_TIMED_OUT, None)
+
+    def _settle(self) -> None:
+        """The log is read to its end: was the commit whose outcome was lost in it?"""
+        unsettled, self._unsettled = self._unsettled, None
+        if unsettled is None:
+            return
+        image = self._loader.image
+        found = in_effect(unsettled.outcome.records, image)
+        log.info(
+            "commit outcome read from the log",
+            committed=found,
+            forward_id=unsettled.forwarded.forward_id,
+            metadata_offset=image.offset,
+        )
+        if found:
+            self._tell(quotas_changed(unsettled.outcome.records, image.offset))
+            response = self._answered(
+                unsettled.forwarded,
+                unsettled.sender,
+                unsettled.outcome.response,
+                Committed(None, image.offset),
+            )
+            self._answers.put(forward_key(unsettled.sender, unsettled.forwarded), response)
+
+    def _answered(
+        self, forwarded: Forwarded, sender: Sender, response: Any, committed: Committed | None = None
+    ) -> Any:
+        """The answer, and the record of it."""
+        error_code = error_of(response)
+        offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
+        self._record(forwarded_received(sender, forwarded, error_code, offsets, self._loader.image.offset))
+        method = ApiKey.name_of(forwarded.header.api_key)
+        self._metrics.requests.labels(method, _error_name(error_code)).inc()
+        return answer(forwarded.header, response, offsets[1])
+
+    def _refused(self, fault: Refused, envelope_version: int, sender: Sender) -> Any:
+        error = _error_name(fault.error_code)
+        self._metrics.envelopes_refused.labels(error).inc()
+        if fault.error_code not in PASSING:
+            log.warning("envelope refused", sender=str(sender.principal), error=error, reason=fault.message)
+            self._record(envelope_refused(sender, fault.error_code, fault.message))
+        return refusal(fault.error_code, envelope_version)
+
+    def _lose(self, reason: str, *, fenced: bool) -> None:
+        log.warning("controller is no longer active", reason=reason, fenced=fenced)
+        self._set_active(False)
+        self.fenced = fenced
+        self.lost.set()
+
+    def _set_active(self, active: bool) -> None:
+        self.active = active
+        self._metrics.active.set(active)
+
+    def _tell(self, events: Iterable[AuditEvent]) -> None:
+        for event in events:
+            self._record(event)
+
+
+NOT_CONTROLLER = Refused(ErrorCode.NOT_CONTROLLER, "not the active controller")
+PASSING = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
+"""Refusals that say nothing but "later" or "elsewhere": counted, not recorded."""
+
+
+def _too_large(forwarded: Forwarded, size_bytes: int) -> Any:
+    message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
+    return refuse(forwarded.header.api_key, forwarded.message, ErrorCode.POLICY_VIOLATION, message)
+
+
+def _error_name(error_code: int) -> str:
+    if error_code == AUTHORIZER_NOT_READY:
+        return "AUTHORIZER_NOT_READY"
+    return ErrorCode(error_code).name

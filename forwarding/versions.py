@@ -1,0 +1,75 @@
+"""ApiVersions that everyone on a request's way speaks: proxy, broker and controller (KIP-590, E8).
+
+Fed with what each has told, gives what clients are told. Knows nothing of how the answers were got.
+"""
+
+from collections.abc import Collection, Mapping
+
+from proxy.wire.api_keys import ApiKey
+
+FORWARDABLE = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
+    )
+)
+"""E2: the requests that change what the cluster has agreed on, and so go to the controller."""
+
+VersionRange = tuple[int, int]
+"""Lowest and highest version, both included."""
+
+
+def common(one: VersionRange, other: VersionRange) -> VersionRange | None:
+    """The versions in both ranges; None when there is none."""
+    low, high = max(one[0], other[0]), min(one[1], other[1])
+    return (low, high) if low <= high else None
+
+
+def for_clients(
+    proxy: Mapping[int, VersionRange],
+    upstream: Mapping[int, VersionRange],
+    controller: Mapping[int, VersionRange] | None,
+    answered_here: Collection[int] = (),
+) -> dict[int, VersionRange]:
+    """What ApiVersions answers: per API key the range that works on its whole way.
+
+    `controller` None: none was reached yet, so nothing forwardable is offered; a client that asks then
+    reconnects later. `answered_here`: APIs the proxy answers itself, whatever the broker speaks.
+    """
+    offered = {}
+    for api_key, spoken in proxy.items():
+        on_the_way = _others(api_key, upstream, controller, answered_here)
+        for other in on_the_way:
+            spoken_by_both = common(spoken, other) if other is not None else None
+            if spoken_by_both is None:
+                break
+            spoken = spoken_by_both
+        else:
+            offered[api_key] = spoken
+    return offered
+
+
+def _others(
+    api_key: int,
+    upstream: Mapping[int, VersionRange],
+    controller: Mapping[int, VersionRange] | None,
+    answered_here: Collection[int],
+) -> list[VersionRange | None]:
+    if api_key in answered_here:
+        return []
+    if api_key in FORWARDABLE:
+        return [upstream.get(api_key), (controller or {}).get(api_key)]
+    return [upstream.get(api_key)]
