@@ -1,1 +1,16 @@
-"""To be mapped."""
+"""One client connection, without a socket: bytes in, effects out.
+
+session         the entry: takes the client's bytes apart, gives each request its verdict
+effects         all that a session can ask for
+greeting        what it answers itself: ApiVersions, SASL, what must not come now
+authentication  the SASL state of a connection
+call            a decoded request as the API files see it, and the verdicts they may give
+apis            one file per API; the table lists them all
+produce_path    produce requests that stream; produce: all others
+fetch_path      fetch requests; fetch: their sessions and what is denied
+forwarding      admin requests that the controller has; refusal: the answer in which all parts failed
+replies         the broker's answers on their way to the client
+pipeline        what is in flight, in the order of the requests
+client_state    decisions, buckets and counts of one client id at one image; summaries: as audit events
+gate            what all sessions of a proxy share
+"""

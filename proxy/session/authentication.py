@@ -58,6 +58,19 @@ class Step:
 class Authentication:
     """One connection's way from stranger to principal, and again at each re-authentication."""
 
+    __slots__ = (
+        "_bad_mechanism",
+        "_began_ms",
+        "_exchange",
+        "_listener",
+        "_previous",
+        "_reauthentication_began_ms",
+        "expiry",
+        "mechanism",
+        "phase",
+        "principal",
+    )
+
     def __init__(self, listener: SaslListener | None, transport_principal: Principal = ANONYMOUS) -> None:
         """`listener` None: no SASL here; the principal is what the transport gave."""
         self._listener = listener
@@ -189,7 +202,7 @@ class Authentication:
         limit_ms = self._listener.max_reauth_ms(self.mechanism)
         lifetime_ms = session_lifetime_ms(limit_ms, accepted.expires_at_ms, now_ms)
         # A client of version 0 is told nothing, and cut all the same (R4).
-        self.expiry = SessionExpiry(now_ms + lifetime_ms if lifetime_ms else None)
+        self.expiry = SessionExpiry.after(limit_ms, accepted.expires_at_ms, now_ms)
         event = self._event("reauthentication" if again else "authentication")
         event.session_lifetime_ms = lifetime_ms
         event.api_version = version

@@ -47,7 +47,7 @@ class Gate:
 
 @dataclass(slots=True)
 class RequestCounts:
-    """Per listener, read by the metrics endpoint at each scrape; plain numbers, for they are on the hot path."""
+    """Per listener, read at each scrape of the metrics; plain numbers, for they are on the hot path."""
 
     requests: dict[int, int] = field(default_factory=dict)
     request_bytes: int = 0

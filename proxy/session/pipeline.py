@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any
 
 from proxy.quota.throttle import Bucket
+from proxy.session.client_state import ClientState
 from proxy.session.summaries import Summary
 
 ReplyHandler = Callable[[Any], None]
@@ -38,12 +39,17 @@ class InFlight:
     correlation_id: int
     request_bytes: int = 0
     bucket: Bucket | None = None
+    """What the request (produce) or its answer (fetch) is paid from; None: nothing limits it."""
     summary: Summary | None = None
+    client: ClientState | None = None
     handler: ReplyHandler | None = None
     raw: tuple[str, ...] = ()
     """The fields that the handler leaves as bytes."""
-    opens_fetch_session: bool = False
+    fetch_topic: str | None = None
+    """Of a fetch that may open a session: the topic its traffic is counted at."""
     data: bytes = b""
+    request: Any = None
+    """The decoded request, where an error answer may have to be made from it."""
 
 
 class Pipeline:

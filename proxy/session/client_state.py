@@ -1,0 +1,87 @@
+"""What a session remembers of one client id at one image: decisions, buckets to pay into, traffic so far.
+
+Kept by proxy.session.session, made anew when the image, the principal or the client id changes. On the
+per-request path a topic already decided on costs one dict lookup here.
+"""
+
+from collections.abc import Callable
+
+from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
+from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.summaries import Summary, Throttled
+
+MAX_TOPICS = 10_000
+"""Decisions remembered per connection; beyond it the memory starts over, having been written out."""
+
+
+class ClientState:
+    """See the module."""
+
+    __slots__ = (
+        "_by_action",
+        "_throttled",
+        "consumer",
+        "context",
+        "image",
+        "producer",
+        "raw_id",
+        "reads",
+        "writes",
+    )
+
+    def __init__(self, raw_id: bytes | None, context: RequestContext, quotas: ClientQuotas) -> None:
+        """`raw_id`: the client id as it stands in the header, None before the first request."""
+        self.raw_id = raw_id
+        self.context = context
+        self.image = context.image
+        user, client_id = context.principal.name, context.client_id
+        image = context.image
+        if image is None:
+            self.producer: Bucket = UNLIMITED
+            self.consumer: Bucket = UNLIMITED
+        else:
+            self.producer = quotas.bucket(PRODUCER_BYTE_RATE, image.quotas, user, client_id)
+            self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, image.quotas, user, client_id)
+        self.writes: dict[bytes, Summary] = {}
+        """Topics (name or id, as on the wire) that this client may write, with their produce traffic."""
+        self.reads: dict[bytes | str, Summary] = {}
+        """The same for fetches."""
+        self._by_action: dict[tuple[int, Action], Summary] = {}
+        self._throttled: dict[str, Throttled] = {}
+
+    def summary(self, api_key: int, action: Action, decision: Decision, now_ms: int) -> Summary:
+        """The summary that an allowed decision counts in; not counted yet."""
+        key = (api_key, action)
+        found = self._by_action.get(key)
+        if found is None or (found.decision is not decision and found.decision != decision):
+            found = self._by_action[key] = Summary(api_key, action, decision, now_ms)
+        return found
+
+    def is_full(self) -> bool:
+        return len(self._by_action) >= MAX_TOPICS or len(self.writes) >= MAX_TOPICS
+
+    def throttled(self, bucket: Bucket, throttle_time_ms: int, now_ms: int) -> None:
+        """One answer told the client to wait."""
+        entry = self._throttled.get(bucket.key)
+        if entry is None:
+            entry = Throttled(bucket.key, bucket.quota_id, bucket.limit, now_ms)
+            self._throttled[bucket.key] = entry
+        entry.count += 1
+        entry.throttle_time_ms += throttle_time_ms
+
+    def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
+        """What was counted since the last time, as audit events; counting begins at zero again."""
+        events = [complete(summary.event(now_ms)) for summary in self._by_action.values() if summary.count]
+        events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
+        for summary in self._by_action.values():
+            summary.count = summary.request_bytes = summary.response_bytes = 0
+            summary.since_ms = now_ms
+        self._throttled.clear()
+        return events
+
+
+def topic_action(operation: Operation, name: str) -> Action:
+    """The operation on the topic of that name."""
+    return Action(operation, ResourceType.TOPIC, name)

@@ -1,0 +1,101 @@
+"""The way of a fetch request: decoded, decided on by topic, patched in place where it goes on as it came.
+
+Half of proxy.session.session's hot path. What fetch sessions allow, and what a request with denied topics
+becomes, is in proxy.session.fetch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from proxy.metadata.acl import Operation
+from proxy.session import fetch
+from proxy.session.call import Answer, Call, Forward
+from proxy.session.client_state import topic_action
+from proxy.session.effects import Effect
+from proxy.session.pipeline import InFlight, Reply
+from proxy.wire.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_FETCH = int(ApiKey.FETCH)
+
+
+def treat(
+    session: "Session",
+    call: Call,
+    message: Any,
+    frame: memoryview,
+    body_offset: int,
+    trailing: bool,
+    effects: list[Effect],
+) -> bool:
+    """Treat a decoded fetch; True when the frame goes on as it came, patched."""
+    client = session.client
+    bucket = client.consumer if client.consumer.limited else None
+    entry = InFlight(Reply.FETCH, _FETCH, call.version, call.correlation_id, 0, bucket, client=client)
+    if fetch.is_incremental(message, call.version) and not _continues(session, call, message, entry):
+        session.carry_out(call, Answer(fetch.session_not_found()), effects)
+        return False
+    names = fetch.topic_names(call, message)
+    if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
+        return _without_denied(session, call, message, names, entry, len(frame), effects)
+    if names and names[0] is not None:
+        entry.fetch_topic = None if fetch.is_incremental(message, call.version) else names[0]
+        entry.summary = client.reads[names[0]]
+    if entry.summary is not None:
+        entry.summary.count += 1
+        entry.summary.request_bytes += len(frame)
+    session.pipeline.push(entry)
+    entry.version = fetch.adjust_in_place(frame, call.version, body_offset, client.consumer)
+    if not trailing:
+        return True
+    session.send(call, entry.version, message, effects)
+    return False
+
+
+def _continues(session: "Session", call: Call, message: Any, entry: InFlight) -> bool:
+    """Whether an incremental fetch belongs to a session of this connection that still holds."""
+    image = call.context.image
+    topic = None
+    if image is not None:
+        topic = session.fetch_sessions.first_topic(message.session_id, image.acls)
+    if topic is None or not _reads(session, call, topic):
+        return False
+    entry.summary = session.client.reads[topic]
+    # Topics added to the session on the way have to be allowed, or it starts again without them.
+    return all(_reads(session, call, name) for name in fetch.topic_names(call, message))
+
+
+def _reads(session: "Session", call: Call, name: str | None) -> bool:
+    if name is None:
+        return False
+    reads = session.client.reads
+    if name in reads:
+        return True
+    action = topic_action(Operation.READ, name)
+    decision = session.gate.authorizer.authorize(call.context, [action])[0]
+    if decision.allowed:
+        reads[name] = session.client.summary(_FETCH, action, decision, call.now_ms)
+    return decision.allowed
+
+
+def _without_denied(
+    session: "Session",
+    call: Call,
+    message: Any,
+    names: list[str | None],
+    entry: InFlight,
+    size_bytes: int,
+    effects: list[Effect],
+) -> bool:
+    verdict = fetch.without_denied(call, message, names)
+    session.note(call, size_bytes, effects)
+    if isinstance(verdict, Answer):
+        session.carry_out(call, verdict, effects)
+        return False
+    assert isinstance(verdict, Forward)
+    entry.reply, entry.handler = Reply.HELD, verdict.on_reply
+    entry.version = min(call.version, fetch.LAST_WITHOUT_ENDPOINTS)
+    session.pipeline.push(entry)
+    session.send(call, entry.version, message, effects)
+    return False

@@ -1,0 +1,99 @@
+"""Admin requests on their way to the controller and back (KIP-590), as the session sees it.
+
+Part of proxy.session.session. While the controller has a request no other one of this client is taken, as a
+broker would not: so a change is in force for the client's next request (SPEC E13).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from proxy.audit.record import AuditEvent
+from proxy.security import principal
+from proxy.session.call import Call, ToTheController
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import Close, Effect, Recorded, ToClient, ToController
+from proxy.session.pipeline import InFlight, Reply
+from proxy.session.refusal import refuse
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
+from proxy.wire.header import encode_response
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+
+def send(
+    session: "Session", call: Call, message: Any, verdict: ToTheController, effects: list[Effect]
+) -> None:
+    """Hand the request over and wait."""
+    to_send = message if verdict.message is None else verdict.message
+    entry = InFlight(
+        Reply.AWAITED,
+        call.api_key,
+        call.version,
+        call.correlation_id,
+        handler=verdict.on_reply,
+        request=to_send,
+    )
+    session.pipeline.push(entry)
+    session.forwarding = entry
+    effects.append(
+        ToController(
+            call.api_key,
+            call.version,
+            call.correlation_id,
+            call.context.client_id,
+            codecs.request(call.api_key, call.version).encode(to_send),
+            principal.serialize(call.context.principal),
+            session.peer.address,
+            verdict.timeout_ms,
+        )
+    )
+
+
+def replied(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
+    """The controller's answer takes the request's place in the order of answers."""
+    entry = session.forwarding
+    if entry is None or entry.correlation_id != correlation_id:
+        return []
+    session.forwarding = None
+    effects: list[Effect] = [Recorded(session.complete(_event(entry, reply, now_ms)))]
+    if reply.close:
+        session.close(Close("unsupported_by_controller"), effects)
+        return effects
+    try:
+        data = _answer(entry, reply)
+    except WireError as error:
+        session.close(Close("controller_protocol", f"the controller's answer is malformed: {error}"), effects)
+        return effects
+    entry.reply, entry.data = Reply.READY, data
+    effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready())
+    return effects
+
+
+def _answer(entry: InFlight, reply: ControllerReply) -> bytes:
+    codec = codecs.response(entry.api_key, entry.version)
+    body = reply.body
+    if reply.error_code != ErrorCode.NONE or body is None:
+        message = refuse(entry.api_key, entry.request, reply.error_code)
+    elif entry.handler is None:
+        return encode_response(entry.api_key, entry.version, entry.correlation_id, bytes(body))
+    else:
+        message, _ = codec.decode(body)
+    if entry.handler is not None:
+        entry.handler(message)
+    return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(message))
+
+
+def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:
+    return AuditEvent(
+        event="forwarded",
+        method=ApiKey.name_of(entry.api_key),
+        api_version=entry.version,
+        correlation_id=entry.correlation_id,
+        forward_id=reply.forward_id,
+        error_code=int(reply.error_code),
+        last_offset=reply.last_offset,
+        interval_end_ms=now_ms,
+    )

@@ -1,0 +1,122 @@
+"""What a session answers by itself: ApiVersions, SASL, and everything that comes when it must not.
+
+Part of proxy.session.session; the state of the exchange is in proxy.session.authentication. Until a client is
+known, these are all that may come; past the end of its session only SASL is (KIP-368).
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from proxy.audit.record import AuditEvent
+from proxy.session import api_versions
+from proxy.session.authentication import Phase, Step
+from proxy.session.effects import Close, Effect, Recorded
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import RequestHeader, encode_response
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_INT32 = Struct(">i")
+_SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
+
+def takes_bare_tokens(session: "Session") -> bool:
+    """After a handshake v0 frames are nothing but a token."""
+    return session.authentication.phase is Phase.BARE_TOKENS
+
+
+def bare_token(session: "Session", frame: memoryview, now_ms: int, effects: list[Effect]) -> None:
+    """A frame that is a token, its length prefix included."""
+    step = session.authentication.bare_token(bytes(frame[4:]), now_ms)
+    answer = b"" if step.close else _INT32.pack(len(step.response)) + step.response
+    _carry_out(session, step, answer, now_ms, effects)
+
+
+def took(
+    session: "Session", header: RequestHeader, frame: memoryview, now_ms: int, effects: list[Effect]
+) -> bool:
+    """Whether the frame was our own, or must not have come: then all is done. WireError if malformed."""
+    authentication = session.authentication
+    api_key = header.api_key
+    if authentication.expiry.refuses(api_key, now_ms):
+        _expired(session, header, effects)
+        return True
+    if api_key == ApiKey.API_VERSIONS and authentication.phase in (Phase.HANDSHAKE, Phase.COMPLETE):
+        answer = api_versions.answer(
+            session.gate, header.api_version, header.correlation_id, frame, header.body_offset
+        )
+        session.answer(answer, effects)
+        return True
+    if api_key in _SASL_API_KEYS and header.api_version in codecs.request_versions(api_key):
+        _sasl(session, header, frame, now_ms, effects)
+        return True
+    if authentication.under_way:
+        event = authentication.refuse(ApiKey.name_of(api_key))
+        effects.append(Recorded(session.complete(event)))
+        session.close(Close("illegal_sasl_state", event.message or ""), effects)
+        return True
+    return False
+
+
+def _sasl(
+    session: "Session", header: RequestHeader, frame: memoryview, now_ms: int, effects: list[Effect]
+) -> None:
+    api_key, version = header.api_key, header.api_version
+    request, _ = codecs.request(api_key, version).decode(frame, header.body_offset)
+    authentication = session.authentication
+    handle = authentication.handshake if api_key == ApiKey.SASL_HANDSHAKE else authentication.authenticate
+    step = handle(version, request, now_ms)
+    body = codecs.response(api_key, version).encode(step.response)
+    answer = encode_response(api_key, version, header.correlation_id, body)
+    _carry_out(session, step, answer, now_ms, effects, header.client_id)
+
+
+def _carry_out(
+    session: "Session",
+    step: Step,
+    answer: bytes,
+    now_ms: int,
+    effects: list[Effect],
+    client_id: str | None = None,
+) -> None:
+    if step.close:
+        if step.event is not None:
+            step.event.client_id = client_id
+            effects.append(Recorded(session.complete(step.event)))
+        # A client that guesses has to wait for each answer, and its connection is gone then (KIP-306).
+        delay_ms = session.listener.failed_authentication_delay_ms
+        session.close(Close("authentication_failed", delay_ms=delay_ms, last_words=answer), effects)
+        return
+    if step.event is not None:
+        _authenticated(session, step.event, client_id, now_ms, effects)
+    session.answer(answer, effects)
+
+
+def _authenticated(
+    session: "Session", event: AuditEvent, client_id: str | None, now_ms: int, effects: list[Effect]
+) -> None:
+    principal: Any = session.authentication.principal
+    if session.client.context.principal != principal:
+        effects += session.renew_client(None, None, now_ms)
+        session.fetch_sessions.clear()
+    event.client_id = client_id
+    event.principal = str(principal)
+    effects.append(Recorded(session.complete(event)))
+
+
+def _expired(session: "Session", header: RequestHeader, effects: list[Effect]) -> None:
+    event = AuditEvent(
+        event="session_expired",
+        method=ApiKey.name_of(header.api_key),
+        api_version=header.api_version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        mechanism=session.authentication.mechanism,
+        error_code=ErrorCode.NONE,
+        message="used past the end of its session without re-authentication",
+    )
+    effects.append(Recorded(session.complete(event)))
+    session.close(Close("session_expired"), effects)

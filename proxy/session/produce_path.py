@@ -1,0 +1,109 @@
+"""The way of a produce request that streams: seen by its head, let through by its topic (KIP-13 pays for it).
+
+Half of proxy.session.session's hot path; what is not as plain as this goes the long way, decoded, through
+proxy.session.produce.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from proxy.metadata.acl import Operation
+from proxy.session import produce
+from proxy.session.client_state import topic_action
+from proxy.session.effects import Effect, MuteClient
+from proxy.session.pipeline import InFlight, Reply
+from proxy.session.summaries import Summary
+from proxy.wire import skim
+from proxy.wire.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
+_PRODUCE = int(ApiKey.PRODUCE)
+HEAD_BYTES = 14
+
+
+def streams(
+    session: "Session", data: memoryview, position: int, stop: int, now_ms: int, effects: list[Effect]
+) -> bool:
+    """Whether this is a produce request that may go on as it is, seen so far or not."""
+    length, api_key, version, correlation_id, id_length = _HEAD(data, position)
+    if api_key != _PRODUCE or not _may_stream(session, version, now_ms):
+        return False
+    client = session.client
+    body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
+    if (
+        length > session.gate.limits.socket_request_max_bytes
+        or bytes(data[position + 12 : body]) != client.raw_id
+    ):
+        return False
+    if version >= produce.FIRST_FLEXIBLE:
+        if body >= len(data) or data[body]:
+            return False
+        body += 1
+    head = skim.produce_to_one_partition(data, body, version)
+    if head is None or head[2] != stop:
+        return False
+    acks, topic, _ = head
+    summary = client.writes.get(topic) or _new_write(session, version, topic, now_ms, effects)
+    if summary is None:
+        return False
+    summary.count += 1
+    summary.request_bytes += length + 4
+    counts = session.listener.counts.requests
+    counts[_PRODUCE] = counts.get(_PRODUCE, 0) + 1
+    bucket = client.producer if client.producer.limited else None
+    if acks:
+        reply = Reply.PASS
+        if bucket is not None or version >= produce.FIRST_WITH_ENDPOINTS:
+            reply = Reply.PRODUCE
+        session.pipeline.push(
+            InFlight(reply, _PRODUCE, version, correlation_id, length, bucket, summary, client)
+        )
+    elif bucket is not None:
+        charge_unanswered(session, length, now_ms, effects)
+    return True
+
+
+def _may_stream(session: "Session", version: int, now_ms: int) -> bool:
+    authentication = session.authentication
+    if authentication.under_way or authentication.expiry.refuses(_PRODUCE, now_ms):
+        return False
+    offered = session.gate.versions.get(_PRODUCE)
+    return offered is not None and offered[0] <= version <= offered[1]
+
+
+def _new_write(
+    session: "Session", version: int, topic: bytes, now_ms: int, effects: list[Effect]
+) -> Summary | None:
+    """Decide on a topic not written to before; None where the long way has to say why not."""
+    if version >= produce.FIRST_WITH_TOPIC_ID:
+        name = session.gate.topic_names.name(topic)
+    else:
+        try:
+            name = topic.decode()
+        except UnicodeDecodeError:
+            return None
+    if name is None:
+        return None
+    client = session.client
+    if client.is_full():
+        effects += session.renew_client(client.raw_id, client.context.client_id, now_ms)
+        client = session.client
+    action = topic_action(Operation.WRITE, name)
+    decision = session.gate.authorizer.authorize(client.context, [action])[0]
+    if not decision.allowed:
+        return None
+    summary = client.writes[topic] = client.summary(_PRODUCE, action, decision, now_ms)
+    return summary
+
+
+def charge_unanswered(session: "Session", length: int, now_ms: int, effects: list[Effect]) -> None:
+    """acks=0: no answer can tell the throttle time, the channel is muted all the same."""
+    bucket = session.client.producer
+    throttle_ms = bucket.record(length, now_ms)
+    if throttle_ms:
+        session.client.throttled(bucket, throttle_ms, now_ms)
+        session.muted = True
+        effects.append(MuteClient(throttle_ms))

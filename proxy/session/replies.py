@@ -1,0 +1,160 @@
+"""The broker's bytes in, the client's bytes out, in the order of the requests.
+
+Half of proxy.session.session. An answer that nobody has to look into passes in chunks as it comes; of a
+fetch answer only the head is looked at, to put in the throttle time (KIP-219) and to learn of its fetch
+session; small answers that change are held until they are whole.
+"""
+
+from struct import Struct
+
+from proxy.session import produce
+from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
+from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions
+from proxy.session.gate import ListenerPolicy
+from proxy.session.pipeline import InFlight, Pipeline, Reply
+from proxy.wire import codecs
+from proxy.wire.errors import WireError
+from proxy.wire.header import encode_response, response_body_offset
+
+_HEAD = Struct(">ii").unpack_from  # length, correlation id
+_INT32 = Struct(">i")
+_FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
+_FIRST_FLEXIBLE_FETCH = 12
+
+
+class Replies:
+    """What is on its way from the broker to one client."""
+
+    __slots__ = ("_fetch_sessions", "_input", "_listener", "_needed_bytes", "_pipeline", "_streaming_bytes")
+
+    def __init__(self, pipeline: Pipeline, listener: ListenerPolicy, fetch_sessions: FetchSessions) -> None:
+        self._pipeline = pipeline
+        self._listener = listener
+        self._fetch_sessions = fetch_sessions
+        self._input = bytearray()
+        self._needed_bytes = 0
+        # Of the answer at the head of the pipeline, of which the client has the beginning already.
+        self._streaming_bytes = 0
+
+    def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
+        """Whatever the broker sent, cut anywhere."""
+        effects: list[Effect] = []
+        self._listener.counts.response_bytes += len(data)
+        if self._streaming_bytes:
+            if len(data) < self._streaming_bytes:
+                self._streaming_bytes -= len(data)
+                return [ToClient(data)]
+            data = self._end_stream(data, effects)
+        if self._input:
+            self._input += data
+            if len(self._input) < self._needed_bytes:
+                return effects
+            data, self._input = memoryview(self._input), bytearray()
+        position = self._frames(data, now_ms, effects)
+        if position < len(data):
+            self._input += data[position:]
+        return effects
+
+    def _end_stream(self, data: memoryview, effects: list[Effect]) -> memoryview:
+        effects.append(ToClient(data[: self._streaming_bytes]))
+        rest = data[self._streaming_bytes :]
+        self._streaming_bytes = 0
+        self._finish(effects)
+        return rest
+
+    def _frames(self, data: memoryview, now_ms: int, effects: list[Effect]) -> int:
+        """Treat the frames in `data`; where the first one begins that is not there yet."""
+        position, end = 0, len(data)
+        while position < end:
+            self._needed_bytes = 8
+            if end - position < 8:
+                break
+            length, correlation_id = _HEAD(data, position)
+            entry = self._pipeline.head()
+            if entry is None or entry.correlation_id != correlation_id or length < 4:
+                effects.append(
+                    Close("upstream_protocol", f"unexpected answer {correlation_id} of the broker")
+                )
+                return end
+            stop = position + 4 + length
+            if entry.reply is Reply.PASS or entry.reply is Reply.FETCH:
+                if entry.reply is Reply.FETCH and not self._fetch(
+                    data, position, stop, entry, now_ms, effects
+                ):
+                    self._needed_bytes = min(_FETCH_HEAD_BYTES, 4 + length)
+                    break
+                if stop > end:
+                    effects.append(ToClient(data[position:]))
+                    self._streaming_bytes = stop - end
+                    return end
+                effects.append(ToClient(data[position:stop]))
+            elif stop > end:
+                self._needed_bytes = 4 + length
+                break
+            else:
+                self._whole(data[position:stop], entry, now_ms, effects)
+            self._finish(effects)
+            position = stop
+        return position
+
+    def _finish(self, effects: list[Effect]) -> None:
+        self._pipeline.pop()
+        effects.extend(ToClient(ready) for ready in self._pipeline.pop_ready())
+
+    def _fetch(
+        self, data: memoryview, position: int, stop: int, entry: InFlight, now_ms: int, effects: list[Effect]
+    ) -> bool:
+        """Look at the head of a fetch answer; False when it is not all there yet."""
+        if len(data) < min(position + _FETCH_HEAD_BYTES, stop):
+            return False
+        if entry.summary is not None:
+            entry.summary.response_bytes += stop - position
+        offset = position + (9 if entry.version >= _FIRST_FLEXIBLE_FETCH else 8)
+        if entry.bucket is not None:
+            throttle_ms = entry.bucket.record(stop - position - 4, now_ms)
+            if throttle_ms:
+                told_ms = _INT32.unpack_from(data, offset)[0]
+                _INT32.pack_into(data, offset, max(told_ms, throttle_ms))
+                self._mute(entry, throttle_ms, now_ms, effects)
+        if entry.fetch_topic is not None and entry.version >= FIRST_WITH_SESSION:
+            session_id = _INT32.unpack_from(data, offset + 6)[0]
+            image = entry.client.image if entry.client is not None else None
+            if image is not None:
+                self._fetch_sessions.opened(session_id, image.acls, entry.fetch_topic)
+        return True
+
+    def _whole(self, frame: memoryview, entry: InFlight, now_ms: int, effects: list[Effect]) -> None:
+        throttle_ms = self._charge(frame, entry, now_ms)
+        try:
+            data: Data
+            if entry.reply is Reply.PRODUCE:
+                data = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
+            else:
+                data = _handled(frame, entry, throttle_ms)
+        except WireError as error:
+            effects.append(Close("upstream_protocol", f"the broker's answer is malformed: {error}"))
+            return
+        effects.append(ToClient(data))
+        if throttle_ms:
+            self._mute(entry, throttle_ms, now_ms, effects)
+
+    def _charge(self, frame: memoryview, entry: InFlight, now_ms: int) -> int:
+        if entry.bucket is None:
+            return 0
+        # A produce request is paid for by its own size, a fetch by that of its answer (KIP-13).
+        return entry.bucket.record(entry.request_bytes or len(frame) - 4, now_ms)
+
+    def _mute(self, entry: InFlight, throttle_ms: int, now_ms: int, effects: list[Effect]) -> None:
+        if entry.client is not None and entry.bucket is not None:
+            entry.client.throttled(entry.bucket, throttle_ms, now_ms)
+        effects.append(MuteClient(throttle_ms))
+
+
+def _handled(frame: memoryview, entry: InFlight, throttle_ms: int) -> bytes:
+    codec = codecs.response(entry.api_key, entry.version, entry.raw)
+    reply, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
+    if entry.handler is not None:
+        entry.handler(reply)
+    if throttle_ms:
+        reply.throttle_time_ms = max(reply.throttle_time_ms, throttle_ms)
+    return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(reply))

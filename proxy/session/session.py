@@ -1,0 +1,349 @@
+"""One client connection as a value machine: bytes in, effects out; no socket, no clock.
+
+Fed by proxy.net.connection with what the client, the broker and the controller send, and carried out by it.
+A frame is one of three kinds: it streams through (produce to one partition), it is decoded and gets a
+verdict (proxy.session.apis), or it is the session's own (SASL, ApiVersions: proxy.session.greeting).
+What the broker answers is the affair of proxy.session.replies.
+"""
+
+from struct import Struct
+from typing import Any
+
+from proxy.audit.record import AuditEvent
+from proxy.security.authorizer import RequestContext
+from proxy.session import fetch, fetch_path, forwarding, greeting, produce, produce_path
+from proxy.session.apis.table import TABLE
+from proxy.session.authentication import Authentication
+from proxy.session.call import Answer, Call, Forward, ToTheController, Verdict
+from proxy.session.client_state import ClientState
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
+from proxy.session.gate import Gate, ListenerPolicy, Peer
+from proxy.session.pipeline import InFlight, Pipeline, Reply
+from proxy.session.replies import Replies
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.errors import WireError
+from proxy.wire.header import RequestHeader, decode_request_header, encode_request, encode_response
+
+_INT32 = Struct(">i").unpack_from
+_HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
+_HEAD_BYTES = 14
+_INT16 = Struct(">h").unpack_from
+_MIN_FRAME_BYTES = 10
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+
+
+class Session:
+    """All that can come in: `receive`, `broker_replied`, `controller_replied`, `unmuted`."""
+
+    def __init__(
+        self, gate: Gate, listener: ListenerPolicy, peer: Peer, authentication: Authentication
+    ) -> None:
+        self.gate = gate
+        self.listener = listener
+        self.peer = peer
+        self.authentication = authentication
+        self.pipeline = Pipeline()
+        self.fetch_sessions = fetch.FetchSessions()
+        self.client = self._new_client(None, None)
+        self._replies = Replies(self.pipeline, listener, self.fetch_sessions)
+        self.forwarding: InFlight | None = None  # The request that the controller has.
+        self._input = bytearray()
+        self._needed_bytes = 0
+        self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
+        self.muted = False
+        self._closing = False
+
+    @property
+    def blocked(self) -> bool:
+        """No further request is taken now; what the client sends meanwhile is kept, so read no more of it."""
+        return self.muted or self._closing or self.forwarding is not None
+
+    def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
+        """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
+        effects: list[Effect] = []
+        self.listener.counts.request_bytes += len(data)
+        if self._streaming_bytes:
+            passed = min(len(data), self._streaming_bytes)
+            self._streaming_bytes -= passed
+            effects.append(ToBroker(data[:passed]))
+            data = data[passed:]
+        if self._input or self.blocked:
+            self._input += data
+            if self.blocked or len(self._input) < self._needed_bytes:
+                return effects
+            data, self._input = memoryview(self._input), bytearray()
+        position = self._frames(data, now_ms, effects)
+        if position < len(data):
+            self._input += data[position:]
+        return effects
+
+    def broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
+        """Bytes of the broker, cut anywhere; writable, as above."""
+        effects = self._replies.receive(data, now_ms)
+        for effect in effects:
+            if type(effect) is MuteClient:
+                self.muted = True
+            elif type(effect) is Close:
+                self._closing = True
+        return effects
+
+    def controller_replied(self, correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
+        """What came of a `ToController`."""
+        effects = forwarding.replied(self, correlation_id, reply, now_ms)
+        return effects + self._go_on(now_ms)
+
+    def unmuted(self, now_ms: int) -> list[Effect]:
+        """The time of a `MuteClient` is over."""
+        self.muted = False
+        return self._go_on(now_ms)
+
+    def summaries(self, now_ms: int) -> list[Effect]:
+        """The traffic counted since the last time; to be called at each interval and at the end."""
+        return [Recorded(event) for event in self.client.drain(now_ms, self.complete)]
+
+    def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> list[Effect]:
+        """Principal, image or client id have changed: what was counted under the old ones leaves first."""
+        effects = self.summaries(now_ms)
+        self.client = self._new_client(raw_id, client_id)
+        return effects
+
+    def complete(self, event: AuditEvent) -> AuditEvent:
+        """Fill in who and where, and at which image."""
+        context = self.client.context
+        event.connection_id = self.peer.connection_id
+        event.listener = self.listener.name
+        event.host = self.peer.host
+        event.client_id = event.client_id or context.client_id
+        if event.principal is None and not self.authentication.under_way:
+            event.principal = str(context.principal)
+        if event.metadata_offset is None and context.image is not None:
+            event.metadata_offset = context.image.offset
+        return event
+
+    def answer(self, data: bytes, effects: list[Effect]) -> None:
+        """An answer of our own takes its place behind those that are on their way."""
+        if len(self.pipeline):
+            self.pipeline.push(InFlight(Reply.READY, -1, -1, -1, data=data))
+        else:
+            effects.append(ToClient(data))
+
+    def close(self, close: Close, effects: list[Effect]) -> None:
+        """Nothing more is taken from this client."""
+        self._closing = True
+        effects.append(close)
+
+    def _go_on(self, now_ms: int) -> list[Effect]:
+        if self.blocked or not self._input:
+            return []
+        data, self._input = memoryview(self._input), bytearray()
+        effects: list[Effect] = []
+        position = self._frames(data, now_ms, effects)
+        if position < len(data):
+            self._input += data[position:]
+        return effects
+
+    def _frames(self, data: memoryview, now_ms: int, effects: list[Effect]) -> int:
+        """Treat the frames in `data`; where the first one begins that is not there yet or has to wait.
+
+        Frames that go on as they came are written in one run; anything else breaks the run.
+        """
+        position = run = 0
+        end = len(data)
+        if self.client.image is not self.gate.image:
+            effects += self.renew_client(self.client.raw_id, self.client.context.client_id, now_ms)
+        while position < end and not self.blocked:
+            if end - position < 4:
+                self._needed_bytes = 4
+                break
+            length = _INT32(data, position)[0]
+            stop = position + 4 + length
+            if end - position >= _HEAD_BYTES and produce_path.streams(
+                self, data, position, stop, now_ms, effects
+            ):
+                self._streaming_bytes = max(0, stop - end)
+                position = min(stop, end)
+            elif self._is_there(data, position, length, effects):
+                run = self._one(data, run, position, stop, now_ms, effects)
+                position = stop
+            else:
+                break
+        if run < position:
+            effects.append(ToBroker(data[run:position]))
+        return position
+
+    def _is_there(self, data: memoryview, position: int, length: int, effects: list[Effect]) -> bool:
+        """Whether the frame is whole; one that is too large is refused before its body arrives."""
+        fault = self._fault_of_size(data, position, length)
+        if fault:
+            self._malformed(fault, effects)
+            return False
+        self._needed_bytes = 4 + length
+        return position + 4 + length <= len(data)
+
+    def _one(
+        self, data: memoryview, run: int, position: int, stop: int, now_ms: int, effects: list[Effect]
+    ) -> int:
+        """Treat one frame; where the run of frames that go on as they came begins after it."""
+        own: list[Effect] = []
+        passes = self._whole(data[position:stop], now_ms, own)
+        if not passes:
+            if run < position:
+                effects.append(ToBroker(data[run:position]))
+            run = stop
+        effects += own
+        return run
+
+    def _fault_of_size(self, data: memoryview, position: int, length: int) -> str | None:
+        limits = self.gate.limits
+        limit = limits.decoded_request_max_bytes
+        if self.authentication.under_way:
+            limit = limits.sasl_server_max_receive_size
+            minimum = 0 if greeting.takes_bare_tokens(self) else _MIN_FRAME_BYTES
+        else:
+            minimum = _MIN_FRAME_BYTES
+            # The key of a request that is allowed to be larger, where it is there already.
+            if len(data) - position >= 6 and _INT16(data, position + 4)[0] == _PRODUCE:
+                limit = limits.socket_request_max_bytes
+        if length < minimum:
+            return f"a request of {length} bytes, the least is {minimum}"
+        return f"a request of {length} bytes, limit {limit}" if length > limit else None
+
+    def _whole(self, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
+        """Treat a whole frame; True when it goes on to the broker as it is (patched, perhaps)."""
+        if greeting.takes_bare_tokens(self):
+            greeting.bare_token(self, frame, now_ms, effects)
+            return False
+        try:
+            header = decode_request_header(frame, 4)
+            counts = self.listener.counts.requests
+            counts[header.api_key] = counts.get(header.api_key, 0) + 1
+            if greeting.took(self, header, frame, now_ms, effects):
+                return False
+            return self._request(header, frame, now_ms, effects)
+        except WireError as error:
+            self._malformed(str(error), effects)
+            return False
+
+    def _request(self, header: RequestHeader, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
+        api_key, version = header.api_key, header.api_version
+        offered = self.gate.versions.get(api_key)
+        if offered is None or not offered[0] <= version <= offered[1]:
+            self._refuse(header, effects)
+            return False
+        raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
+        if raw_id != self.client.raw_id:
+            effects += self.renew_client(raw_id, header.client_id, now_ms)
+        message, end = codecs.request(api_key, version).decode(frame, header.body_offset)
+        trailing = end != len(frame)
+        call = self._call(header, now_ms)
+        if api_key == _FETCH:
+            return fetch_path.treat(self, call, message, frame, header.body_offset, trailing, effects)
+        verdict = (
+            produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
+        )
+        self.note(call, len(frame), effects)
+        return self._act(call, message, verdict, frame[:end] if not trailing else None, effects)
+
+    def _call(self, header: RequestHeader, now_ms: int) -> Call:
+        api = TABLE.get(header.api_key)
+        return Call(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            self.client.context,
+            self.gate,
+            self.listener,
+            now_ms,
+            admin=api is not None and api.admin,
+        )
+
+    def note(self, call: Call, size_bytes: int, effects: list[Effect]) -> None:
+        """Write down what was decided: denials and admin decisions at once, the rest counted."""
+        effects.extend(Recorded(self.complete(event)) for event in call.events)
+        for action, decision in call.counted:
+            summary = self.client.summary(call.api_key, action, decision, call.now_ms)
+            summary.count += 1
+            summary.request_bytes += size_bytes
+            size_bytes = 0
+        if self.client.is_full():
+            effects += self.renew_client(self.client.raw_id, self.client.context.client_id, call.now_ms)
+
+    def _act(
+        self, call: Call, message: Any, verdict: Verdict, as_it_came: memoryview | None, effects: list[Effect]
+    ) -> bool:
+        """Carry a verdict out; True when the frame goes on as it came."""
+        if isinstance(verdict, Answer):
+            self.carry_out(call, verdict, effects)
+            return False
+        if isinstance(verdict, ToTheController):
+            forwarding.send(self, call, message, verdict, effects)
+            return False
+        unanswered = call.api_key == _PRODUCE and message.acks == 0
+        if not unanswered:
+            self.pipeline.push(self._in_flight(call, verdict, message, as_it_came))
+        elif self.client.producer.limited:
+            produce_path.charge_unanswered(self, len(as_it_came or b""), call.now_ms, effects)
+        if verdict.message is None and as_it_came is not None:
+            return True
+        self.send(call, call.version, message if verdict.message is None else verdict.message, effects)
+        return False
+
+    def _in_flight(
+        self, call: Call, verdict: Forward, message: Any, as_it_came: memoryview | None
+    ) -> InFlight:
+        entry = InFlight(Reply.PASS, call.api_key, call.version, call.correlation_id, client=self.client)
+        if call.api_key == _PRODUCE:
+            entry.reply = Reply.PRODUCE
+            entry.bucket = self.client.producer if self.client.producer.limited else None
+            entry.request_bytes = len(as_it_came) - 4 if as_it_came is not None else 1
+        if verdict.on_reply is not None:
+            entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
+        return entry
+
+    def send(self, call: Call, version: int, message: Any, effects: list[Effect]) -> None:
+        """Send what is left of a request to the broker, encoded again."""
+        body = codecs.request(call.api_key, version).encode(message)
+        effects.append(
+            ToBroker(encode_request(call.api_key, version, call.correlation_id, call.context.client_id, body))
+        )
+
+    def carry_out(self, call: Call, verdict: Answer, effects: list[Effect]) -> None:
+        """Answer a request ourselves."""
+        if verdict.message is not None:
+            body = codecs.response(call.api_key, call.version).encode(verdict.message)
+            self.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
+        if verdict.close is not None:
+            self.close(Close(verdict.close), effects)
+
+    def _refuse(self, header: RequestHeader, effects: list[Effect]) -> None:
+        name = ApiKey.name_of(header.api_key)
+        message = f"{name} v{header.api_version} (api key {header.api_key}) is not served here"
+        event = AuditEvent(
+            event="request_refused",
+            method=name,
+            api_version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            granted=False,
+            message=message,
+        )
+        effects.append(Recorded(self.complete(event)))
+        self.close(Close("unsupported_request", message), effects)
+
+    def _malformed(self, message: str, effects: list[Effect]) -> None:
+        event = AuditEvent(event="request_refused", granted=False, message=message)
+        effects.append(Recorded(self.complete(event)))
+        self.close(Close("malformed_request", message), effects)
+
+    def _new_client(self, raw_id: bytes | None, client_id: str | None) -> ClientState:
+        context = RequestContext(
+            self.authentication.principal,
+            self.peer.host,
+            self.listener.name,
+            client_id,
+            image=self.gate.image,
+        )
+        return ClientState(raw_id, context, self.gate.quotas)

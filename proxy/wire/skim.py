@@ -1,0 +1,76 @@
+"""The head of a produce request that goes to one partition, without decoding it.
+
+For the request path of proxy.session: such requests are most of all traffic, and their records are not
+looked at. Anything of another shape gives None and is decoded whole.
+"""
+
+from struct import Struct
+from struct import error as struct_error
+
+from proxy.wire.primitives import Buffer
+
+_OLD_HEAD = Struct(">hhiih").unpack_from  # transactional id length, acks, timeout, topics, name length
+_OLD_TAIL = Struct(">iii").unpack_from  # partitions, index, records length
+_COMPACT_HEAD = Struct(">BhiBB").unpack_from  # transactional id length, acks, timeout, topics, name length
+_ID_HEAD = Struct(">BhiB16s").unpack_from  # ..., topic id
+
+_FIRST_FLEXIBLE = 9
+_FIRST_WITH_TOPIC_ID = 13
+_NULL = 0
+_ONE = 2  # A compact array of one element.
+
+Head = tuple[int, bytes, int]
+
+
+def produce_to_one_partition(buffer: Buffer, offset: int, version: int) -> Head | None:
+    """acks, the topic (its name in UTF-8, or from v13 its id), and where the body has to end.
+
+    None when the request has a transactional id, more than one partition or an unusual encoding, or when
+    `buffer` ends before the records begin. The records themselves need not be there yet.
+    """
+    try:
+        if version < _FIRST_FLEXIBLE:
+            return _old(buffer, offset)
+        return _flexible(buffer, offset, version)
+    except (struct_error, IndexError):
+        return None
+
+
+def _old(buffer: Buffer, offset: int) -> Head | None:
+    transactional_length, acks, _, topics, name_length = _OLD_HEAD(buffer, offset)
+    if transactional_length != -1 or topics != 1 or name_length < 1:
+        return None
+    name_end = offset + 14 + name_length
+    partitions, _, records_length = _OLD_TAIL(buffer, name_end)
+    if partitions != 1 or records_length < 0:
+        return None
+    return acks, bytes(buffer[offset + 14 : name_end]), name_end + 12 + records_length
+
+
+def _flexible(buffer: Buffer, offset: int, version: int) -> Head | None:
+    if version >= _FIRST_WITH_TOPIC_ID:
+        transactional_length, acks, _, topics, topic = _ID_HEAD(buffer, offset)
+        position = offset + 24
+    else:
+        transactional_length, acks, _, topics, name_length = _COMPACT_HEAD(buffer, offset)
+        if not 1 < name_length < 128:
+            return None
+        position = offset + 8 + name_length
+        topic = bytes(buffer[offset + 9 : position])
+    if transactional_length != _NULL or topics != _ONE or buffer[position] != _ONE:
+        return None
+    # The records' length is a varint of their size plus one; null records are for the long way round.
+    position += 5
+    length = shift = 0
+    while True:
+        byte = buffer[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 28:
+            return None
+    if length == 0:
+        return None
+    return acks, topic, position + length - 1 + 3  # three empty tag sections: partition, topic, request
