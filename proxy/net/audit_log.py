@@ -1,0 +1,125 @@
+"""Audit events in, a gapless sequence on disk and in the audit topic out (SPEC D2, D3).
+
+`append` is called for each event by whoever carries effects out; it stamps, spools, and gives the event to
+the listeners (log line, metrics), so that one fact has three readers. `run` ships what is spooled and belongs
+in the process's TaskGroup. How a record looks is proxy.audit's, where it lies until shipped the spool's.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import structlog
+
+from proxy.audit.record import AuditEvent, Author, encode
+from proxy.net.audit_sink import AuditSink
+from proxy.net.spool import Spool, SpoolError
+
+BATCH_LINES = 2_000
+HIGH_WATER_INTERVAL_MS = 60_000
+
+log = structlog.get_logger(__name__)
+
+Reader = Callable[[AuditEvent], None]
+
+
+class AuditLog:
+    """The audit trail of one process."""
+
+    def __init__(
+        self,
+        author: Author,
+        spool: Spool,
+        sink: AuditSink,
+        now_ms: Callable[[], int],
+        fsync_interval_ms: int = 100,
+        readers: Sequence[Reader] = (),
+    ) -> None:
+        self.author = author
+        self.sequence = 0
+        """The number of the next record."""
+        self.dropped_count = 0
+        """Events that could not be spooled. Their numbers are not used, so nothing looks lost but is counted."""
+        self.shipped_count = 0
+        self._spool = spool
+        self._sink = sink
+        self._now_ms = now_ms
+        self._fsync_interval_ms = fsync_interval_ms
+        self._readers = tuple(readers)
+        self._written = asyncio.Event()
+        self._dirty = False
+        self._last_high_water_ms = now_ms()
+
+    @property
+    def spool_bytes(self) -> int:
+        return self._spool.size_bytes
+
+    @property
+    def full(self) -> bool:
+        """The last event could not be kept: admin writes are to be refused until one can."""
+        return self._refusing
+
+    _refusing = False
+
+    def append(self, event: AuditEvent) -> None:
+        """Keep one event. It is in the spool when this returns, unless `dropped_count` has grown."""
+        value = encode(event, self.author, self.sequence, self._now_ms())
+        try:
+            self._spool.append(self.author.key, value)
+        except SpoolError as error:
+            self.dropped_count += 1
+            if not self._refusing:
+                log.error("audit record dropped", audit_event=event.event, error=str(error))
+            self._refusing = True
+        else:
+            self.sequence += 1
+            self._refusing = False
+            self._dirty = True
+            self._written.set()
+        for reader in self._readers:
+            reader(event)
+
+    async def run(self) -> None:
+        """Ship and sync until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ship())
+            tasks.create_task(self._sync())
+
+    async def close(self, timeout_ms: int) -> None:
+        """Ship what is left, as far as the time allows; what is not stays in the spool for the next start."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1000):
+                while await self._ship_some():
+                    pass
+        await self._sink.close()
+        self._spool.close()
+
+    async def _ship(self) -> None:
+        while True:
+            if not await self._ship_some():
+                self._written.clear()
+                if not self._spool.unshipped(1):
+                    await self._written.wait()
+
+    async def _ship_some(self) -> bool:
+        lines = self._spool.unshipped(BATCH_LINES)
+        if not lines:
+            return False
+        await self._sink.send([(line.key, line.value) for line in lines])
+        self._spool.shipped(lines[-1].end)
+        self.shipped_count += len(lines)
+        return True
+
+    async def _sync(self) -> None:
+        while True:
+            await asyncio.sleep(max(self._fsync_interval_ms, 10) / 1000)
+            if self._now_ms() - self._last_high_water_ms >= HIGH_WATER_INTERVAL_MS:
+                self._last_high_water_ms = self._now_ms()
+                self.append(AuditEvent(event="high_water", count=self.sequence))
+            if self._dirty:
+                self._dirty = False
+                try:
+                    # In a thread: a slow disk must not hold the clients up.
+                    await asyncio.to_thread(self._spool.sync)
+                except SpoolError as error:
+                    log.error("audit spool not synced", error=str(error))

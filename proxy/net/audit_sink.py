@@ -1,0 +1,83 @@
+"""Audit lines into the audit topic: an idempotent producer that is rebuilt when it fails (SPEC D3).
+
+Fed by proxy.net.audit_log in batches; `send` comes back when Kafka has all of the batch, however long that
+takes. A batch may arrive twice when its acknowledgement was lost with the producer: sequence numbers tell.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError
+
+RETRY_MS = (200, 10_000)
+
+log = structlog.get_logger(__name__)
+
+
+class AuditSink:
+    """The way to the audit topic."""
+
+    def __init__(self, connection: Callable[[], Mapping[str, Any]], topic: str) -> None:
+        """`connection`: aiokafka's arguments for reaching the cluster, asked at each rebuild."""
+        self._connection = connection
+        self._topic = topic
+        self._producer: AIOKafkaProducer | None = None
+        self.failure_count = 0
+
+    async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Deliver (key, value) pairs in order; tries again until it has, or is cancelled."""
+        wait_ms = RETRY_MS[0]
+        while True:
+            try:
+                producer = await self._ready()
+                futures = [await producer.send(self._topic, value, key=key) for key, value in records]
+                await asyncio.gather(*futures)
+                return
+            # aiokafka's sender task dies of an unexpected error and then fails every send with it:
+            # whatever it raised, only a new producer helps.
+            except (KafkaError, OSError, RuntimeError, AssertionError) as error:
+                self.failure_count += 1
+                log.warning("audit records not delivered, trying again", error=repr(error), wait_ms=wait_ms)
+                await self.close()
+                await asyncio.sleep(wait_ms / 1000)
+                wait_ms = min(wait_ms * 2, RETRY_MS[1])
+
+    async def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                async with asyncio.timeout(5):
+                    await producer.stop()
+            except (KafkaError, OSError, RuntimeError, AssertionError, TimeoutError) as error:
+                log.warning("audit producer did not stop cleanly", error=repr(error))
+
+    async def _ready(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            await self._ensure_topic()
+            producer = AIOKafkaProducer(
+                **self._connection(), enable_idempotence=True, acks="all", linger_ms=5
+            )
+            try:
+                await producer.start()
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        return self._producer
+
+    async def _ensure_topic(self) -> None:
+        # One partition by default, so that the order of the trail is the order of the topic. An operator
+        # who wants more, or other retention, creates the topic beforehand.
+        admin = AIOKafkaAdminClient(**self._connection())
+        await admin.start()
+        try:
+            if self._topic not in await admin.list_topics():
+                await admin.create_topics([NewTopic(self._topic, num_partitions=1, replication_factor=-1)])
+        except TopicAlreadyExistsError:
+            pass
+        finally:
+            await admin.close()

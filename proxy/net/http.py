@@ -1,0 +1,74 @@
+"""/metrics, /healthz and /readyz over HTTP/1.1, for Prometheus and the kubelet.
+
+Run by the process beside its listeners. What is measured and when the process is ready is handed in.
+Only GET, only small requests, one answer per connection: nobody else is meant to talk to it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+_MAX_HEAD_BYTES = 8_192
+_TIMEOUT_S = 5
+_PLAIN = "text/plain; charset=utf-8"
+
+
+class HttpServer:
+    """Serves until closed."""
+
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, not_ready: Callable[[], str | None]
+    ) -> None:
+        """`not_ready`: why traffic should not come yet, None when it may."""
+        self._host = host
+        self._port = port
+        self._registry = registry
+        self._not_ready = not_ready
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> int:
+        """Listen; gives back the port, which differs from the one asked for when that was 0."""
+        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=_MAX_HEAD_BYTES)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, path, *_ = head.split(b" ", 2)
+                writer.write(self._answer(method.decode("latin-1"), path.decode("latin-1")))
+                await writer.drain()
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # Whoever it was did not speak HTTP, or left.
+        finally:
+            writer.close()
+
+    def _answer(self, method: str, path: str) -> bytes:
+        if method != "GET":
+            return _response("405 Method Not Allowed", _PLAIN, b"only GET\n")
+        path = path.partition("?")[0]
+        if path == "/metrics":
+            return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
+        if path == "/healthz":
+            return _response("200 OK", _PLAIN, b"ok\n")
+        if path == "/readyz":
+            reason = self._not_ready()
+            if reason is None:
+                return _response("200 OK", _PLAIN, b"ready\n")
+            return _response("503 Service Unavailable", _PLAIN, f"{reason}\n".encode())
+        return _response("404 Not Found", _PLAIN, b"/metrics /healthz /readyz\n")
+
+
+def _response(status: str, content_type: str, body: bytes) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + body
