@@ -1,10 +1,12 @@
 """`penstock demo`: a real Kafka broker, the controller and the proxy on loopback, and a story played on them.
 
-jar_list, ivy, kafka     Apache Kafka's jars, fetched once, checked against a list of hashes
-java, process, ports     starting and ending child processes
-broker, tools            one KRaft broker; Kafka's own command-line tools
-settings, stack          the configuration files, and everything started in order and stopped again
-story, steps             what is played, what each step must show
+jar_list, ivy, kafka              Apache Kafka's jars, fetched once, checked against a list of hashes
+java, jvm, process, run, ports    starting and ending child processes
+broker, tools                     one KRaft broker; Kafka's own command-line tools
+settings, users, certificates     the configuration files, for the processes and for their clients
+stack, probe, description         everything started in order, looked at, described in a file, stopped again
+stage, steps, story, trail        what is played, and what each step must show
+directory, supervision, __main__  the command itself
 
 Tests start real processes with the same parts (tests.support).
 """

@@ -6,8 +6,8 @@ The story and the tests stand on it.
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from proxy.demo.errors import SetupError
 from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
 from proxy.demo.settings import Wiring
+from proxy.demo.side_by_side import side_by_side
 from proxy.demo.tools import KafkaTools, ToolRun
 from proxy.demo.users import Entrance, User, java_properties
 
 READY_TIMEOUT_MS = 60_000
 LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
-_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,16 @@ class Stack:
         self.proxy = self._penstock("proxy", self.proxy_file)
 
     @property
+    def checkout(self) -> Path:
+        """Where our packages lie: child processes find them there, wherever the demo was started."""
+        return Path(__file__).resolve().parents[2]
+
+    @property
+    def processes(self) -> tuple[ChildProcess, ...]:
+        """In the order in which they are started."""
+        return self.broker.process, self.controller, self.proxy
+
+    @property
     def logs(self) -> Path:
         return self.directory / "logs"
 
@@ -122,8 +132,7 @@ class Stack:
 
     def stop(self) -> list[str]:
         """Everything down, the broker last so that audit records still find it; names what was killed."""
-        stopping = (self.proxy, self.controller, self.broker.process)
-        return [process.name for process in stopping if not process.stop()]
+        return [process.name for process in reversed(self.processes) if not process.stop()]
 
     def metrics(self) -> dict[str, float]:
         """The proxy's metrics now, by series as Prometheus writes them."""
@@ -131,10 +140,9 @@ class Stack:
 
     def create_users(self, *names: str) -> None:
         """SCRAM users, made as an operator makes them: kafka-configs, as admin, through the proxy."""
-        with ThreadPoolExecutor() as pool:
-            for run in pool.map(self._create_user, names):
-                if run.returncode != 0:
-                    raise SetupError(f"kafka-configs {' '.join(run.arguments[:5])} failed:\n{run.said}")
+        for run in side_by_side([partial(self._create_user, name) for name in names]):
+            if run.returncode != 0:
+                raise SetupError(f"kafka-configs {' '.join(run.arguments[:5])} failed:\n{run.said}")
 
     def _create_user(self, name: str) -> ToolRun:
         secret = f"SCRAM-SHA-256=[iterations=4096,password={self.users[name].password}]"
@@ -146,7 +154,7 @@ class Stack:
             f"the {role}",
             [sys.executable, "-m", "proxy", role, "-c", str(config)],
             self.logs / f"{role}.log",
-            {"PYTHONPATH": str(_CHECKOUT), "PYTHONUNBUFFERED": "1"},
+            {"PYTHONPATH": str(self.checkout), "PYTHONUNBUFFERED": "1"},
         )
 
 

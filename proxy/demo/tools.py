@@ -3,11 +3,11 @@
 Given a bootstrap address and a client's .properties file, runs one and gives back what it said.
 """
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from proxy.demo import jvm
+from proxy.demo.run import run
 
 _MAIN_CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -49,17 +49,8 @@ class KafkaTools:
 
     def run(self, tool: str, *arguments: str, stdin: str = "", timeout_ms: int = 60_000) -> ToolRun:
         """Never raises for what the tool does: its exit code is in the answer (-9 after a time-out)."""
-        command = self.command(tool, *arguments)
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                stdout, stderr = process.communicate(stdin, timeout=timeout_ms / 1000)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                stdout, stderr = process.communicate()
-                stderr += f"\n{tool} was ended after {timeout_ms} ms"
-        return ToolRun(tool, arguments, process.returncode, stdout, stderr)
+        done = run(self.command(tool, *arguments), stdin=stdin, timeout_ms=timeout_ms)
+        return ToolRun(tool, arguments, done.returncode, done.stdout, done.stderr)
 
     def command(self, tool: str, *arguments: str) -> list[str]:
         connection: list[str] = []

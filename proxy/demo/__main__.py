@@ -1,0 +1,111 @@
+"""`penstock demo [--keep] [--dir DIR]`: set the stage, play the story, tell what was seen, clear away.
+
+Exit code: 0 when every step showed what it should, 1 when one did not, 2 when the stage could not be set.
+"""
+
+import argparse
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from proxy.demo import description, kafka, story
+from proxy.demo.directory import claim
+from proxy.demo.errors import SetupError
+from proxy.demo.run import end_all
+from proxy.demo.stack import Stack, StackSettings
+from proxy.demo.stage import Stage
+from proxy.demo.steps.audit import report_of
+from proxy.demo.supervision import supervised
+
+DEFAULT_DIRECTORY = Path("build") / "demo"
+SHOWN, NOT_SHOWN, NOT_SET_UP = 0, 1, 2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Stopped(BaseException):
+    """SIGINT or SIGTERM: not an error, and nothing that waits should take it for one."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    for number in _SIGNALS:
+        signal.signal(number, _stop)
+    try:
+        with claim(arguments.dir) as directory:
+            return _run(directory, keep=arguments.keep)
+    except SetupError as error:
+        print(f"penstock demo: {error}", file=sys.stderr)
+        return NOT_SET_UP
+    except _Stopped:
+        print("stopped", file=sys.stderr)
+        return NOT_SET_UP
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="penstock demo", description="The whole of Penstock on loopback.")
+    parser.add_argument("--keep", action="store_true", help="leave the stack up until SIGINT or SIGTERM")
+    parser.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help=f"default: {DEFAULT_DIRECTORY}")
+    return parser
+
+
+def _run(directory: Path, *, keep: bool) -> int:
+    stack = Stack(StackSettings(directory=directory, libs=kafka.libs()))
+    try:
+        _set_up(stack)
+        if not keep:
+            return _verdict(_play(stack))
+        with supervised(stack, print):
+            return _stay(stack)
+    finally:
+        _stop_all(stack)
+
+
+def _stay(stack: Stack) -> int:
+    """The story once, then nothing until a signal: the expected end, even in the middle of the story."""
+    outcomes: list[story.Outcome] = []
+    try:
+        outcomes += _play(stack)
+        print("\nThe stack stays up until Ctrl-C.", flush=True)
+        while True:
+            signal.pause()
+    except _Stopped:
+        return _verdict(outcomes)
+
+
+def _verdict(outcomes: list[story.Outcome]) -> int:
+    return SHOWN if all(outcome.shown for outcome in outcomes) else NOT_SHOWN
+
+
+def _set_up(stack: Stack) -> None:
+    stack.start(lambda line: print(line, flush=True))
+    print("kafka-configs: SCRAM users alice, bob", flush=True)
+    stack.create_users("alice", "bob")
+    description.write(stack)
+    print(f"ready: {stack.entrance().bootstrap}, described in {stack.directory / 'stack.json'}\n", flush=True)
+
+
+def _play(stack: Stack) -> list[story.Outcome]:
+    outcomes = story.play(Stage(stack))
+    print("\n" + story.table(outcomes, shutil.get_terminal_size((120, 40)).columns))
+    print(f"\nreport: {report_of(stack.directory)}\nlogs:   {stack.logs}", flush=True)
+    return outcomes
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _Stopped
+
+
+def _stop_all(stack: Stack) -> None:
+    # From here on there is nothing left to interrupt: a second Ctrl-C must not leave processes behind.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    end_all()
+    for name in stack.stop():
+        print(f"{name} did not stop when told and was killed", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Spark reads the audit topic and the metadata log into tables, reconciles the two and writes the report."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from proxy.demo.run import run
+from proxy.demo.stage import NotShown, Stage, last_lines
+
+TIMEOUT_MS = 300_000
+
+
+def report_of(directory: Path) -> Path:
+    return directory / "report" / "report.html"
+
+
+def reconcile(stage: Stage) -> str:
+    stack = stage.stack
+    log = stack.logs / "spark.log"
+    arguments = ["--bootstrap", stack.broker.plaintext, "--tables", str(stack.directory / "tables")]
+    out = report_of(stack.directory).parent
+    command = [sys.executable, "-m", "spark_audit", "run", *arguments, "--out", str(out)]
+    done = run(command, timeout_ms=TIMEOUT_MS, directory=stack.checkout)
+    log.write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode not in (0, 1):
+        raise NotShown(
+            f"Spark ended with code {done.returncode}: {last_lines(done.stdout + done.stderr)} ({log})"
+        )
+    findings = json.loads((out / "findings.json").read_text(encoding="utf-8"))
+    if done.returncode == 1:
+        raise NotShown(
+            f"{_count(findings)} findings where there should be none: see {report_of(stack.directory)}"
+        )
+    return f"no findings; report: {report_of(stack.directory)}"
+
+
+def _count(findings: dict[str, Any]) -> int:
+    return len(findings.get("findings", []))
