@@ -6,8 +6,9 @@
 Codecs are made from the schema when first asked for, and kept. Fed by everybody who holds a frame's body;
 knows neither headers nor frames.
 
-A projection (`raw=("topics.partitions",)`) leaves the fields it names as they came: a memoryview of the whole
-field, its length prefix included, which is walked but not built, and which encode writes back unchanged.
+A projection (`raw=("topics.partitions",)`) leaves the fields it names as they came: a memoryview of the
+whole field, its length prefix included, which is walked but not built, and which encode writes back
+unchanged. A tagged field that was not sent is None then.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,7 @@ class Codec:
     def __init__(self, schema: MessageSchema, version: int, raw: tuple[str, ...] = ()) -> None:
         self._schema = schema
         self._raw = raw
+        self.name = schema.name
         self.version = version
 
     @cached_property
@@ -71,7 +73,7 @@ class Codec:
         return message
 
     def __str__(self) -> str:
-        return f"{self._schema.name} v{self.version}"
+        return f"{self.name} v{self.version}"
 
     def _error(self, source: Source, fault: Exception, reason: str) -> WireError:
         field = source.field_at(fault.__traceback__)

@@ -14,7 +14,7 @@ from typing import Any
 
 from proxy.wire import primitives
 from proxy.wire.layout import Layout
-from proxy.wire.schema import FIXED_FORMATS, FIXED_SIZES, ZERO_UUID, Field, MessageSchema, Struct
+from proxy.wire.schema import FIXED_FORMATS, ZERO_UUID, Field, MessageSchema, Struct
 from proxy.wire.source import Source
 
 DECODING_FAULTS = (IndexError, struct.error, ValueError)
@@ -81,9 +81,8 @@ class _DecoderWriter:
                 self._flush()
                 line("return m0, p")
             with block("except FAULTS as fault:"):
-                line("error = explain(fault, end)")
-            # Raised outside the handler, so that the error does not keep the frames, and the buffer, alive.
-            line("raise error")
+                # Not kept in a variable: error and frame would hold each other, and with them the buffer.
+                line("raise explain(fault, end) from None")
         return self._source
 
     # Runs of fixed-size fields
@@ -92,8 +91,8 @@ class _DecoderWriter:
         run, self._run = self._run, []
         targets = [target for target, _ in run if target is not None]
         size = sum(struct.calcsize(f">{code}") for _, code in run)
-        if targets and [code for _, code in run] == ["B"]:
-            self._source.line(f"{targets[0]} = b[p]")
+        if len(targets) == 1 and run[-1] == (targets[0], "B"):
+            self._source.line(f"{targets[0]} = b[p + {size - 1}]" if size > 1 else f"{targets[0]} = b[p]")
         elif targets:
             self._source.line(
                 f"{', '.join(targets)}{',' * (len(targets) == 1)} = {self._unpacker(run)}(b, p)"
@@ -235,15 +234,18 @@ class _DecoderWriter:
 
     def _elements(self, field: Field, count: str, target: str | None) -> None:
         size = self._layout.element_bytes(field)
-        self._source.line(
-            f"if {count} * {size} > end - p or {count} < 0: raise bad_count({count}, {size}, end - p)"
-        )
+        refusal = f"raise bad_count({count}, {size}, end - p)"
         if field.type not in FIXED_FORMATS:
+            self._source.line(f"if {count} * {size} > end - p or {count} < 0: {refusal}")
             self._element_loop(field, count, target)
-            return
-        if target is not None:
+        elif target is not None:
+            self._source.line(f"if {count} * {size} > end - p or {count} < 0: {refusal}")
             self._source.line(f"{target} = list(read_{field.type}_array[{count}](b, p))")
-        self._source.line(f"p += {count} * {FIXED_SIZES[field.type]}")
+            self._source.line(f"p += {count} * {size}")
+        else:
+            # Skipping too far is noticed at the next read, or at the end of what is kept raw.
+            self._source.line(f"if {count} < 0: {refusal}")
+            self._source.line(f"p += {count} * {size}")
 
     def _element_loop(self, field: Field, count: str, target: str | None) -> None:
         elements = None if target is None else self._name("a")
@@ -289,13 +291,21 @@ class _DecoderWriter:
         self._flush()
         known = [] if target is None else list(struct.tagged(self._version))
         for field in known:
-            self._default(field, f"{target}.{field.attribute}")
+            self._untagged(field, f"{target}.{field.attribute}")
         if known and target is not None:
             with self._source.block(f"if {count}:"):
                 self._known_tags(known, count, target)
         else:
             into = "_" if target is None else f"{target}.unknown_tags"
             self._source.line(f"if {count}: {into}, p = read_unknown_tags(b, p - 1)")
+
+    def _untagged(self, field: Field, target: str) -> None:
+        """What a tagged field holds that was not sent: raw ones None, as there is nothing to keep."""
+        with self._source.field(field.attribute):
+            if self._source.path in self._raw:
+                self._source.line(f"{target} = None")
+            else:
+                self._default(field, target)
 
     def _known_tags(self, known: list[Field], count: str, owner: str) -> None:
         line, block = self._source.line, self._source.block

@@ -78,8 +78,7 @@ class _EncoderWriter:
                 self._flush()
                 line("return join(parts)")
             with block("except FAULTS as fault:"):
-                line("error = explain(fault)")
-            line("raise error")
+                line("raise explain(fault) from None")
         return self._source
 
     # Chunks: expressions of bytes, written out together as late as possible
@@ -253,8 +252,10 @@ class _EncoderWriter:
         for field in known:
             value = f"{owner}.{field.attribute}"
             with self._source.field(field.attribute):
-                condition = _differs_from_default(field, value)
-            with self._source.block(f"if {condition}:"):
+                is_raw = self._source.path in self._raw
+                is_set = f"{value} is not None" if is_raw else _differs_from_default(field, value)
+                self._source.line(f"if {is_set}:")
+            with self._source.indented():
                 self._tag_value(field, owner, f"{tags}[{field.tag}]")
         self._chunk(rf"(write_tags({tags}) if {tags} else b'\x00')")
 

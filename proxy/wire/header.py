@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.codecs import is_flexible
+from proxy.wire.codecs import is_flexible, live_api_keys
 from proxy.wire.errors import WireError
 from proxy.wire.primitives import Buffer, Malformed, read_uvarint
 
@@ -17,6 +17,8 @@ _REQUEST_START = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
 _LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
 _EMPTY_TAG_SECTION = b"\x00"
+_LIVE_API_KEYS = frozenset(live_api_keys())
+_FAULTS = (struct.error, IndexError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,9 @@ class RequestHeader:
 def decode_request_header(buffer: Buffer, offset: int = 0) -> RequestHeader:
     """The header at `offset`, which is that of the api key. Its tagged fields are skipped.
 
-    WireError when the header is malformed, or when no live API has its key: what follows the client id is
-    then not known.
+    WireError when it is malformed. A key that no live API has is given back too, so that the caller can say
+    what it refuses; whether tagged fields follow the client id is then not known, and `body_offset` stands
+    before them.
     """
     try:
         api_key, version, correlation_id, client_id_bytes = _REQUEST_START.unpack_from(buffer, offset)
@@ -42,14 +45,11 @@ def decode_request_header(buffer: Buffer, offset: int = 0) -> RequestHeader:
         client_id = None
         if client_id_bytes != -1:
             client_id, position = _client_id(buffer, position, client_id_bytes)
-        if is_flexible(api_key, version):
+        if api_key in _LIVE_API_KEYS and is_flexible(api_key, version):
             position = _after_tags(buffer, position)
-    except (struct.error, IndexError, ValueError) as fault:
-        reason = str(fault) if isinstance(fault, Malformed) else f"the bytes end here, after {len(buffer)}"
-        error = WireError(f"request header: {reason}")
-    else:
-        return RequestHeader(api_key, version, correlation_id, client_id, position)
-    raise error
+    except _FAULTS as fault:
+        raise WireError(f"request header: {_reason(fault, buffer)}") from None
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
 
 
 def _client_id(buffer: Buffer, position: int, size_bytes: int) -> tuple[str, int]:
@@ -110,12 +110,13 @@ def decode_response_header(api_key: int, version: int, buffer: Buffer, offset: i
         position = offset + _INT32.size
         if _has_response_tags(api_key, version):
             position = _after_tags(buffer, position)
-    except (struct.error, IndexError, ValueError) as fault:
-        reason = str(fault) if isinstance(fault, Malformed) else f"the bytes end here, after {len(buffer)}"
-        error = WireError(f"response header: {reason}")
-    else:
-        return correlation_id, position
-    raise error
+    except _FAULTS as fault:
+        raise WireError(f"response header: {_reason(fault, buffer)}") from None
+    return correlation_id, position
+
+
+def _reason(fault: Exception, buffer: Buffer) -> str:
+    return str(fault) if isinstance(fault, Malformed) else f"the bytes end here, after {len(buffer)}"
 
 
 def _has_response_tags(api_key: int, version: int) -> bool:

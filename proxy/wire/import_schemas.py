@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.wire.notation import format_message, parse_default
-from proxy.wire.schema import Field, MessageSchema, Struct, empty_default, versions
+from proxy.wire.schema import FIELD_TYPES, Field, MessageSchema, Struct, empty_default, versions
 
 SCHEMA_FILES = {
     "request": "requests.schema",
@@ -84,6 +84,7 @@ def _field(definition: Mapping[str, Any], shared: Mapping[str, Any]) -> Field:
     _refuse_unknown(definition, _FIELD_PROPERTIES, definition["name"])
     type_name = definition["type"].removeprefix("[]")
     is_array = definition["type"].startswith("[]")
+    _refuse_unsupported(definition, type_name, is_array)
     return Field(
         name=definition["name"],
         type=type_name,
@@ -114,6 +115,15 @@ def _struct(type_name: str, definition: Mapping[str, Any], shared: Mapping[str, 
 def _refuse_unknown(definition: Mapping[str, Any], known: set[str], name: str) -> None:
     if unknown := definition.keys() - known:
         raise ValueError(f"{name} has properties this tool does not know: {', '.join(sorted(unknown))}")
+
+
+def _refuse_unsupported(definition: Mapping[str, Any], type_name: str, is_array: bool) -> None:
+    is_struct = type_name[0].isupper()
+    if not is_struct and type_name not in FIELD_TYPES:
+        raise ValueError(f"{definition['name']} has the unknown type {type_name}")
+    # Kafka has had none yet, so there is nothing to say what its null would look like.
+    if is_struct and not is_array and {"tag", "nullableVersions"} <= definition.keys():
+        raise ValueError(f"{definition['name']} is a tagged struct that may be null")
 
 
 def write_tables(schemas: Iterable[MessageSchema], folder: Path) -> None:

@@ -45,7 +45,6 @@ def _frame_number(value: Buffer, position: int, name: str) -> tuple[int, int]:
     try:
         return read_uvarint(value, position)
     except IndexError:
-        reason = f"the bytes end here, after {len(value)}"
+        raise WireError(f"metadata record: {name}: the bytes end here, after {len(value)}") from None
     except ValueError as fault:
-        reason = str(fault)
-    raise WireError(f"metadata record: {name}: {reason}")
+        raise WireError(f"metadata record: {name}: {fault}") from None

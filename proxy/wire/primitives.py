@@ -130,9 +130,9 @@ ARRAY_READERS = {name: ArrayReaders(name) for name in FIXED_FORMATS}
 
 
 def write_uvarint(value: int) -> bytes:
-    """An unsigned varint; Malformed when the value is negative."""
-    if value < 0:
-        raise Malformed(f"a varint of {value}")
+    """An unsigned varint; Malformed when the value is negative or more than an int32 holds."""
+    if not 0 <= value <= MAX_INT32:
+        raise Malformed(f"a varint of {value}, not within 0 and {MAX_INT32}")
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -31,6 +31,9 @@ FIXED_SIZES = {
     "uuid": 16,
 }
 
+FIELD_TYPES = {*FIXED_FORMATS, "string", "bytes", "records"}
+"""All types but structs; an array is one of them, or a struct, many times."""
+
 ZERO_UUID = bytes(16)
 
 Default = bool | int | float | str | bytes | None

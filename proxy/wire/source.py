@@ -32,6 +32,11 @@ class Source:
     def block(self, opening: str) -> Iterator[None]:
         """An indented block under `opening`."""
         self.line(opening)
+        with self.indented():
+            yield
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
         self._depth += 1
         yield
         self._depth -= 1
