@@ -1,0 +1,200 @@
+"""CreateAcls and DeleteAcls as KRaft's controller decides them."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from forwarding.controller.acls import create_acls, delete_acls
+from forwarding.controller.outcome import Outcome
+from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.image import MetadataImage
+from proxy.wire import types
+from proxy.wire.error_codes import ErrorCode
+from tests.support.images import acl_record, image_of
+
+
+def ids() -> Callable[[], bytes]:
+    numbers = count(1)
+    return lambda: next(numbers).to_bytes(16, "big")
+
+
+def creation(**changes: Any) -> Any:
+    fields = {
+        "resource_type": ResourceType.TOPIC,
+        "resource_name": "orders",
+        "resource_pattern_type": PatternType.LITERAL,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": PermissionType.ALLOW,
+    }
+    return types.CreateAclsRequest.AclCreation(**(fields | changes))
+
+
+def created(image: MetadataImage, *creations: Any) -> Outcome:
+    return create_acls(types.CreateAclsRequest(creations=list(creations)), image, ids())
+
+
+def acl_filter(**changes: Any) -> Any:
+    fields = {
+        "resource_type_filter": ResourceType.ANY,
+        "resource_name_filter": None,
+        "pattern_type_filter": PatternType.ANY,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": Operation.ANY,
+        "permission_type": PermissionType.ANY,
+    }
+    return types.DeleteAclsRequest.DeleteAclsFilter(**(fields | changes))
+
+
+def deleted(image: MetadataImage, *filters: Any) -> Outcome:
+    return delete_acls(types.DeleteAclsRequest(filters=list(filters)), image)
+
+
+def errors(outcome: Outcome) -> list[tuple[int, str]]:
+    return [(result.error_code, result.error_message) for result in outcome.response.results]
+
+
+@pytest.mark.spec("S8", "S1")
+def test_a_binding_becomes_one_record_with_an_id_of_its_own() -> None:
+    outcome = created(MetadataImage.EMPTY, creation(), creation(operation=Operation.WRITE))
+
+    assert outcome.records == (acl_record(1), acl_record(2, operation=Operation.WRITE))
+    assert errors(outcome) == [(0, ""), (0, "")]
+
+
+@pytest.mark.spec("S8")
+def test_a_binding_that_exists_is_a_success_without_a_record() -> None:
+    outcome = created(image_of(acl_record(9)), creation(), creation(host="10.0.0.1"))
+
+    assert [record.host for record in outcome.records] == ["10.0.0.1"]
+    assert errors(outcome) == [(0, ""), (0, "")]
+
+
+@pytest.mark.spec("S8")
+def test_a_binding_asked_for_twice_is_created_once() -> None:
+    outcome = created(MetadataImage.EMPTY, creation(), creation())
+
+    assert len(outcome.records) == 1
+    assert errors(outcome) == [(0, ""), (0, "")]
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resource_type": 0}, "Invalid resourceType UNKNOWN"),
+        ({"resource_type": 1}, "Invalid resourceType ANY"),
+        ({"resource_type": 99}, "Invalid resourceType UNKNOWN"),
+        ({"resource_pattern_type": 1}, "Invalid patternType ANY"),
+        ({"resource_pattern_type": 2}, "Invalid patternType MATCH"),
+        ({"resource_pattern_type": 0}, "Invalid patternType UNKNOWN"),
+        ({"operation": 0}, "Invalid operation UNKNOWN"),
+        ({"operation": 1}, "Invalid operation ANY"),
+        ({"permission_type": 0}, "Invalid permissionType UNKNOWN"),
+        ({"permission_type": 1}, "Invalid permissionType ANY"),
+        ({"resource_name": ""}, "Resource name should not be empty"),
+        (
+            {"resource_type": ResourceType.CLUSTER, "resource_name": "mine"},
+            "The only valid name for the CLUSTER resource is kafka-cluster",
+        ),
+        (
+            {"principal": "alice"},
+            "Could not parse principal from `alice` "
+            "(no colon is present separating the principal type from the principal name)",
+        ),
+        ({"principal": ":alice"}, "Could not parse principal from `:alice` (its type or its name is empty)"),
+        ({"principal": "User:"}, "Could not parse principal from `User:` (its type or its name is empty)"),
+    ],
+)
+def test_an_invalid_binding_is_refused_and_the_others_are_created(
+    changes: dict[str, Any], message: str
+) -> None:
+    outcome = created(MetadataImage.EMPTY, creation(**changes), creation(host="h"))
+
+    assert errors(outcome) == [(ErrorCode.INVALID_REQUEST, message), (0, "")]
+    assert [record.host for record in outcome.records] == ["h"]
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize("resource_type", [2, 3, 4, 5, 6, 7])
+def test_acls_on_every_kind_of_resource_can_be_created(resource_type: int) -> None:
+    name = "kafka-cluster" if resource_type == ResourceType.CLUSTER else "x"
+
+    outcome = created(MetadataImage.EMPTY, creation(resource_type=resource_type, resource_name=name))
+
+    assert [record.resource_type for record in outcome.records] == [resource_type]
+
+
+@pytest.mark.spec("S8")
+def test_more_records_than_a_batch_may_hold_refuse_the_whole_request() -> None:
+    outcome = created(MetadataImage.EMPTY, *(creation(resource_name=f"t{n}") for n in range(10_001)))
+
+    assert outcome.records == ()
+    assert {code for code, _ in errors(outcome)} == {ErrorCode.POLICY_VIOLATION}
+
+
+THREE = image_of(
+    acl_record(1, "orders"),
+    acl_record(2, "ord", pattern_type=PatternType.PREFIXED),
+    acl_record(3, "*", principal="User:bob"),
+)
+
+
+def removed(outcome: Outcome) -> list[int]:
+    return [int.from_bytes(record.id, "big") for record in outcome.records]
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize(
+    ("changes", "ids_removed"),
+    [
+        ({}, [1, 2, 3]),
+        ({"resource_name_filter": "orders"}, [1]),
+        ({"resource_name_filter": "orders", "pattern_type_filter": PatternType.MATCH}, [1, 2, 3]),
+        ({"pattern_type_filter": PatternType.PREFIXED}, [2]),
+        ({"principal_filter": "User:bob"}, [3]),
+        ({"resource_type_filter": ResourceType.GROUP}, []),
+        ({"permission_type": PermissionType.DENY}, []),
+    ],
+)
+def test_a_filter_removes_what_it_matches(changes: dict[str, Any], ids_removed: list[int]) -> None:
+    outcome = deleted(THREE, acl_filter(**changes))
+
+    assert sorted(removed(outcome)) == ids_removed
+    (result,) = outcome.response.filter_results
+    assert (result.error_code, result.error_message) == (0, None)
+    assert len(result.matching_acls) == len(ids_removed)
+
+
+@pytest.mark.spec("S8")
+def test_two_filters_may_both_report_a_binding_that_is_removed_once() -> None:
+    outcome = deleted(THREE, acl_filter(resource_name_filter="orders"), acl_filter())
+
+    assert [len(result.matching_acls) for result in outcome.response.filter_results] == [1, 3]
+    assert sorted(removed(outcome)) == [1, 2, 3]
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resource_type_filter": 0}, "Unknown patternFilter."),
+        ({"resource_type_filter": 77}, "Unknown patternFilter."),
+        ({"pattern_type_filter": 0}, "Unknown patternFilter."),
+        ({"operation": 0}, "Unknown entryFilter."),
+        ({"permission_type": 9}, "Unknown entryFilter."),
+    ],
+)
+def test_an_unknown_number_in_a_filter_matches_nothing_and_is_told(
+    changes: dict[str, Any], message: str
+) -> None:
+    outcome = deleted(THREE, acl_filter(**changes), acl_filter(principal_filter="User:bob"))
+
+    first, second = outcome.response.filter_results
+    assert (first.error_code, first.error_message) == (ErrorCode.INVALID_REQUEST, message)
+    assert second.error_code == 0
+    assert removed(outcome) == [3]

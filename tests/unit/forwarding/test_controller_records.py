@@ -1,0 +1,125 @@
+"""Keys for compaction, what an image shows, and what the audit is told."""
+
+import json
+from typing import Any
+
+import pytest
+
+from forwarding.controller.facts import error_of, quotas_changed
+from forwarding.controller.in_effect import in_effect
+from forwarding.controller.record_keys import key_of
+from proxy.metadata.image import MetadataImage
+from proxy.wire import types
+from proxy.wire.error_codes import ErrorCode
+from tests.support.images import acl_record, image_of, quota_record, scram_record
+
+REMOVED_ACL = types.RemoveAccessControlEntryRecord(id=bytes(15) + b"\x01")
+REMOVED_SCRAM = types.RemoveUserScramCredentialRecord(name="alice", mechanism=1)
+
+
+@pytest.mark.spec("S1", "E12")
+@pytest.mark.parametrize(
+    ("record", "key"),
+    [
+        (acl_record(1), "/acl/id/AAAAAAAAAAAAAAAAAAAAAQ"),
+        (REMOVED_ACL, "/acl/id/AAAAAAAAAAAAAAAAAAAAAQ"),
+        (quota_record("producer_byte_rate", 1, user="a b"), "/config/users/a%20b/producer_byte_rate"),
+        (quota_record("consumer_byte_rate", 1, user="a b"), "/config/users/a%20b/consumer_byte_rate"),
+        (
+            quota_record("producer_byte_rate", 1, client_id=None, user="u"),
+            "/config/users/u/clients/<default>/producer_byte_rate",
+        ),
+        (
+            quota_record("connection_creation_rate", 1, ip=None),
+            "/config/ips/<default>/connection_creation_rate",
+        ),
+        (scram_record("alice", 2), "/scram/SCRAM-SHA-512/alice"),
+        (REMOVED_SCRAM, "/scram/SCRAM-SHA-256/alice"),
+    ],
+)
+def test_a_record_and_its_removal_share_a_key_that_no_other_record_has(record: Any, key: str) -> None:
+    assert key_of(record) == key
+
+
+EVERYTHING = image_of(
+    acl_record(1), quota_record("producer_byte_rate", 5.0, user="alice"), scram_record("alice")
+)
+
+
+@pytest.mark.spec("E12")
+@pytest.mark.parametrize(
+    ("image", "record", "shown"),
+    [
+        (EVERYTHING, acl_record(1), True),
+        (EVERYTHING, acl_record(2), False),
+        (EVERYTHING, REMOVED_ACL, False),
+        (MetadataImage.EMPTY, REMOVED_ACL, True),
+        (EVERYTHING, quota_record("producer_byte_rate", 5.0, user="alice"), True),
+        (EVERYTHING, quota_record("producer_byte_rate", 6.0, user="alice"), False),
+        (EVERYTHING, quota_record("producer_byte_rate", 0.0, remove=True, user="alice"), False),
+        (EVERYTHING, quota_record("consumer_byte_rate", 0.0, remove=True, user="alice"), True),
+        (EVERYTHING, scram_record("alice"), True),
+        (EVERYTHING, scram_record("bob"), False),
+        (EVERYTHING, REMOVED_SCRAM, False),
+        (MetadataImage.EMPTY, REMOVED_SCRAM, True),
+    ],
+)
+def test_whether_a_change_is_in_effect_shows_in_the_image(
+    image: MetadataImage, record: Any, shown: bool
+) -> None:
+    assert in_effect([record], image) is shown
+
+
+@pytest.mark.spec("E12")
+def test_a_transaction_is_in_effect_only_as_a_whole() -> None:
+    assert not in_effect([acl_record(1), acl_record(2)], EVERYTHING)
+
+
+@pytest.mark.spec("Q9")
+def test_each_changed_entity_is_notified_once_in_the_words_of_kip_55() -> None:
+    records = [
+        quota_record("producer_byte_rate", 1, user="alice"),
+        quota_record("consumer_byte_rate", 1, user="alice"),
+        quota_record("producer_byte_rate", 1, user="bob", client_id=None),
+        acl_record(1),
+    ]
+
+    events = quotas_changed(records, 17)
+
+    assert [(e.event, e.entity_path, e.last_offset, json.loads(e.message or "")) for e in events] == [
+        ("quota_changed", "users/alice", 17, {"version": 2, "entity_path": "users/alice"}),
+        (
+            "quota_changed",
+            "users/bob/clients/<default>",
+            17,
+            {"version": 2, "entity_path": "users/bob/clients/<default>"},
+        ),
+    ]
+
+
+@pytest.mark.spec("D1")
+@pytest.mark.parametrize(
+    ("response", "error_code"),
+    [
+        (types.ElectLeadersResponse(error_code=31), 31),
+        (types.ElectLeadersResponse(), 0),
+        (
+            types.CreateAclsResponse(
+                results=[
+                    types.CreateAclsResponse.AclCreationResult(),
+                    types.CreateAclsResponse.AclCreationResult(error_code=42),
+                ]
+            ),
+            42,
+        ),
+        (types.DeleteAclsResponse(filter_results=[types.DeleteAclsResponse.DeleteAclsFilterResult()]), 0),
+        (
+            types.AlterConfigsResponse(
+                responses=[types.AlterConfigsResponse.AlterConfigsResourceResponse(error_code=29)]
+            ),
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ),
+    ],
+)
+def test_the_audit_is_told_the_first_error_of_a_response(response: Any, error_code: int) -> None:
+    assert error_of(response) == error_code

@@ -1,0 +1,117 @@
+"""AlterUserScramCredentials as KRaft's controller decides it."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from forwarding.controller.outcome import Outcome
+from forwarding.controller.scram import alter_user_scram_credentials
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.scram import ScramMechanism, salted_password
+from proxy.wire import types
+from proxy.wire.error_codes import ErrorCode
+from tests.support.images import image_of, scram_record
+
+request_of = types.AlterUserScramCredentialsRequest
+
+
+def deletion(user: str, mechanism: int = 1) -> Any:
+    return request_of.ScramCredentialDeletion(name=user, mechanism=mechanism)
+
+
+def upsertion(user: str, mechanism: int = 1, **changes: Any) -> Any:
+    size = 64 if mechanism == ScramMechanism.SCRAM_SHA_512 else 32
+    fields = {"iterations": 4096, "salt": b"salt", "salted_password": b"p" * size}
+    return request_of.ScramCredentialUpsertion(name=user, mechanism=mechanism, **(fields | changes))
+
+
+def altered(
+    deletions: tuple[Any, ...] = (),
+    upsertions: tuple[Any, ...] = (),
+    image: MetadataImage = MetadataImage.EMPTY,
+) -> Outcome:
+    request = request_of(deletions=list(deletions), upsertions=list(upsertions))
+    return alter_user_scram_credentials(request, image)
+
+
+def errors(outcome: Outcome) -> list[tuple[str, int]]:
+    return [(result.user, result.error_code) for result in outcome.response.results]
+
+
+@pytest.mark.spec("S1", "R9")
+def test_the_keys_stored_are_those_of_rfc_5802() -> None:
+    # The example of RFC 7677: user, password "pencil", 4096 iterations.
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    salted = salted_password(ScramMechanism.SCRAM_SHA_256, "pencil", salt, 4096)
+
+    outcome = altered(upsertions=(upsertion("user", salt=salt, salted_password=salted),))
+
+    (record,) = outcome.records
+    assert (record.name, record.mechanism, record.salt, record.iterations) == ("user", 1, salt, 4096)
+    assert base64.b64encode(record.stored_key) == b"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
+    assert base64.b64encode(record.server_key) == b"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+    assert [
+        (result.user, result.error_code, result.error_message) for result in outcome.response.results
+    ] == [("user", 0, None)]
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize(
+    ("asked", "error_code"),
+    [
+        (upsertion("a", iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion("a", iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion("a", iterations=4096), ErrorCode.NONE),
+        (upsertion("a", iterations=16384), ErrorCode.NONE),
+        (upsertion("a", mechanism=2), ErrorCode.NONE),
+        (upsertion("a", mechanism=0), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        (upsertion("a", mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        (upsertion(""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion("a", salt=b""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion("a", salted_password=b"short"), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+    ],
+)
+def test_a_credential_is_stored_only_if_it_is_acceptable(asked: Any, error_code: ErrorCode) -> None:
+    outcome = altered(upsertions=(asked,))
+
+    assert errors(outcome) == [(asked.name, error_code)]
+    assert len(outcome.records) == (error_code == ErrorCode.NONE)
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize(
+    ("asked", "error_code"),
+    [
+        (deletion("alice"), ErrorCode.NONE),
+        (deletion("alice", mechanism=2), ErrorCode.RESOURCE_NOT_FOUND),
+        (deletion("bob"), ErrorCode.RESOURCE_NOT_FOUND),
+        (deletion("alice", mechanism=9), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+    ],
+)
+def test_only_what_is_there_can_be_deleted(asked: Any, error_code: ErrorCode) -> None:
+    outcome = altered(deletions=(asked,), image=image_of(scram_record("alice")))
+
+    assert errors(outcome) == [(asked.name, error_code)]
+    removal = types.RemoveUserScramCredentialRecord(name="alice", mechanism=1)
+    assert list(outcome.records) == [removal] * (error_code == ErrorCode.NONE)
+
+
+@pytest.mark.spec("S8")
+@pytest.mark.parametrize(
+    ("deletions", "upsertions"),
+    [
+        ((deletion("alice"), deletion("alice")), ()),
+        ((), (upsertion("alice"), upsertion("alice"))),
+        ((deletion("alice"),), (upsertion("alice"),)),
+        ((), (upsertion("alice", 1), upsertion("alice", 2))),
+        ((deletion("alice"), deletion("alice")), (upsertion("alice"),)),
+    ],
+)
+def test_a_user_altered_twice_in_one_request_is_refused_and_told_once(
+    deletions: tuple[Any, ...], upsertions: tuple[Any, ...]
+) -> None:
+    outcome = altered(deletions, (*upsertions, upsertion("bob")), image_of(scram_record("alice")))
+
+    assert errors(outcome) == [("alice", ErrorCode.DUPLICATE_RESOURCE), ("bob", ErrorCode.NONE)]
+    assert [record.name for record in outcome.records] == ["bob"]

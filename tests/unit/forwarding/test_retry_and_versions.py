@@ -1,0 +1,110 @@
+"""What is tried again and when, and which versions everyone on the way speaks."""
+
+import pytest
+
+from forwarding.retry import AUTHORIZER_NOT_READY, CONNECTION_LOST, Backoff, Step, next_step
+from forwarding.versions import FORWARDABLE, for_clients
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+
+@pytest.mark.spec("E5", "S9")
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        (CONNECTION_LOST, Step.FIND_CONTROLLER),
+        (ErrorCode.NOT_CONTROLLER, Step.FIND_CONTROLLER),
+        (AUTHORIZER_NOT_READY, Step.SAME_CONTROLLER),
+        (ErrorCode.NONE, Step.DONE),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, Step.DONE),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, Step.DONE),
+        (ErrorCode.UNSUPPORTED_VERSION, Step.DONE),
+        (ErrorCode.REQUEST_TIMED_OUT, Step.DONE),
+    ],
+)
+def test_only_what_time_or_another_controller_can_mend_is_tried_again(error: int | None, step: Step) -> None:
+    assert next_step(error) == step
+
+
+@pytest.mark.spec("E5")
+def test_pauses_double_up_to_a_limit() -> None:
+    backoff = Backoff(initial_ms=50, maximum_ms=1_000)
+
+    assert [backoff.pause_ms(attempt, 0.5, 60_000) for attempt in (1, 2, 3, 5, 6, 60)] == [
+        50,
+        100,
+        200,
+        800,
+        1_000,
+        1_000,
+    ]
+
+
+@pytest.mark.spec("E5")
+def test_chance_spreads_a_pause_by_a_fifth_either_way() -> None:
+    backoff = Backoff(initial_ms=100, maximum_ms=100)
+
+    assert (backoff.pause_ms(1, 0.0, 60_000), backoff.pause_ms(1, 0.999, 60_000)) == (80, 119)
+
+
+@pytest.mark.spec("E5")
+@pytest.mark.parametrize(("left_ms", "pause_ms"), [(30, 30), (0, 0), (-5, 0)])
+def test_no_pause_goes_beyond_the_requests_own_deadline(left_ms: int, pause_ms: int) -> None:
+    assert Backoff(initial_ms=1_000, maximum_ms=1_000).pause_ms(1, 0.5, left_ms) == pause_ms
+
+
+@pytest.mark.spec("E8")
+def test_a_forwardable_api_is_offered_in_the_versions_all_three_speak() -> None:
+    offered = for_clients(
+        proxy={ApiKey.CREATE_ACLS: (0, 3), ApiKey.FETCH: (4, 17)},
+        upstream={ApiKey.CREATE_ACLS: (1, 3), ApiKey.FETCH: (4, 13)},
+        controller={ApiKey.CREATE_ACLS: (0, 2)},
+    )
+
+    assert offered == {ApiKey.CREATE_ACLS: (1, 2), ApiKey.FETCH: (4, 13)}
+
+
+@pytest.mark.spec("E8")
+def test_what_has_no_version_in_common_is_not_offered() -> None:
+    offered = for_clients(
+        proxy={ApiKey.CREATE_ACLS: (1, 3), ApiKey.FETCH: (4, 17), ApiKey.METADATA: (0, 13)},
+        upstream={ApiKey.CREATE_ACLS: (1, 3), ApiKey.FETCH: (18, 20)},
+        controller={ApiKey.CREATE_ACLS: (0, 0)},
+    )
+
+    assert offered == {}
+
+
+@pytest.mark.spec("E8")
+def test_nothing_forwardable_is_offered_before_a_controller_was_reached() -> None:
+    everything = dict.fromkeys([*FORWARDABLE, ApiKey.FETCH], (0, 5))
+
+    assert for_clients(everything, everything, None) == {ApiKey.FETCH: (0, 5)}
+
+
+@pytest.mark.spec("E8")
+def test_what_the_proxy_answers_itself_needs_nobody_elses_versions() -> None:
+    offered = for_clients({ApiKey.SASL_HANDSHAKE: (0, 1)}, {}, None, {ApiKey.SASL_HANDSHAKE})
+
+    assert offered == {ApiKey.SASL_HANDSHAKE: (0, 1)}
+
+
+@pytest.mark.spec("E2")
+def test_the_forwardable_apis_are_those_of_the_specification() -> None:
+    assert {ApiKey.name_of(api_key) for api_key in FORWARDABLE} == {
+        "AlterConfigs",
+        "IncrementalAlterConfigs",
+        "CreateAcls",
+        "DeleteAcls",
+        "AlterClientQuotas",
+        "CreateDelegationToken",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
+        "AlterPartitionReassignments",
+        "CreatePartitions",
+        "CreateTopics",
+        "DeleteTopics",
+        "UpdateFeatures",
+        "AlterUserScramCredentials",
+        "ElectLeaders",
+    }
