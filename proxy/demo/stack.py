@@ -124,6 +124,9 @@ class Stack:
 
     def start_controller(self) -> None:
         self.controller.start()
+        self.wait_for_controller()
+
+    def wait_for_controller(self) -> None:
         self.controller.wait_until(lambda: probe.is_ready(self.wiring.controller_http), READY_TIMEOUT_MS)
 
     def start_proxy(self) -> None:
