@@ -90,8 +90,10 @@ def unwrap(
         header = decode_request_header(data)
     except WireError as error:
         return Refused(ErrorCode.UNSUPPORTED_VERSION, f"request header in the envelope: {error}")
+    name = ApiKey.name_of(header.api_key)
+    if header.api_key not in codecs.live_api_keys():
+        return Refused(ErrorCode.UNSUPPORTED_VERSION, f"API {name} in the envelope")
     if header.api_key not in forwardable:
-        name = ApiKey.name_of(header.api_key)
         return Refused(ErrorCode.INVALID_REQUEST, f"API {name} is not eligible for forwarding")
     try:
         message, _ = codecs.request(header.api_key, header.api_version).decode(data, header.body_offset)

@@ -6,7 +6,6 @@ commits count. Reading is proxy.net.metadata_feed's.
 """
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,9 @@ PARTITION = 0
 MAX_BATCH_BYTES = 900_000
 """A request's records go out in as few batches as the broker's default message.max.bytes takes."""
 STOP_TIMEOUT_S = 5
+
+FAILURES = (KafkaError, OSError, TimeoutError, RuntimeError, AssertionError)
+"""What aiokafka raises when it cannot go on; its states are guarded by assertions."""
 
 log = structlog.get_logger(__name__)
 
@@ -78,19 +80,16 @@ class MetadataLog:
         """Fence whoever wrote before; on return their last transaction is committed or aborted."""
         await self.resign()
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._endpoint.address,
-            client_id=self._endpoint.client_id,
             transactional_id=self._transactional_id,
             transaction_timeout_ms=max(10_000, self._timeout_ms),
             acks="all",
             max_batch_size=MAX_BATCH_BYTES,
-            request_timeout_ms=self._endpoint.request_timeout_ms,
-            **_security(self._endpoint),
+            **connection_arguments(self._endpoint),
         )
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await producer.start()
-        except (KafkaError, OSError, TimeoutError) as error:
+        except FAILURES as error:
             await _stop(producer)
             raise LogUnavailable(f"{self._endpoint.address}: {error!r}") from error
         except BaseException:
@@ -111,7 +110,7 @@ class MetadataLog:
         except ProducerFenced as error:
             await self.resign()
             raise Fenced(f"fenced by another {self._transactional_id}") from error
-        except (KafkaError, TimeoutError) as error:
+        except FAILURES as error:
             await self.resign()
             raise CommitUnknown(repr(error)) from error
 
@@ -138,14 +137,21 @@ class MetadataLog:
         return Committed(stored[0].offset, stored[-1].offset)
 
 
-def _security(endpoint: EndpointSettings) -> dict[str, Any]:
-    transport = "SSL" if isinstance(endpoint.ssl, ssl.SSLContext) else "PLAINTEXT"
+def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:
+    """What aiokafka needs to be told of an endpoint."""
+    transport = "PLAINTEXT" if endpoint.ssl is None else "SSL"
+    arguments = {
+        "bootstrap_servers": endpoint.address,
+        "client_id": endpoint.client_id,
+        "request_timeout_ms": endpoint.request_timeout_ms,
+        "ssl_context": endpoint.ssl,
+        "security_protocol": transport,
+    }
     login = endpoint.sasl
     if login is None:
-        return {"security_protocol": transport, "ssl_context": endpoint.ssl}
-    return {
+        return arguments
+    return arguments | {
         "security_protocol": f"SASL_{transport}",
-        "ssl_context": endpoint.ssl,
         "sasl_mechanism": login.mechanism,
         "sasl_plain_username": login.username,
         "sasl_plain_password": login.password(),
@@ -157,7 +163,7 @@ async def _stop(producer: AIOKafkaProducer) -> None:
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await producer.stop()
-    except (KafkaError, OSError, TimeoutError) as error:
+    except FAILURES as error:
         log.info("metadata log's producer did not stop in order", error=repr(error))
         # `stop` waits for batches that may never be delivered, and a second call does nothing: end the
         # connections first, so that what is under way fails, then the sender.

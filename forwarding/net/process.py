@@ -63,8 +63,12 @@ class ControllerProcess:
         record: Callable[[AuditEvent], None],
         registry: CollectorRegistry,
         now_ms: Callable[[], int],
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`sasl`: given a way to the image in force, how those who connect log in."""
+        """`sasl`: given a way to the image in force, how those who connect log in.
+
+        `may_write`: whether what is decided can still be recorded; while not, changes are refused (D3).
+        """
         self._settings = settings
         self._authorizer = authorizer
         self.metrics = ControllerMetrics(registry)
@@ -79,6 +83,7 @@ class ControllerProcess:
             self._broker,
             record,
             self.metrics,
+            may_write,
         )
         self._leader = Leader(self.writer, self._broker, settings.topic)
         surroundings = Surroundings(
@@ -93,10 +98,13 @@ class ControllerProcess:
             settings.host, settings.port, settings.tls, surroundings, settings.limits, self.metrics
         )
 
-    @property
-    def ready(self) -> bool:
-        """Loaded, listening and active: an Envelope will be served."""
-        return self.loader.ready and self.server.listening.is_set() and self.writer.active
+    def not_ready(self) -> str | None:
+        """Why no Envelope would be served; None when one would."""
+        if not self.loader.ready:
+            return "the metadata log is not loaded yet"
+        if not self.server.listening.is_set():
+            return "not listening yet"
+        return None if self.writer.active else "not the active controller"
 
     async def run(self) -> None:
         """Serve until drained; then the log and the channels are let go."""

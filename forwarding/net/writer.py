@@ -61,7 +61,9 @@ class Writer:
         broker: Broker,
         record: Callable[[AuditEvent], None],
         metrics: ControllerMetrics,
+        may_write: Callable[[], bool],
     ) -> None:
+        self._may_write = may_write
         self._controller = controller
         self._log = metadata_log
         self._feed = feed
@@ -141,6 +143,9 @@ class Writer:
             topic_names = await self._broker.topic_names(self._controller.topic_ids(forwarded))
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
+        if not self._may_write():
+            # D3: a change that could not be recorded is not made. The attempt is, as soon as there is room.
+            return self._answered(forwarded, sender, _unrecordable(forwarded))
         async with self._turn:
             if not self.active:
                 return self._refused(NOT_CONTROLLER, envelope_version, sender)
@@ -277,6 +282,11 @@ PASSING = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 def _too_large(forwarded: Forwarded, size_bytes: int) -> Any:
     message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
     return refuse(forwarded.header.api_key, forwarded.message, ErrorCode.POLICY_VIOLATION, message)
+
+
+def _unrecordable(forwarded: Forwarded) -> Any:
+    message = "The audit trail of the controller is full: no change can be recorded, so none is made."
+    return refuse(forwarded.header.api_key, forwarded.message, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
 def _error_name(error_code: int) -> str:

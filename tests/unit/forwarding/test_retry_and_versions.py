@@ -77,7 +77,7 @@ def test_what_has_no_version_in_common_is_not_offered() -> None:
 
 @pytest.mark.spec("E8")
 def test_nothing_forwardable_is_offered_before_a_controller_was_reached() -> None:
-    everything = dict.fromkeys([*FORWARDABLE, ApiKey.FETCH], (0, 5))
+    everything: dict[int, tuple[int, int]] = dict.fromkeys([*FORWARDABLE, ApiKey.FETCH], (0, 5))
 
     assert for_clients(everything, everything, None) == {ApiKey.FETCH: (0, 5)}
 

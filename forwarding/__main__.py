@@ -1,0 +1,147 @@
+"""The controller process: read its file, put the parts together, run until SIGTERM, drain.
+
+Started by `penstock controller -c FILE` (proxy.__main__) or `python -m forwarding FILE`.
+"""
+
+import asyncio
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from forwarding.config import ControllerConfig, plain_users, process_settings
+from forwarding.net.log import connection_arguments
+from forwarding.net.process import ControllerProcess, ProcessSettings
+from proxy.audit.record import AuditEvent, Author
+from proxy.config import ConfigError, load, split_host_port
+from proxy.metadata.image import MetadataImage
+from proxy.net.audit_log import AuditLog
+from proxy.net.audit_sink import AuditSink
+from proxy.net.clock import now_ms
+from proxy.net.credentials import PlainUsers, sasl_listener
+from proxy.net.http import HttpServer
+from proxy.net.spool import Spool, SpoolError
+from proxy.net.tls import TlsError
+from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.session.authentication import SaslListener
+
+AUDIT_CLOSE_MS = 5_000
+EXIT_FAULT, EXIT_CONFIG = 1, 2
+
+log = structlog.get_logger(__name__)
+
+
+def run_controller(config_path: str | Path) -> int:
+    """Run one controller; 0 after a drain, 1 after a fault, 2 when it cannot start as configured."""
+    try:
+        config = load(Path(config_path), ControllerConfig)
+        authorizer = load_authorizer(
+            config.authorizer.authorizer_class_name or "", config.authorizer.settings()
+        )
+        settings, users = process_settings(config), plain_users(config)
+        spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
+    except (ConfigError, TlsError, SpoolError, ValueError) as error:
+        log.error("controller cannot start", error=str(error))
+        return EXIT_CONFIG
+    try:
+        uvloop.run(_run(config, settings, users, authorizer, spool))
+    except Exception:
+        log.exception("controller ended by a fault")
+        return EXIT_FAULT
+    return 0
+
+
+async def _run(
+    config: ControllerConfig,
+    settings: ProcessSettings,
+    users: PlainUsers,
+    authorizer: Authorizer,
+    spool: Spool,
+) -> None:
+    registry = CollectorRegistry()
+    author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
+    audit = AuditLog(
+        author,
+        spool,
+        AuditSink(lambda: connection_arguments(settings.broker), config.audit.topic),
+        now_ms,
+        config.audit.spool_fsync_interval_ms,
+        [_log_line],
+    )
+    process = ControllerProcess(
+        settings, _sasl(config, users), authorizer, audit.append, registry, now_ms, lambda: not audit.full
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, process.drain)
+    audit.append(AuditEvent(event="started", settings=_told_settings(config)))
+    async with asyncio.TaskGroup() as tasks:
+        shipping = tasks.create_task(audit.run())
+        http = await _http(config, registry, process)
+        try:
+            await process.run()
+        finally:
+            shipping.cancel()
+            if http is not None:
+                await http.close()
+    audit.append(AuditEvent(event="stopped"))
+    await audit.close(AUDIT_CLOSE_MS)
+    log.info("controller has stopped", unshipped_bytes=spool.size_bytes)
+
+
+async def _http(
+    config: ControllerConfig, registry: CollectorRegistry, process: ControllerProcess
+) -> HttpServer | None:
+    if config.http is None:
+        return None
+    host, port = split_host_port(config.http.bind)
+    http = HttpServer(host, port, registry, process.not_ready)
+    await http.start()
+    return http
+
+
+def _sasl(
+    config: ControllerConfig, users: PlainUsers
+) -> Callable[[Callable[[], MetadataImage]], SaslListener | None]:
+    listener = config.listener
+
+    def logins(image: Callable[[], MetadataImage]) -> SaslListener | None:
+        if not listener.uses_sasl:
+            return None
+        mechanisms = tuple(listener.sasl_enabled_mechanisms)
+        return sasl_listener(listener.name, mechanisms, listener.connections_max_reauth_ms, users, image)
+
+    return logins
+
+
+def _told_settings(config: ControllerConfig) -> dict[str, str]:
+    """What decisions rest on besides the log, for whoever evaluates them again later."""
+    return config.authorizer.settings() | {
+        "metadata.topic": config.metadata.topic,
+        "metadata.transactional.id": config.metadata.transactional_id,
+    }
+
+
+def _log_line(event: AuditEvent) -> None:
+    log.info(
+        event.event,
+        principal=event.principal,
+        forwarding_principal=event.forwarding_principal,
+        method=event.method,
+        resource=event.resource_name,
+        operation=event.operation,
+        granted=event.granted,
+        error_code=event.error_code,
+        entity_path=event.entity_path,
+        last_offset=event.last_offset,
+        forward_id=event.forward_id,
+        detail=event.message,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_controller(sys.argv[1]))

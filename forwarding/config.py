@@ -1,0 +1,143 @@
+"""The controller's configuration file: YAML in, checked settings and the parts they stand for out.
+
+Read by forwarding.__main__; stands on the parts of proxy.config, so that a listener or a login is written
+the same way in both files.
+"""
+
+import secrets
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from forwarding.net.process import ProcessSettings
+from forwarding.net.server import ServerLimits
+from proxy.config import (
+    Audit,
+    Authorizer,
+    ExistingFile,
+    HostPort,
+    Http,
+    Limits,
+    Listener,
+    Log,
+    Part,
+    Peer,
+    UsersFile,
+    load,
+    require_authorizer,
+    require_users_file,
+    split_host_port,
+)
+from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.credentials import PlainUsers
+from proxy.net.tls import client_context, server_context
+from proxy.security.passwords import hash_password
+
+
+class BrokerPeer(Peer):
+    """A broker of the cluster: it leads to the others."""
+
+    bootstrap: HostPort
+
+
+class MetadataLog(Part):
+    """The log this controller writes."""
+
+    topic: str = "__penstock_metadata"
+    transactional_id: Annotated[str, Field(min_length=1)] = "penstock-controller"
+
+
+class ControllerConfig(Part):
+    """The controller's whole file."""
+
+    controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
+    listener: Listener
+    users_file: ExistingFile | None = None
+    broker: BrokerPeer
+    metadata: MetadataLog = MetadataLog()
+    authorizer: Authorizer = Authorizer()
+    audit: Audit
+    limits: Limits = Limits()
+    http: Http | None = None
+    log: Log = Log()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> "ControllerConfig":
+        require_users_file((self.listener,), self.users_file)
+        require_authorizer((self.listener,), self.authorizer)
+        unknown = set(self.authorizer.early_start_listeners) - {self.listener.name}
+        if unknown:
+            raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
+        return self
+
+    @property
+    def early_start(self) -> bool:
+        """KIP-801: unless it is set otherwise the controller's listener is an early-start listener."""
+        if "early_start_listeners" not in self.authorizer.model_fields_set:
+            return True
+        return self.listener.name in self.authorizer.early_start_listeners
+
+
+def endpoint(peer: Peer, address: str, client_id: str) -> EndpointSettings:
+    """How to reach one address of a peer; TlsError when its certificates cannot be used."""
+    host, port = split_host_port(address)
+    login = peer.sasl
+    tls = peer.ssl
+    context = None
+    if peer.uses_ssl:
+        context = (
+            client_context(None, None, None, True)
+            if tls is None
+            else client_context(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
+        )
+    return EndpointSettings(
+        host=host,
+        port=port,
+        ssl=context,
+        sasl=None
+        if login is None
+        else SaslLogin(mechanism=login.mechanism, username=login.username, password=login.password),
+        client_id=client_id,
+        request_timeout_ms=peer.request_timeout_ms,
+    )
+
+
+def process_settings(config: ControllerConfig) -> ProcessSettings:
+    """What the controller process is made of."""
+    listener = config.listener
+    host, port = split_host_port(listener.bind)
+    tls = listener.ssl
+    return ProcessSettings(
+        host=host,
+        port=port,
+        listener=listener.name,
+        tls=server_context(tls.certificate, tls.key, tls.client_auth, tls.ca)
+        if tls is not None and listener.uses_ssl
+        else None,
+        early_start=config.early_start,
+        broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
+        topic=config.metadata.topic,
+        transactional_id=config.metadata.transactional_id,
+        limits=ServerLimits(
+            max_frame_bytes=config.limits.decoded_request_max_bytes,
+            max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,
+            max_connections=config.limits.max_connections,
+            idle_ms=config.limits.connections_max_idle_ms,
+            failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
+            drain_ms=config.limits.drain_timeout_ms,
+        ),
+    )
+
+
+def plain_users(config: ControllerConfig) -> PlainUsers:
+    """The users of the users file; a password from a file is hashed here and not kept."""
+    if config.users_file is None:
+        return PlainUsers({})
+    hashes = {}
+    for name, user in load(config.users_file, UsersFile).users.items():
+        if user.password_file is not None:
+            password = user.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+            hashes[name] = hash_password(password, secrets.token_bytes(16))
+        elif user.password_hash is not None:
+            hashes[name] = user.password_hash
+    return PlainUsers(hashes)
