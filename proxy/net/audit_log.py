@@ -39,7 +39,7 @@ class AuditLog:
         self.sequence = 0
         """The number of the next record."""
         self.dropped_count = 0
-        """Events that could not be spooled. Their numbers are not used, so nothing looks lost but is counted."""
+        """Events that could not be spooled; once one can again, a record tells how many were lost."""
         self.shipped_count = 0
         self._spool = spool
         self._sink = sink
@@ -48,6 +48,8 @@ class AuditLog:
         self._readers = tuple(readers)
         self._written = asyncio.Event()
         self._dirty = False
+        self._refusing = False
+        self._untold_drops = 0
         self._last_high_water_ms = now_ms()
 
     @property
@@ -59,8 +61,6 @@ class AuditLog:
         """The last event could not be kept: admin writes are to be refused until one can."""
         return self._refusing
 
-    _refusing = False
-
     def append(self, event: AuditEvent) -> None:
         """Keep one event. It is in the spool when this returns, unless `dropped_count` has grown."""
         value = encode(event, self.author, self.sequence, self._now_ms())
@@ -68,6 +68,7 @@ class AuditLog:
             self._spool.append(self.author.key, value)
         except SpoolError as error:
             self.dropped_count += 1
+            self._untold_drops += 1
             if not self._refusing:
                 log.error("audit record dropped", audit_event=event.event, error=str(error))
             self._refusing = True
@@ -78,6 +79,9 @@ class AuditLog:
             self._written.set()
         for reader in self._readers:
             reader(event)
+        if self._untold_drops and not self._refusing:
+            dropped, self._untold_drops = self._untold_drops, 0
+            self.append(AuditEvent(event="records_dropped", count=dropped, message="the spool was full"))
 
     async def run(self) -> None:
         """Ship and sync until cancelled."""

@@ -117,6 +117,10 @@ class Channel:
         """End the connection; requests still pending fail with ChannelError."""
         await self._protocol.close()
 
+    def detach(self) -> asyncio.Transport:
+        """Give the transport away, logged in; nothing may be in flight, and the channel is of no use after."""
+        return self._protocol.detach()
+
     async def wait_closed(self) -> None:
         """Until the connection is gone, whoever ended it."""
         await self._protocol.wait_lost()

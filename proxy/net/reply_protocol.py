@@ -62,6 +62,12 @@ class ReplyProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def detach(self) -> asyncio.Transport:
+        """Give the transport to another protocol."""
+        assert self._transport is not None
+        transport, self._transport = self._transport, None
+        return transport
+
     async def wait_lost(self) -> None:
         """Until the connection is gone, for whatever reason."""
         await self._lost.wait()

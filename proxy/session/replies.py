@@ -63,8 +63,12 @@ class Replies:
         return rest
 
     def _frames(self, data: memoryview, now_ms: int, effects: list[Effect]) -> int:
-        """Treat the frames in `data`; where the first one begins that is not there yet."""
-        position, end = 0, len(data)
+        """Treat the frames in `data`; where the first one begins that is not there yet.
+
+        Answers that pass, patched in place perhaps, are written in one run.
+        """
+        position = run = 0
+        end = len(data)
         while position < end:
             self._needed_bytes = 8
             if end - position < 8:
@@ -72,29 +76,31 @@ class Replies:
             length, correlation_id = _HEAD(data, position)
             entry = self._pipeline.head()
             if entry is None or entry.correlation_id != correlation_id or length < 4:
-                effects.append(
-                    Close("upstream_protocol", f"unexpected answer {correlation_id} of the broker")
-                )
+                effects.append(Close("upstream_protocol", f"unexpected correlation id {correlation_id}"))
                 return end
             stop = position + 4 + length
             if entry.reply is Reply.PASS or entry.reply is Reply.FETCH:
                 if entry.reply is Reply.FETCH and not self._fetch(
                     data, position, stop, entry, now_ms, effects
                 ):
-                    self._needed_bytes = min(_FETCH_HEAD_BYTES, 4 + length)
                     break
                 if stop > end:
-                    effects.append(ToClient(data[position:]))
-                    self._streaming_bytes = stop - end
-                    return end
-                effects.append(ToClient(data[position:stop]))
-            elif stop > end:
-                self._needed_bytes = 4 + length
-                break
+                    self._streaming_bytes, position = stop - end, end
+                    break
             else:
-                self._whole(data[position:stop], entry, now_ms, effects)
-            self._finish(effects)
+                self._needed_bytes = 4 + length
+                if stop > end:
+                    break
+                run = self._whole(data, run, position, stop, entry, now_ms, effects)
             position = stop
+            self._pipeline.pop()
+            ready = self._pipeline.pop_ready()
+            if ready:
+                effects.append(ToClient(data[run:position]))
+                effects.extend(ToClient(own) for own in ready)
+                run = position
+        if run < position:
+            effects.append(ToClient(data[run:position]))
         return position
 
     def _finish(self, effects: list[Effect]) -> None:
@@ -105,7 +111,8 @@ class Replies:
         self, data: memoryview, position: int, stop: int, entry: InFlight, now_ms: int, effects: list[Effect]
     ) -> bool:
         """Look at the head of a fetch answer; False when it is not all there yet."""
-        if len(data) < min(position + _FETCH_HEAD_BYTES, stop):
+        self._needed_bytes = min(_FETCH_HEAD_BYTES, stop - position)
+        if len(data) - position < self._needed_bytes:
             return False
         if entry.summary is not None:
             entry.summary.response_bytes += stop - position
@@ -123,20 +130,36 @@ class Replies:
                 self._fetch_sessions.opened(session_id, image.acls, entry.fetch_topic)
         return True
 
-    def _whole(self, frame: memoryview, entry: InFlight, now_ms: int, effects: list[Effect]) -> None:
+    def _whole(
+        self,
+        data: memoryview,
+        run: int,
+        position: int,
+        stop: int,
+        entry: InFlight,
+        now_ms: int,
+        effects: list[Effect],
+    ) -> int:
+        """Treat a whole answer; where the run of those that pass (patched in place, perhaps) begins now."""
+        frame = data[position:stop]
         throttle_ms = self._charge(frame, entry, now_ms)
+        changed: Data
         try:
-            data: Data
             if entry.reply is Reply.PRODUCE:
-                data = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
+                changed = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
             else:
-                data = _handled(frame, entry, throttle_ms)
+                changed = _handled(frame, entry, throttle_ms)
         except WireError as error:
             effects.append(Close("upstream_protocol", f"the broker's answer is malformed: {error}"))
-            return
-        effects.append(ToClient(data))
+            return stop
+        if changed is not frame:
+            if run < position:
+                effects.append(ToClient(data[run:position]))
+            effects.append(ToClient(changed))
+            run = stop
         if throttle_ms:
             self._mute(entry, throttle_ms, now_ms, effects)
+        return run
 
     def _charge(self, frame: memoryview, entry: InFlight, now_ms: int) -> int:
         if entry.bucket is None:

@@ -1,0 +1,248 @@
+"""One client: what comes from its socket goes into its session, and what the session wants is carried out.
+
+Made by proxy.net.listener for each connection. No rule of Kafka's is here: effects are carried out in their
+order, before anything more is read. Reading stops while the session is blocked, while the broker's side is
+not up yet, and while it is slower than the client; the broker's side stops while the client is slow.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from proxy.audit.record import AuditEvent
+from proxy.net.buffers import ReceiveBuffers
+from proxy.net.side import Side
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import (
+    Close,
+    Effect,
+    MuteClient,
+    Recorded,
+    ToBroker,
+    ToClient,
+    ToController,
+)
+from proxy.session.session import Session
+
+
+class Edge(Protocol):
+    """What a connection needs of the process around it."""
+
+    buffers: ReceiveBuffers
+
+    def now_ms(self) -> int: ...
+
+    def record(self, event: AuditEvent) -> None: ...
+
+    def new_session(self, connection: "Connection", transport: asyncio.Transport) -> Session | None:
+        """The session of a new connection; None when there is no room for it."""
+
+    def connect_upstream(self, connection: "Connection") -> None:
+        """Open the broker's side; `upstream_ready` or `close` is called in the end."""
+
+    def forward(self, connection: "Connection", request: ToController) -> None:
+        """Send to the controller; `controller_replied` is called in the end."""
+
+    def gone(self, connection: "Connection", reason: str) -> None:
+        """The connection is over."""
+
+
+class Connection(Side):
+    """The client's side."""
+
+    __slots__ = (
+        "_close_reason",
+        "_connecting",
+        "_early",
+        "_edge",
+        "_last_activity_ms",
+        "session",
+        "upstream",
+    )
+
+    session: Session
+
+    def __init__(self, edge: Edge) -> None:
+        super().__init__(edge.buffers)
+        self._edge = edge
+        self.upstream: Upstream | None = None
+        self._connecting = False
+        self._early: list[bytes] = []  # For the broker, while its side is not up.
+        self._close_reason: str | None = None
+        self._last_activity_ms = edge.now_ms()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert self.transport is not None
+        session = self._edge.new_session(self, self.transport)
+        if session is None:
+            self._close_reason = "too_many_connections"
+            self.transport.abort()
+            return
+        self.session = session
+        self.on_drained = self._client_drained
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._close_reason is not None:
+            return
+        now_ms = self._last_activity_ms = self._edge.now_ms()
+        self.carry_out(self.session.receive(self._buffers.current[:nbytes], now_ms))
+
+    def broker_sent(self, data: memoryview) -> None:
+        """Bytes of the broker."""
+        if self._close_reason is None:
+            now_ms = self._last_activity_ms = self._edge.now_ms()
+            self.carry_out(self.session.broker_replied(data, now_ms))
+
+    def controller_replied(self, correlation_id: int, reply: ControllerReply) -> None:
+        """What came of a `ToController`."""
+        if self._close_reason is None:
+            self.carry_out(self.session.controller_replied(correlation_id, reply, self._edge.now_ms()))
+
+    def upstream_ready(self, upstream: "Upstream") -> None:
+        """The broker's side is up: what waited for it goes out."""
+        self._connecting = False
+        self.upstream = upstream
+        upstream.on_drained = self._update_reading
+        if self._close_reason is not None:
+            upstream.close()
+            return
+        early, self._early = self._early, []
+        for data in early:
+            upstream.write(data)
+        self._update_reading()
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        """Do what the session asks, in order."""
+        for effect in effects:
+            _CARRY_OUT[type(effect)](self, effect)
+        self._update_reading()
+
+    def sweep(self, now_ms: int, idle_since_ms: int) -> None:
+        """Write out what was counted; end a connection on which nothing has happened since."""
+        if self._close_reason is None:
+            self.carry_out(self.session.summaries(now_ms))
+            if self._last_activity_ms < idle_since_ms and not len(self.session.pipeline):
+                self.close("idle")
+
+    def close(self, reason: str) -> None:
+        """End it; what was written before is still delivered."""
+        if self._close_reason is None:
+            self._close_reason = reason
+        if self.transport is not None:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = self._close_reason or ("connection_reset" if exc is not None else "client_closed")
+        self._close_reason = reason
+        if self.upstream is not None:
+            self.upstream.close()
+        for buffer in self._kept:
+            self._buffers.take_back(buffer)
+        self._kept.clear()
+        if hasattr(self, "session"):
+            for effect in self.session.summaries(self._edge.now_ms()):
+                self._carry_out_record(effect)
+            self._edge.gone(self, reason)
+
+    def eof_received(self) -> bool:
+        """A client that will send no more gets no more: Kafka closes too."""
+        return False
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is in flight: it may be closed without a request being lost."""
+        return not hasattr(self, "session") or not len(self.session.pipeline)
+
+    def _to_broker(self, effect: Any) -> None:
+        upstream = self.upstream
+        if upstream is not None:
+            upstream.write(effect.data)
+            return
+        self._early.append(bytes(effect.data))
+        if not self._connecting:
+            self._connecting = True
+            self._edge.connect_upstream(self)
+
+    def _to_client(self, effect: Any) -> None:
+        self.write(effect.data)
+
+    def _to_controller(self, effect: Any) -> None:
+        self._edge.forward(self, effect)
+
+    def _mute(self, effect: Any) -> None:
+        self._later(effect.duration_ms, self._unmute)
+
+    def _carry_out_record(self, effect: Any) -> None:
+        self._edge.record(effect.event)
+
+    def _close(self, effect: Any) -> None:
+        if effect.delay_ms:
+            self._later(effect.delay_ms, lambda: self._close_with(effect))
+        else:
+            self._close_with(effect)
+
+    def _close_with(self, effect: Close) -> None:
+        if effect.last_words:
+            self.write(effect.last_words)
+        self.close(effect.reason)
+
+    def _unmute(self) -> None:
+        if self._close_reason is None:
+            self.carry_out(self.session.unmuted(self._edge.now_ms()))
+
+    def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(delay_ms / 1000, call)
+
+    def _update_reading(self) -> None:
+        upstream = self.upstream
+        if upstream is None:
+            self.read(not self.session.blocked and not self._connecting)
+        else:
+            self.read(not upstream.full and not self.session.blocked)
+
+    def _client_drained(self) -> None:
+        if self.upstream is not None:
+            self.upstream.read(True)
+
+
+_CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
+    ToBroker: Connection._to_broker,
+    ToClient: Connection._to_client,
+    ToController: Connection._to_controller,
+    MuteClient: Connection._mute,
+    Recorded: Connection._carry_out_record,
+    Close: Connection._close,
+}
+
+
+class Upstream(Side):
+    """The broker's side of one client's connection."""
+
+    __slots__ = ("_connection", "_lost")
+
+    def __init__(self, connection: Connection, buffers: ReceiveBuffers) -> None:
+        super().__init__(buffers)
+        self._connection = connection
+        self._lost = False
+
+    def buffer_updated(self, nbytes: int) -> None:
+        connection = self._connection
+        connection.broker_sent(self._buffers.current[:nbytes])
+        if connection.full:
+            self.read(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
+        for buffer in self._kept:
+            self._buffers.take_back(buffer)
+        self._kept.clear()
+        self._connection.close("upstream_closed")
+
+    def eof_received(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """The client is gone."""
+        if self.transport is not None and not self._lost:
+            self.transport.close()

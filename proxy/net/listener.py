@@ -1,0 +1,161 @@
+"""Listening sockets of the proxy: accept, count, hand to connections, drain.
+
+Put together by proxy.process. Owns the tasks that connections need (the way to the broker, requests that the
+controller has), in the process's TaskGroup; what goes wrong in one of them ends its connection and no other.
+"""
+
+import asyncio
+import secrets
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Protocol
+
+import structlog
+
+from proxy.audit.record import AuditEvent
+from proxy.net import upstream
+from proxy.net.buffers import ReceiveBuffers
+from proxy.net.channel import EndpointSettings
+from proxy.net.clock import now_ms
+from proxy.net.connection import Connection, Upstream
+from proxy.security.host import host_address
+from proxy.security.principal import ANONYMOUS
+from proxy.session.authentication import Authentication
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import ToController
+from proxy.session.gate import Gate, ListenerPolicy, Peer
+from proxy.session.session import Session
+
+BACKLOG = 4_096
+
+log = structlog.get_logger(__name__)
+
+
+class Observer(Protocol):
+    """Who counts connections."""
+
+    def opened(self, listener: str) -> None: ...
+
+    def closed(self, listener: str, reason: str) -> None: ...
+
+    def upstream_error(self) -> None: ...
+
+
+class Forwarder(Protocol):
+    """The way to the controller; proxy.process hands in forwarding's."""
+
+    def __call__(self, request: ToController) -> Awaitable[ControllerReply]: ...
+
+
+class Listener:
+    """One address that clients connect to."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        policy: ListenerPolicy,
+        broker: EndpointSettings,
+        forwarder: Forwarder,
+        record: Callable[[AuditEvent], None],
+        observer: Observer,
+        tasks: asyncio.TaskGroup,
+        room: Callable[[], bool],
+    ) -> None:
+        """`room`: whether one more connection may be taken."""
+        self.buffers = ReceiveBuffers()
+        self.policy = policy
+        self.connections: set[Connection] = set()
+        self.record = record
+        self._gate = gate
+        self._broker = broker
+        self._forwarder = forwarder
+        self._observer = observer
+        self._tasks = tasks
+        self._room = room
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen; gives back the port."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), host, port, ssl=tls, backlog=BACKLOG
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    def now_ms(self) -> int:
+        return now_ms()
+
+    def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
+        """The session of a new connection; None when there is no room for it."""
+        if not self._room():
+            log.warning("connection refused", listener=self.policy.name, reason="max.connections")
+            self._observer.closed(self.policy.name, "too_many_connections")
+            return None
+        raw_socket = transport.get_extra_info("socket")
+        with suppress(OSError):
+            raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host = host_address(transport.get_extra_info("peername")[0])
+        peer = Peer(secrets.token_hex(6), host, ip_address(host.partition("%")[0]).packed)
+        session = Session(self._gate, self.policy, peer, Authentication(self.policy.sasl, ANONYMOUS))
+        self.connections.add(connection)
+        self._observer.opened(self.policy.name)
+        return session
+
+    def connect_upstream(self, connection: Connection) -> None:
+        """Open the broker's side of a connection."""
+        self._tasks.create_task(self._connect_upstream(connection))
+
+    def forward(self, connection: Connection, request: ToController) -> None:
+        """Send an admin request to the controller."""
+        self._tasks.create_task(self._forward(connection, request))
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        self.connections.discard(connection)
+        self._observer.closed(self.policy.name, reason)
+        log.debug(
+            "connection closed",
+            listener=self.policy.name,
+            connection_id=connection.session.peer.connection_id,
+            reason=reason,
+        )
+
+    async def drain(self, timeout_ms: int) -> None:
+        """Close each connection once nothing is in flight on it; those that take too long are cut."""
+        self.stop_accepting()
+        deadline_ms = now_ms() + timeout_ms
+        while self.connections and now_ms() < deadline_ms:
+            for connection in list(self.connections):
+                if connection.quiet:
+                    connection.close("drained")
+            await asyncio.sleep(0.02)
+        for connection in list(self.connections):
+            connection.close("drain_timeout")
+
+    async def _connect_upstream(self, connection: Connection) -> None:
+        try:
+            await upstream.connect(self._broker, connection, Upstream(connection, self.buffers))
+        except upstream.UpstreamError as error:
+            self._observer.upstream_error()
+            log.warning("broker not reached", error=str(error), listener=self.policy.name)
+            connection.close("upstream_unreachable")
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _forward(self, connection: Connection, request: ToController) -> None:
+        try:
+            reply = await self._forwarder(request)
+            connection.controller_replied(request.correlation_id, reply)
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    def _fault(self, connection: Connection) -> None:
+        # The task boundary of a connection: a fault of ours ends this connection and is told.
+        log.exception("fault in a connection", listener=self.policy.name)
+        connection.close("internal_error")

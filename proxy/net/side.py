@@ -1,0 +1,73 @@
+"""What both sides of a relayed connection have in common: reading, and being written to.
+
+A side reads into the shared buffer; bytes written to it that its peer does not take at once make it `full`,
+and then whoever feeds it stops reading (back-pressure), and the buffer those bytes lie in is kept for it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from proxy.net.buffers import ReceiveBuffers
+from proxy.session.effects import Data
+
+
+class Side(asyncio.BufferedProtocol):
+    """One socket of two."""
+
+    __slots__ = ("_buffers", "_kept", "_reading", "full", "on_drained", "transport")
+
+    def __init__(self, buffers: ReceiveBuffers) -> None:
+        self._buffers = buffers
+        self._kept: list[memoryview] = []
+        self._reading = True
+        self.on_drained: Callable[[], None] | None = None
+        """Called when it is not full any more: its feeder may read on."""
+        self.transport: asyncio.Transport | None = None
+        self.full = False
+        """Its peer is slower than what it is fed with."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        # No buffering by the loop: what is written is sent before `write` returns, or `full` is set.
+        transport.set_write_buffer_limits(0)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffers.current
+
+    def write(self, data: Data) -> None:
+        """Send; what is not taken at once stays in its buffer, which is then this side's until it is."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        transport.write(data)
+        if self.full and isinstance(data, memoryview):
+            self._keep(data)
+
+    def read(self, wanted: bool) -> None:
+        """Read on, or leave what comes in the kernel's buffers."""
+        transport = self.transport
+        if wanted is self._reading or transport is None or transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        kept, self._kept = self._kept, []
+        for buffer in kept:
+            self._buffers.take_back(buffer)
+        if self.on_drained is not None:
+            self.on_drained()
+
+    def _keep(self, data: memoryview) -> None:
+        # Only the shared buffer is written over by the next read; others belong to the bytes in them. What
+        # comes in from one side goes out to the other alone, so a buffer never has two owners.
+        if data.obj is self._buffers.current.obj:
+            self._kept.append(self._buffers.give_away())

@@ -1,0 +1,259 @@
+"""Events in, log lines and Prometheus metrics out: the other two readers of what the audit log keeps (SPEC O2).
+
+`read` is called by proxy.net.audit_log with each event. What is too frequent for events (requests, bytes,
+open connections) is kept as plain numbers where it happens, and collected here at each scrape.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.audit.record import AuditEvent
+from proxy.net.audit_log import AuditLog
+from proxy.quota.throttle import IDLE_MS
+from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
+from proxy.session.gate import Gate, ListenerPolicy
+from proxy.wire.api_keys import ApiKey
+
+log = structlog.get_logger(__name__)
+
+_QUIET_EVENTS = {"authorization_summary", "high_water", "throttled"}
+
+
+class Telemetry:
+    """The counters that events move."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        self.opened_count: dict[str, int] = {}
+        self.closed_count: dict[str, int] = {}
+        self._connections = counter("penstock_connections_total", "Connections accepted", "listener")
+        self._closed = counter("penstock_connections_closed_total", "Connections ended", "listener", "reason")
+        self._authentication = counter(
+            "penstock_authentication_total",
+            "Kafka: successful-authentication-total, failed-authentication-total",
+            "listener",
+            "mechanism",
+            "outcome",
+        )
+        self._reauthentication = counter(
+            "penstock_reauthentication_total",
+            "Kafka: successful-reauthentication-total, failed-reauthentication-total",
+            "listener",
+            "mechanism",
+            "outcome",
+        )
+        self._no_reauth = counter(
+            "penstock_authentication_no_reauth_total",
+            "Kafka: successful-authentication-no-reauth-total (clients that cannot re-authenticate)",
+            "listener",
+        )
+        self._reauth_latency = Histogram(
+            "penstock_reauthentication_latency_seconds",
+            "Kafka: reauthentication-latency-avg and -max derive from it",
+            registry=registry,
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+        )
+        self._killed = counter(
+            "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-total", "listener"
+        )
+        self._denied = counter(
+            "penstock_authorization_denied_total",
+            "Denied actions",
+            "listener",
+            "api",
+            "resource_type",
+        )
+        self._not_ready = counter(
+            "penstock_authorizer_not_ready_total", "Denials because the metadata log was not loaded yet"
+        )
+        self._throttle_time = counter(
+            "penstock_quota_throttle_time_seconds_total",
+            "Time that clients were told to wait",
+            "quota",
+            "user",
+            "client_id",
+        )
+        self._throttled = counter(
+            "penstock_quota_throttled_total", "Answers that told to wait", "quota", "user", "client_id"
+        )
+        self._audit_records = counter("penstock_audit_records_total", "Audit records", "event")
+        self._protocol_errors = counter(
+            "penstock_protocol_errors_total", "Requests that could not be taken", "listener", "kind"
+        )
+        self._upstream_errors = counter(
+            "penstock_upstream_errors_total", "Failures to reach the broker", "kind"
+        )
+        self._readers: dict[str, Callable[[AuditEvent], None]] = {
+            "authentication": self._read_authentication,
+            "authentication_failed": self._read_authentication,
+            "reauthentication": self._read_reauthentication,
+            "reauthentication_failed": self._read_reauthentication,
+            "session_expired": lambda event: self._killed.labels(event.listener).inc(),
+            "authorization": self._read_authorization,
+            "throttled": self._read_throttled,
+            "request_refused": self._read_refused,
+        }
+
+    def read(self, event: AuditEvent) -> None:
+        """One event, as metrics and as a log line."""
+        self._audit_records.labels(event.event).inc()
+        reader = self._readers.get(event.event)
+        if reader is not None:
+            reader(event)
+        self._log(event)
+
+    def opened(self, listener: str) -> None:
+        self._connections.labels(listener).inc()
+        self.opened_count[listener] = self.opened_count.get(listener, 0) + 1
+
+    def closed(self, listener: str, reason: str) -> None:
+        self._closed.labels(listener, reason).inc()
+        if reason != "too_many_connections":
+            self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
+
+    def upstream_error(self) -> None:
+        self._upstream_errors.labels("connect").inc()
+
+    def _read_authentication(self, event: AuditEvent) -> None:
+        outcome = "failed" if event.event.endswith("failed") else "successful"
+        self._authentication.labels(event.listener, event.mechanism or "", outcome).inc()
+        if outcome == "successful" and event.api_version == 0:
+            self._no_reauth.labels(event.listener).inc()
+
+    def _read_reauthentication(self, event: AuditEvent) -> None:
+        outcome = "failed" if event.event.endswith("failed") else "successful"
+        self._reauthentication.labels(event.listener, event.mechanism or "", outcome).inc()
+        if event.interval_start_ms is not None and event.interval_end_ms is not None:
+            self._reauth_latency.observe((event.interval_end_ms - event.interval_start_ms) / 1000)
+
+    def _read_authorization(self, event: AuditEvent) -> None:
+        if not event.granted:
+            self._denied.labels(event.listener, event.method, event.resource_type).inc()
+            if event.rule == NOT_READY:
+                self._not_ready.inc()
+
+    def _read_throttled(self, event: AuditEvent) -> None:
+        user, _, client_id = (event.quota_id or "").partition(":")
+        labels = (event.quota_key or "", user, client_id)
+        self._throttled.labels(*labels).inc(event.count or 0)
+        self._throttle_time.labels(*labels).inc((event.throttle_time_ms or 0) / 1000)
+
+    def _read_refused(self, event: AuditEvent) -> None:
+        kind = "unsupported" if event.method else "malformed"
+        self._protocol_errors.labels(event.listener, kind).inc()
+
+    def _log(self, event: AuditEvent) -> None:
+        if event.event in _QUIET_EVENTS:
+            return
+        told = {name: value for name in _LOGGED_FIELDS if (value := getattr(event, name)) is not None}
+        failed = event.event in _WARNINGS or event.granted is False
+        (log.warning if failed else log.info)(event.event, **told)
+
+
+_WARNINGS = {"authentication_failed", "reauthentication_failed", "session_expired", "request_refused"}
+_LOGGED_FIELDS = (
+    "connection_id",
+    "listener",
+    "host",
+    "principal",
+    "client_id",
+    "mechanism",
+    "method",
+    "api_version",
+    "operation",
+    "resource_type",
+    "resource_name",
+    "granted",
+    "rule",
+    "acl_id",
+    "error_code",
+    "forward_id",
+    "last_offset",
+    "session_lifetime_ms",
+    "entity_path",
+    "message",
+    "count",
+)
+
+
+class StateCollector(Collector):
+    """What is read off the parts at each scrape."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        policies: Sequence[ListenerPolicy],
+        audit: AuditLog,
+        telemetry: Telemetry,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._gate = gate
+        self._policies = tuple(policies)
+        self._audit = audit
+        self._telemetry = telemetry
+        self._now_ms = now_ms
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._traffic()
+        yield from self._metadata()
+        yield from self._audit_trail()
+        yield from self._quotas()
+
+    def _traffic(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            "penstock_requests_total", "Requests taken", labels=["listener", "api"]
+        )
+        taken = CounterMetricFamily("penstock_request_bytes_total", "Bytes of clients", labels=["listener"])
+        given = CounterMetricFamily(
+            "penstock_response_bytes_total", "Bytes of the broker", labels=["listener"]
+        )
+        connections = GaugeMetricFamily("penstock_connections", "Connections open", labels=["listener"])
+        for policy in self._policies:
+            for api_key, count in policy.counts.requests.items():
+                requests.add_metric([policy.name, ApiKey.name_of(api_key)], count)
+            taken.add_metric([policy.name], policy.counts.request_bytes)
+            given.add_metric([policy.name], policy.counts.response_bytes)
+            opened = self._telemetry.opened_count.get(policy.name, 0)
+            connections.add_metric([policy.name], opened - self._telemetry.closed_count.get(policy.name, 0))
+        return (requests, taken, given, connections)
+
+    def _metadata(self) -> Iterable[Metric]:
+        image, authorizer = self._gate.image, self._gate.authorizer
+        yield GaugeMetricFamily("penstock_metadata_ready", "1 once the log is loaded", int(image is not None))
+        if image is not None:
+            yield GaugeMetricFamily("penstock_metadata_offset", "Offset of the image in force", image.offset)
+            yield GaugeMetricFamily(
+                "penstock_acl_count", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
+            )
+        errors = authorizer.error_count if isinstance(authorizer, GuardedAuthorizer) else 0
+        yield CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
+
+    def _audit_trail(self) -> Iterable[Metric]:
+        audit = self._audit
+        yield GaugeMetricFamily("penstock_audit_spool_bytes", "Audit spool on disk", audit.spool_bytes)
+        yield CounterMetricFamily("penstock_audit_shipped_total", "Records in the topic", audit.shipped_count)
+        dropped = CounterMetricFamily(
+            "penstock_audit_dropped_total", "Records that could not be kept", labels=["reason"]
+        )
+        dropped.add_metric(["spool"], audit.dropped_count)
+        yield dropped
+
+    def _quotas(self) -> Iterable[Metric]:
+        rates = GaugeMetricFamily(
+            "penstock_quota_byte_rate",
+            "Kafka: byte-rate of Produce and Fetch by quota entity",
+            labels=["quota", "user", "client_id"],
+        )
+        now_ms = self._now_ms()
+        for bucket in self._gate.quotas:
+            # Series exist only while the entity is active, so their number is bounded.
+            if now_ms - bucket.last_record_ms < IDLE_MS:
+                rates.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.byte_rate(now_ms))
+        yield rates

@@ -1,0 +1,45 @@
+"""Connections to the broker for clients: plain or TLS, logged in as the proxy, then handed to the relay.
+
+Asked by proxy.net.listener when a session first has something for the broker. The login is that of
+proxy.net.channel; once it is done the transport is given another protocol, the relay's.
+"""
+
+import asyncio
+
+from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.connection import Connection, Upstream
+
+
+class UpstreamError(Exception):
+    """The broker cannot be reached, or does not let us in."""
+
+
+async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
+    """Open and log in; `connection.upstream_ready` is called when the bytes may flow."""
+    loop = asyncio.get_running_loop()
+    try:
+        if endpoint.sasl is not None:
+            await _logged_in(endpoint, upstream)
+        else:
+            async with asyncio.timeout(endpoint.request_timeout_ms / 1000):
+                await loop.create_connection(
+                    lambda: upstream,
+                    endpoint.host,
+                    endpoint.port,
+                    ssl=endpoint.ssl,
+                    server_hostname=endpoint.host if endpoint.ssl else None,
+                )
+    except (ChannelError, OSError, TimeoutError) as error:
+        raise UpstreamError(f"broker {endpoint.address}: {error!r}") from error
+    connection.upstream_ready(upstream)
+
+
+async def _logged_in(endpoint: EndpointSettings, upstream: Upstream) -> None:
+    channel = await Channel.open(endpoint)
+    transport = channel.detach()
+    # The loop picks how it reads when reading begins: a protocol that brings its own buffer has to be
+    # set while it is paused.
+    transport.pause_reading()
+    transport.set_protocol(upstream)
+    upstream.connection_made(transport)
+    transport.resume_reading()
