@@ -6,6 +6,7 @@ Under proxy.net.channel, which knows what the frames mean. Has no task of its ow
 
 import asyncio
 from struct import Struct
+from typing import cast
 
 from proxy.wire.errors import WireError
 from proxy.wire.framing import FrameDecoder
@@ -73,8 +74,8 @@ class ReplyProtocol(asyncio.Protocol):
         await self._lost.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A cast, not an assertion: uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         try:
