@@ -150,22 +150,3 @@ class AclFilter:
             and self.operation in (Operation.ANY, acl.operation)
             and self.permission_type in (PermissionType.ANY, acl.permission_type)
         )
-
-    @property
-    def indefinite_field(self) -> str | None:
-        """The first field that leaves something open, in words; None: at most one ACL can match."""
-        checks = (
-            (self.resource_type == ResourceType.ANY, "Resource type is ANY."),
-            (self.resource_type == ResourceType.UNKNOWN, "Resource type is UNKNOWN."),
-            (self.resource_name is None, "Resource name is NULL."),
-            (self.pattern_type == PatternType.ANY, "Resource pattern type is ANY."),
-            (self.pattern_type == PatternType.MATCH, "Resource pattern type is MATCH."),
-            (self.pattern_type == PatternType.UNKNOWN, "Resource pattern type is UNKNOWN."),
-            (self.principal is None, "Principal is NULL"),
-            (self.host is None, "Host is NULL"),
-            (self.operation == Operation.ANY, "Operation is ANY"),
-            (self.operation == Operation.UNKNOWN, "Operation is UNKNOWN"),
-            (self.permission_type == PermissionType.ANY, "Permission type is ANY"),
-            (self.permission_type == PermissionType.UNKNOWN, "Permission type is UNKNOWN"),
-        )
-        return next((text for open_, text in checks if open_), None)

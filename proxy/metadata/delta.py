@@ -79,8 +79,8 @@ class MetadataDelta:
 
     @property
     def changed_quota_paths(self) -> tuple[str, ...]:
-        """The entities whose quotas the records named, as KIP-55 paths, in log order, each once."""
-        return tuple(entity.path for entity in self._limits)
+        """The entities whose limits the records change, as KIP-55 paths, in log order, each once."""
+        return tuple(entity.path for entity in self._changed_limits())
 
     def _add_acl(self, record: Any) -> None:
         self._acls.add(acl_from_record(record))
@@ -114,13 +114,15 @@ class MetadataDelta:
         self._credentials[_credential_key(record)] = None
 
     def _applied_quotas(self) -> QuotasImage:
-        before = self._image.quotas.limits
         changes = {
             entity: MappingProxyType(limits) if limits else None
-            for entity, limits in self._limits.items()
-            if limits != (before.get(entity) or {})
+            for entity, limits in self._changed_limits().items()
         }
-        return QuotasImage(before.updated(changes)) if changes else self._image.quotas
+        return QuotasImage(self._image.quotas.limits.updated(changes)) if changes else self._image.quotas
+
+    def _changed_limits(self) -> dict[QuotaEntity, dict[str, float]]:
+        before = self._image.quotas.limits
+        return {entity: now for entity, now in self._limits.items() if now != (before.get(entity) or {})}
 
     def _applied_scram(self) -> ScramImage:
         before = self._image.scram.credentials

@@ -25,13 +25,10 @@ def children(image: MetadataImage, path: str) -> list[str] | None:
     root = _ROOTS.get(parts[0])
     if root is None:
         return None
-    leaves = root(image)
     depth = len(parts)
-    below = {leaf[depth] for leaf in leaves if len(leaf) > depth and leaf[:depth] == parts}
-    if below:
-        return sorted(below)
-    # The directories that are always there, though they may be empty.
-    return [] if parts in _DIRECTORIES else None
+    known = (*root(image), *_DIRECTORIES)
+    below = {path[depth] for path in known if len(path) > depth and path[:depth] == parts}
+    return sorted(below) if below or parts in _DIRECTORIES else None
 
 
 def cat(image: MetadataImage, path: str) -> str | None:
@@ -98,12 +95,8 @@ _ROOTS: dict[str, Callable[[MetadataImage], Leaves]] = {
     "status": _status_leaves,
 }
 
-_DIRECTORIES = {
-    ("acl",),
-    ("acl", "id"),
-    ("config",),
-    ("scram",),
-}
+_DIRECTORIES = (("acl",), ("acl", "id"), ("config",), ("scram",))
+"""These are always there, if only to be empty."""
 
 
 def _sorted(limits: Mapping[str, float]) -> dict[str, Any]:

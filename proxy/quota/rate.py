@@ -62,9 +62,10 @@ class Rate:
 
         To be asked right after a record at `now_ms`. Not capped but by the 31 bits the wire has for it.
         """
-        elapsed_ms = now_ms - self._oldest_start_ms
-        # _measured_ms, written out: this line is on the path of every request.
-        window_ms = self._full_ms + elapsed_ms % self._window_ms if elapsed_ms < self._full_ms else elapsed_ms
+        window_ms = now_ms - self._oldest_start_ms
+        # The case of every request of a busy client is not worth a call.
+        if window_ms < self._full_ms:
+            window_ms = self._measured_ms(window_ms)
         rate = self._total / (window_ms / 1000.0)
         if rate <= bound:
             return 0
@@ -73,8 +74,13 @@ class Rate:
         return min(int((rate - bound) / bound * window_ms + 0.5), _MAX_THROTTLE_MS)
 
     def _measured_ms(self, elapsed_ms: int) -> int:
-        # Kafka: missing full windows count as passed, so only the started one adds to them.
-        return self._full_ms + elapsed_ms % self._window_ms if elapsed_ms < self._full_ms else elapsed_ms
+        """The time that `elapsed_ms` since the start of the oldest sample counts as."""
+        # Kafka: full windows that are missing count as passed, so only the one begun adds to them.
+        if elapsed_ms >= self._full_ms:
+            return elapsed_ms
+        if elapsed_ms >= 0:
+            return self._full_ms + elapsed_ms % self._window_ms
+        return max(self._full_ms - (-elapsed_ms) % self._window_ms, 1)
 
     def _begin_anew(self) -> None:
         self._current = -1

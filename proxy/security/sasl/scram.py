@@ -68,7 +68,8 @@ class ScramExchange:
     `lookup` gives the credential of a user name, None for an unknown one; `token_lookup` that of a
     delegation token id, for clients that say tokenauth=true (None: no tokens here). `server_nonce`
     is printable ASCII without a comma and must never repeat; `dummy_salt_key` is a secret of this
-    process, or of all proxies, so that they give the same salts to unknown users.
+    process, or of all proxies, so that they give the same salts to unknown users; `dummy_iterations`
+    are what unknown users are told, best what most known ones have.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class ScramExchange:
         server_nonce: str,
         dummy_salt_key: bytes,
         token_lookup: Callable[[str], TokenCredential | None] | None = None,
+        dummy_iterations: int = MIN_ITERATIONS,
     ) -> None:
         self._mechanism = mechanism
         self._lookup = lookup
         self._server_nonce = server_nonce
         self._dummy_salt_key = dummy_salt_key
         self._token_lookup = token_lookup
+        self._dummy_iterations = dummy_iterations
         self._begun: _Begun | None = None
         self._over = False
 
@@ -165,7 +168,7 @@ class ScramExchange:
         """The same salt at each attempt, of the kind that Kafka's tools make: 26 letters and digits."""
         digest = self._hmac(self._dummy_salt_key, username.encode())
         salt = bytes(_SALT_ALPHABET[byte % len(_SALT_ALPHABET)] for byte in digest[:26])
-        return ScramCredential(salt, digest, digest, MIN_ITERATIONS)
+        return ScramCredential(salt, digest, digest, self._dummy_iterations)
 
     def _proves(self, credential: ScramCredential, auth_message: bytes, proof: bytes) -> bool:
         signature = self._hmac(credential.stored_key, auth_message)

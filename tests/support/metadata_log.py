@@ -1,0 +1,112 @@
+"""Metadata records as values of the log, and ACLs, written short for tests."""
+
+from collections.abc import Iterable
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+from proxy.metadata.acl import (
+    Acl,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    uuid_bytes,
+    uuid_text,
+)
+from proxy.metadata.acls_delta import AclsDelta
+from proxy.metadata.acls_image import AclsImage
+from proxy.metadata.image import MetadataImage, QuotasImage
+from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.scram import ScramCredential, ScramMechanism
+from proxy.metadata.sharded_map import ShardedMap
+from proxy.wire import metadata_records, types
+
+_ids = count(1)
+
+
+def acl(
+    resource_name: str,
+    operation: Operation = Operation.READ,
+    *,
+    principal: str = "User:alice",
+    host: str = "*",
+    pattern_type: PatternType = PatternType.LITERAL,
+    permission_type: PermissionType = PermissionType.ALLOW,
+    resource_type: ResourceType = ResourceType.TOPIC,
+    acl_id: str | None = None,
+) -> Acl:
+    """An ACL, each with an id of its own unless one is given."""
+    return Acl(
+        id=uuid_text(next(_ids).to_bytes(16, "big")) if acl_id is None else acl_id,
+        resource_type=resource_type,
+        resource_name=resource_name,
+        pattern_type=pattern_type,
+        principal=principal,
+        host=host,
+        operation=operation,
+        permission_type=permission_type,
+    )
+
+
+def acl_record(added: Acl) -> Any:
+    return types.AccessControlEntryRecord(
+        id=uuid_bytes(added.id),
+        resource_type=int(added.resource_type),
+        resource_name=added.resource_name,
+        pattern_type=int(added.pattern_type),
+        principal=added.principal,
+        host=added.host,
+        operation=int(added.operation),
+        permission_type=int(added.permission_type),
+    )
+
+
+def removed_acl_record(removed: Acl) -> Any:
+    return types.RemoveAccessControlEntryRecord(id=uuid_bytes(removed.id))
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float | None) -> Any:
+    """Sets `key` of the entity, or removes it when the value is None."""
+    part = types.ClientQuotaRecord.EntityData
+    return types.ClientQuotaRecord(
+        entity=[part(entity_type=kind, entity_name=name) for kind, name in entity.parts.items()],
+        key=key,
+        value=0.0 if value is None else value,
+        remove=value is None,
+    )
+
+
+def scram_record(mechanism: ScramMechanism, user: str, credential: ScramCredential | None) -> Any:
+    """Sets the credential, or removes it when it is None."""
+    if credential is None:
+        return types.RemoveUserScramCredentialRecord(name=user, mechanism=int(mechanism))
+    return types.UserScramCredentialRecord(
+        name=user,
+        mechanism=int(mechanism),
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+
+
+def values(*records: Any) -> list[bytes]:
+    """The records as the values of a batch."""
+    return [metadata_records.encode_record(record) for record in records]
+
+
+def acls_image(acls: Iterable[Acl]) -> AclsImage:
+    delta = AclsDelta(AclsImage.EMPTY, compacted=False)
+    for added in acls:
+        delta.add(added)
+    return delta.apply()
+
+
+def image_of(*acls: Acl) -> MetadataImage:
+    """An image at offset 7 that holds these ACLs."""
+    return MetadataImage(7, acls_image(acls))
+
+
+def quotas_image(limits: dict[QuotaEntity, dict[str, float]]) -> QuotasImage:
+    return QuotasImage(ShardedMap({entity: MappingProxyType(keys) for entity, keys in limits.items()}))
