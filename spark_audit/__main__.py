@@ -1,0 +1,164 @@
+"""The command line of the audit: `ingest`, `reconcile`, `report`, and `run` for all three in one JVM.
+
+Run as `penstock audit ...`, `python -m spark_audit ...` or `spark-submit spark_audit/__main__.py ...`.
+Exit code: 0 clean, 1 there are findings, 2 it could not be done (the reason is on stderr).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+
+if not __package__:
+    # spark-submit puts this file's folder on the path, where schema.py would be a top-level module.
+    sys.path[:] = [
+        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent
+    ]
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_audit import sources
+from spark_audit.ingest import Topics, ingest, ingest_continuously
+from spark_audit.reconciliation import reconcile
+from spark_audit.report.page import render
+from spark_audit.sources import SourceError, Tables
+
+CLEAN, FINDINGS, FAILED = 0, 1, 2
+Command = Callable[[SparkSession, argparse.Namespace], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code; argparse itself exits with 2 on a wrong command line."""
+    arguments = parser().parse_args(argv)
+    command: Command = arguments.command
+    try:
+        spark = sources.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
+        return command(spark, arguments)
+    except SourceError as error:
+        return _failed(str(error))
+    except (PySparkException, Py4JError) as error:
+        return _failed(_first_line(error))
+    except KeyboardInterrupt:
+        return _failed("interrupted; the next run goes on from the last checkpoint")
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="penstock audit", description="Audit trail: ingest, reconcile, report."
+    )
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    reading = commands.add_parser("ingest", help="read the Kafka topics into tables")
+    _kafka_arguments(reading)
+    reading.add_argument("--continuous", action="store_true", help="keep reading until stopped")
+    checking = commands.add_parser("reconcile", help="check the tables; exit code 1 when there are findings")
+    checking.add_argument(
+        "--out", required=True, metavar="DIR", help="for findings.json and table `findings`"
+    )
+    checking.add_argument(
+        "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
+    )
+    showing = commands.add_parser("report", help="write one HTML page")
+    showing.add_argument("--findings", required=True, metavar="DIR", help="what reconcile had as --out")
+    showing.add_argument("--out", required=True, metavar="FILE", help="the page")
+    everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
+    _kafka_arguments(everything)
+    everything.add_argument("--out", required=True, metavar="DIR", help="for findings.json and report.html")
+    everything.add_argument(
+        "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
+    )
+    for command, run in ((reading, _ingest), (checking, _reconcile), (showing, _report), (everything, _run)):
+        _common_arguments(command)
+        command.set_defaults(command=run)
+    return root
+
+
+def _kafka_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="comma-separated brokers")
+    command.add_argument("--audit-topic", default="__penstock_audit", metavar="T")
+    command.add_argument("--metadata-topic", default="__penstock_metadata", metavar="M")
+    command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
+
+
+def _common_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--tables", required=True, metavar="DIR", help="directory or URI of the Delta tables"
+    )
+    command.add_argument("--master", help="Spark master; default local[*]; under spark-submit its own")
+    command.add_argument("--ivy-dir", metavar="DIR", help="where Spark's packages are cached")
+    command.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KEY=VALUE",
+        help="a setting of Spark; repeatable",
+    )
+
+
+def _day(text: str) -> str:
+    return date.fromisoformat(text).isoformat()
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(text)
+    return key, value
+
+
+def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    options = sources.kafka_options(arguments.kafka_options)
+    topics = Topics(arguments.bootstrap, arguments.audit_topic, arguments.metadata_topic, options)
+    read = ingest_continuously if getattr(arguments, "continuous", False) else ingest
+    read(spark, topics, Tables(arguments.tables), _say)
+    return CLEAN
+
+
+def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    result = reconcile(*_trail(spark, arguments), days=arguments.date)
+    sources.write_findings(spark, arguments.out, result.findings, result.summary)
+    counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
+    _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
+    return FINDINGS if result.findings else CLEAN
+
+
+def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    document = sources.read_findings(spark, arguments.findings)
+    sources.write_text(spark, arguments.out, render(*_trail(spark, arguments), document))
+    _say(f"report: {arguments.out}")
+    return CLEAN
+
+
+def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
+    tables = Tables(arguments.tables)
+    audit, quarantine = sources.read_table(spark, tables.audit), sources.read_table(spark, tables.quarantine)
+    return audit, quarantine, sources.read_table(spark, tables.metadata_log)
+
+
+def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    _ingest(spark, arguments)
+    verdict = _reconcile(spark, arguments)
+    arguments.findings, arguments.out = arguments.out, f"{arguments.out.rstrip('/')}/report.html"
+    _report(spark, arguments)
+    return verdict
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _failed(reason: str) -> int:
+    print(f"penstock audit: {reason}", file=sys.stderr)
+    return FAILED
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Kafka rows into table rows: each row is judged once, then goes to its table or to quarantine.
+
+Fed by ingest with rows as Spark's Kafka source gives them (key, value, topic, partition, offset,
+timestamp). No row is dropped: `judge_*` adds what was read and a `reason` that is null for a good row;
+`audit_rows` and `log_rows` take the good ones, `quarantine_rows` the others. Knows no storage, no streams.
+"""
+
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_audit import metadata_records
+from spark_audit import schema as S
+
+# Executors of a cluster need not have this package: the decoder travels with the plan.
+cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there
+
+LAST_TIME_MS = 253402300799999
+"""The end of the year 9999, where Spark's dates end."""
+_REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
+_DECODED = T.StructType(
+    [
+        T.StructField(S.API_KEY, T.IntegerType()),
+        T.StructField(S.RECORD, T.StringType()),
+        T.StructField(S.RECORD_VERSION, T.IntegerType()),
+        T.StructField(S.BODY, T.StringType()),
+        T.StructField(S.REASON, T.StringType()),
+    ]
+)
+
+
+def judge_audit(kafka: DataFrame) -> DataFrame:
+    """Adds `data` (the record) and `reason`."""
+    line = F.col("value").cast("string")
+    # FAILFAST would stop the stream at the first bad line; PERMISSIVE keeps it in the corrupt column.
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": S.CORRUPT}
+    read = kafka.withColumn("envelope", F.from_json(line, S.ENVELOPE, options))
+    judged = read.withColumn(S.REASON, F.coalesce(*_complaints()))
+    return judged.select(*_place(), "key", "value", F.col("envelope.data").alias("data"), S.REASON)
+
+
+def audit_rows(judged: DataFrame) -> DataFrame:
+    """The good rows as table `audit`."""
+    good = judged.where(F.col(S.REASON).isNull())
+    return good.select(
+        F.to_date(F.timestamp_millis(_on_the_calendar(F.col(f"data.{S.TIME_MS}")))).alias(S.DATE),
+        "data.*",
+        S.KAFKA_TOPIC,
+        S.KAFKA_PARTITION,
+        S.KAFKA_OFFSET,
+        S.KAFKA_TIMESTAMP,
+        F.unhex(F.sha2("value", 256)).alias(S.BODY_SHA256),
+    )
+
+
+def judge_log(kafka: DataFrame) -> DataFrame:
+    """Adds `decoded` (the metadata record) and `reason`."""
+    decode_row = F.udf(metadata_records.decode_row, _DECODED)
+    decoded = kafka.withColumn("decoded", decode_row("value"))
+    return decoded.select(*_place(), "key", "value", "decoded", F.col("decoded.reason").alias(S.REASON))
+
+
+def log_rows(judged: DataFrame) -> DataFrame:
+    """The good rows as table `metadata_log`."""
+    good = judged.where(F.col(S.REASON).isNull())
+    return good.select(
+        F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
+        F.col(S.KAFKA_OFFSET).alias(S.LOG_OFFSET),
+        F.col(S.KAFKA_TIMESTAMP).alias(S.LOG_TIMESTAMP),
+        f"decoded.{S.API_KEY}",
+        f"decoded.{S.RECORD}",
+        f"decoded.{S.RECORD_VERSION}",
+        f"decoded.{S.BODY}",
+        F.col("key").cast("string").alias(S.ENTITY),
+    )
+
+
+def quarantine_rows(judged: DataFrame) -> DataFrame:
+    """The rows with a reason as table `quarantine`, bytes untouched."""
+    bad = judged.where(F.col(S.REASON).isNotNull())
+    return bad.select(
+        F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
+        S.REASON,
+        F.col("key").alias(S.RAW_KEY),
+        F.col("value").alias(S.RAW_VALUE),
+        S.KAFKA_TOPIC,
+        S.KAFKA_PARTITION,
+        S.KAFKA_OFFSET,
+        S.KAFKA_TIMESTAMP,
+    )
+
+
+def _place() -> list[Column]:
+    return [
+        F.col("topic").alias(S.KAFKA_TOPIC),
+        F.col("partition").alias(S.KAFKA_PARTITION),
+        F.col("offset").alias(S.KAFKA_OFFSET),
+        F.col("timestamp").alias(S.KAFKA_TIMESTAMP),
+    ]
+
+
+def _complaints() -> list[Column]:
+    """In this order: the first one that holds is the reason."""
+    author = F.concat_ws("/", _data(S.PROXY_ID), _data(S.BOOT_ID))
+    identity = F.concat_ws("/", author, _data(S.SEQUENCE).cast("string"))
+    return [
+        F.when(F.col("value").isNull(), "no value"),
+        F.when(~F.is_valid_utf8(F.col("value").cast("string")), "not UTF-8"),
+        F.when(
+            F.col("envelope").isNull() | F.col(f"envelope.{S.CORRUPT}").isNotNull(),
+            "not an audit line of JSON",
+        ),
+        F.when(_data(S.RECORD_SCHEMA_VERSION).isNull(), f"data.{S.RECORD_SCHEMA_VERSION} is missing"),
+        F.when(
+            _data(S.RECORD_SCHEMA_VERSION) != S.SCHEMA_VERSION,
+            F.format_string(
+                f"schema version %d, known is {S.SCHEMA_VERSION}", _data(S.RECORD_SCHEMA_VERSION)
+            ),
+        ),
+        *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
+        F.when(_on_the_calendar(_data(S.TIME_MS)).isNull(), f"data.{S.TIME_MS} is out of range"),
+        # A record stands for the process its key and id name: where they disagree it is nobody's.
+        _unlike(F.col("envelope.id"), identity, "id"),
+        _unlike(F.col("envelope.type"), F.concat(F.lit(S.EVENT_TYPE_PREFIX), _data(S.EVENT)), "type"),
+        _unlike(F.col("key").cast("string"), author, "key"),
+    ]
+
+
+def _data(name: str) -> Column:
+    return F.col(f"envelope.data.{name}")
+
+
+def _on_the_calendar(time_ms: Column) -> Column:
+    """The time, or null where Spark has no date for it: an overflow would stop the stream."""
+    return F.when(time_ms.between(0, LAST_TIME_MS), time_ms)
+
+
+def _unlike(said: Column, meant: Column, what: str) -> Column:
+    return F.when(~said.eqNullSafe(meant), f"{what} does not match data")

@@ -1,0 +1,91 @@
+"""What the ACLs of a past image answer to a question, as Kafka's StandardAuthorizer would.
+
+A question is (principal, host, resource type, resource name, operation, epoch). The answer is which ACLs
+allow, which deny, and whether any ACL stands on the resource at all; super users and the default are the
+caller's affair. Joins and expressions only: an ACL is found by the patterns a name can match (the name
+itself, `*`, each of its prefixes), so the join is on equality and its cost grows with the questions, not
+with questions x ACLs.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.acl_history import (
+    ACL_HOST,
+    ACL_OPERATION,
+    ACL_PRINCIPAL,
+    ADDED,
+    EPOCH,
+    PATTERN_NAME,
+    PERMISSION,
+    REMOVED,
+)
+
+QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, EPOCH)
+ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
+
+WILDCARD = "*"
+WILDCARD_PRINCIPAL = "User:*"
+# An ALLOW of one of these is an ALLOW of the operation on the left too. A DENY implies nothing.
+IMPLIED_BY = {
+    "DESCRIBE": ("DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"),
+    "DESCRIBE_CONFIGS": ("DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+}
+
+
+def answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    """One row per distinct question: QUESTION, allowing_acls, denying_acls (sorted ids), acls_on_resource."""
+    asked = questions.select(*QUESTION).distinct()
+    patterns = asked.select(S.RESOURCE_TYPE, S.RESOURCE_NAME).distinct().transform(patterns_of)
+    on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
+    on_resource = on_resource.drop(S.PATTERN_TYPE, PATTERN_NAME)
+    in_force = (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
+    pairs = asked.join(on_resource, [S.RESOURCE_TYPE, S.RESOURCE_NAME]).where(in_force)
+    concerns = concerns_session()
+    answered = pairs.groupBy(*QUESTION).agg(
+        _ids(concerns & (F.col(PERMISSION) == "ALLOW") & _allows_operation()).alias(ALLOWING),
+        _ids(concerns & (F.col(PERMISSION) == "DENY") & same_operation()).alias(DENYING),
+        F.count(F.lit(1)).alias(ON_RESOURCE),
+    )
+    return answered.select(*QUESTION, ALLOWING, DENYING, ON_RESOURCE)
+
+
+def patterns_of(resources: DataFrame) -> DataFrame:
+    """Each (resource_type, resource_name) with each (pattern_type, pattern_name) that matches it."""
+    name = F.col(S.RESOURCE_NAME)
+    # sequence(1, 0) would count down: an empty name has no prefix.
+    lengths = F.when(F.length(name) > 0, F.sequence(F.lit(1), F.length(name))).otherwise(
+        F.array().cast("array<int>")
+    )
+    literal = F.array_distinct(F.array(_pattern("LITERAL", name), _pattern("LITERAL", F.lit(WILDCARD))))
+    prefixes = F.transform(lengths, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
+    exploded = resources.withColumn("pattern", F.explode(F.concat(literal, prefixes)))
+    return exploded.select(
+        S.RESOURCE_TYPE, S.RESOURCE_NAME, f"pattern.{S.PATTERN_TYPE}", f"pattern.{PATTERN_NAME}"
+    )
+
+
+def concerns_session() -> Column:
+    """The ACL is for this principal (or all) and this host (or all)."""
+    for_principal = F.col(ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
+    return for_principal & F.col(ACL_HOST).isin(F.col(S.HOST), F.lit(WILDCARD))
+
+
+def same_operation() -> Column:
+    return F.col(ACL_OPERATION).isin(F.col(S.OPERATION), F.lit("ALL"))
+
+
+def _allows_operation() -> Column:
+    allows = same_operation()
+    for operation, implying in IMPLIED_BY.items():
+        allows = allows | ((F.col(S.OPERATION) == operation) & F.col(ACL_OPERATION).isin(*implying))
+    return allows
+
+
+def _pattern(pattern_type: str, name: Column) -> Column:
+    return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(PATTERN_NAME))
+
+
+def _ids(condition: Column) -> Column:
+    return F.sort_array(F.collect_set(F.when(condition, F.col(S.ACL_ID))))

@@ -1,0 +1,77 @@
+"""Is an operation allowed on at least one resource of a type? As Kafka's Authorizer.authorizeByResourceType.
+
+Such a decision (InitProducerId without a transactional id, say) names no resource. Kafka first asks for a
+topic that happens to be called "hardcode", which lets super users, the default and wide ACLs through; then
+any ACL that allows counts, unless one that denies stands on `*`, on the same name or on a prefix of it.
+Implied operations do not count in that second step.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.acl_answers import (
+    ALLOWING,
+    DENYING,
+    ON_RESOURCE,
+    QUESTION,
+    WILDCARD,
+    answers,
+    concerns_session,
+    same_operation,
+)
+from spark_audit.reconcile.acl_history import ADDED, EPOCH, PATTERN_NAME, PERMISSION, REMOVED
+
+TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, EPOCH)
+BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"
+
+_PROBE = "hardcode"
+
+
+def type_answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    """One row per distinct question: TYPE_QUESTION, probe_allowed, probe_unprotected, type_allowed."""
+    asked = questions.select(*TYPE_QUESTION).distinct()
+    joined = asked.join(_probe(asked, intervals), list(TYPE_QUESTION), "left")
+    joined = joined.join(_second_step(asked, intervals), list(TYPE_QUESTION), "left")
+    return joined.select(
+        *TYPE_QUESTION,
+        F.coalesce(BY_NAME, F.lit(False)).alias(BY_NAME),
+        F.coalesce(UNPROTECTED, F.lit(True)).alias(UNPROTECTED),
+        F.coalesce(BY_TYPE, F.lit(False)).alias(BY_TYPE),
+    )
+
+
+def _probe(asked: DataFrame, intervals: DataFrame) -> DataFrame:
+    probed = answers(asked.withColumn(S.RESOURCE_NAME, F.lit(_PROBE)).select(*QUESTION), intervals)
+    return probed.select(
+        *TYPE_QUESTION,
+        ((F.size(DENYING) == 0) & (F.size(ALLOWING) > 0)).alias(BY_NAME),
+        (F.col(ON_RESOURCE) == 0).alias(UNPROTECTED),
+    )
+
+
+def _second_step(asked: DataFrame, intervals: DataFrame) -> DataFrame:
+    in_force = (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
+    concerned = asked.join(intervals, S.RESOURCE_TYPE).where(in_force & concerns_session() & same_operation())
+    gathered = concerned.groupBy(*TYPE_QUESTION).agg(
+        _names("ALLOW", "LITERAL").alias("allowed"),
+        _names("ALLOW", "PREFIXED").alias("allowed_prefixes"),
+        _names("DENY", "LITERAL").alias("denied"),
+        _names("DENY", "PREFIXED").alias("denied_prefixes"),
+    )
+    wildcard_allowed = F.array_contains("allowed", WILDCARD)
+    some_name = F.exists(
+        "allowed", lambda name: ~F.array_contains("denied", name) & ~_under_a_denied_prefix(name)
+    )
+    some_prefix = F.exists("allowed_prefixes", lambda name: ~_under_a_denied_prefix(name))
+    allowed = ~F.array_contains("denied", WILDCARD) & (wildcard_allowed | some_name | some_prefix)
+    return gathered.select(*TYPE_QUESTION, allowed.alias(BY_TYPE))
+
+
+def _names(permission: str, pattern_type: str) -> Column:
+    of_kind = (F.col(PERMISSION) == permission) & (F.col(S.PATTERN_TYPE) == pattern_type)
+    return F.collect_set(F.when(of_kind, F.col(PATTERN_NAME)))
+
+
+def _under_a_denied_prefix(name: Column) -> Column:
+    return F.exists("denied_prefixes", lambda prefix: F.startswith(name, prefix))

@@ -1,0 +1,79 @@
+"""(f) Changes in the metadata log that no audit record explains.
+
+Every ACL, quota and SCRAM record must lie at an offset that the controller claims for a request it
+received; whoever wrote one without the controller, or took the controller's record away, shows here.
+Also ACLs that the log removes without ever having added them: its history is not whole.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.acl_history import orphan_removals
+from spark_audit.reconcile.claims import CHECKED_KINDS, claimed_offsets, may_write
+from spark_audit.reconcile.finding import findings, words
+
+
+def changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """All of the checks below as one table of findings."""
+    parts = unexplained(records, metadata_log), foreign_kind(records, metadata_log), incomplete(metadata_log)
+    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+
+
+def unexplained(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Records of a checked kind at offsets that nobody claims."""
+    claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
+    alone = _checked(metadata_log).join(claimed, S.LOG_OFFSET, "left_anti")
+    return findings(
+        alone,
+        check="changes.unexplained",
+        severity="critical",
+        date=S.DATE,
+        explanation=words(
+            "%s at metadata offset %s: no request that the controller received explains it: %s",
+            S.RECORD,
+            S.LOG_OFFSET,
+            S.BODY,
+        ),
+        evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, S.ENTITY],
+    )
+
+
+def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Records claimed by a request that cannot have written them: a quota change passed off as an ACL's."""
+    log = _checked(metadata_log).drop(S.DATE)
+    foreign = claimed_offsets(records).join(log, S.LOG_OFFSET).where(~may_write())
+    return findings(
+        foreign,
+        check="changes.foreign_kind",
+        severity="critical",
+        date=S.DATE,
+        explanation=words(
+            "the controller claims metadata offset %s for a %s (forward %s), which cannot write a %s",
+            S.LOG_OFFSET,
+            S.METHOD,
+            S.FORWARD_ID,
+            S.RECORD,
+        ),
+        evidence=[S.LOG_OFFSET, S.METHOD, S.FORWARD_ID, S.RECORD, S.BODY],
+    )
+
+
+def incomplete(metadata_log: DataFrame) -> DataFrame:
+    """ACLs removed that were never added: what was allowed before that offset cannot be proven."""
+    return findings(
+        orphan_removals(metadata_log),
+        check="changes.incomplete_log",
+        severity="medium",
+        date=S.DATE,
+        explanation=words(
+            "ACL %s is removed at metadata offset %s, but no record adds it: compaction or someone took it",
+            S.ACL_ID,
+            S.LOG_OFFSET,
+        ),
+        evidence=[S.ACL_ID, S.LOG_OFFSET],
+    )
+
+
+def _checked(metadata_log: DataFrame) -> DataFrame:
+    return metadata_log.where(F.col(S.API_KEY).isin(*CHECKED_KINDS))

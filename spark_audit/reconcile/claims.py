@@ -1,0 +1,57 @@
+"""Which metadata offsets the controller says it wrote, and for which request.
+
+From `forwarded_received` records of role controller; read by forwarded.py (is it there?) and changes.py
+(is what is there claimed?).
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+
+LARGEST_CLAIM = 100_000
+"""No request writes more records in one transaction; a record that says so must not blow up the join."""
+
+# Which records a request can write. CreateTopics can attach ACLs to its topic, DeleteTopics take them away.
+WRITTEN_BY = {
+    "CreateAcls": (S.ACCESS_CONTROL_ENTRY_RECORD,),
+    "DeleteAcls": (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD,),
+    "CreateTopics": (S.ACCESS_CONTROL_ENTRY_RECORD,),
+    "DeleteTopics": (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD,),
+    "AlterClientQuotas": (S.CLIENT_QUOTA_RECORD,),
+    "AlterUserScramCredentials": (S.USER_SCRAM_CREDENTIAL_RECORD, S.REMOVE_USER_SCRAM_CREDENTIAL_RECORD),
+}
+CHECKED_KINDS = tuple(sorted({api_key for kinds in WRITTEN_BY.values() for api_key in kinds}))
+
+
+def received(records: DataFrame) -> DataFrame:
+    """The controller's side of forwarded requests; no other role may speak for it."""
+    return records.where((F.col(S.EVENT) == "forwarded_received") & (F.col(S.ROLE) == "controller"))
+
+
+def possible_range() -> Column:
+    """Whether first_offset..last_offset can be the offsets of one transaction."""
+    size = F.col(S.LAST_OFFSET) - F.col(S.FIRST_OFFSET)
+    return F.coalesce((F.col(S.FIRST_OFFSET) >= 0) & size.between(0, LARGEST_CLAIM - 1), F.lit(False))
+
+
+def claimed_offsets(records: DataFrame) -> DataFrame:
+    """One row per claimed offset: offset, forward_id, method, date."""
+    claiming = received(records).where(possible_range())
+    return claiming.select(
+        F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET),
+        S.FORWARD_ID,
+        S.METHOD,
+        S.DATE,
+    )
+
+
+def may_write() -> Column:
+    """Whether `method` can have written the record of `api_key`."""
+    can = [
+        (F.col(S.METHOD) == method) & F.col(S.API_KEY).isin(*kinds) for method, kinds in WRITTEN_BY.items()
+    ]
+    result = F.lit(False)
+    for condition in can:
+        result = result | condition
+    return F.coalesce(result, F.lit(False))

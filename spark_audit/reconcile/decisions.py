@@ -1,0 +1,194 @@
+"""(b) Every decision once more, against the ACLs that were in force at its metadata offset.
+
+Takes the audit records (each once) and the metadata log. Records that put one question under one set of
+ACLs with one outcome are first made one row, so that a busy client costs one evaluation per change of
+ACLs, not one per record. What cannot be evaluated is counted with its reason (`coverage`); where it should
+have been possible, that is a finding too.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, answers
+from spark_audit.reconcile.acl_history import EPOCH, acl_intervals, epochs, history_lost_before
+from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
+from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.trail import ALLOW_EVERYONE, AUTHOR, AUTHORIZER, SUPER_USERS, settings
+
+DECISION_EVENTS = ("authorization", "authorization_summary")
+SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
+    "super.users",
+    "acl",
+    "allow.everyone.if.no.acl.found",
+    "default.deny",
+)
+NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
+EVALUATED = "StandardAuthorizer"
+"""The class whose decisions can be repeated: Kafka's, and Penstock's which follows it."""
+
+RECORDS, SEQUENCES, LOWEST, HIGHEST = "records", "sequences", "lowest_offset", "highest_offset"
+EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
+    "expected",
+    "unverifiable",
+    "not_evaluated",
+    "log_end",
+    "lost_before",
+)
+_GROUP = (*AUTHOR, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
+
+
+def verdicts(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """One row per process, day, question and outcome, with what was to be expected.
+
+    `expected`: struct(granted, rule, acls); rule is null where Kafka's rules allow more than one.
+    `unverifiable`: why it could not be checked though it should have been. `not_evaluated`: why it
+    need not be.
+    """
+    intervals = acl_intervals(metadata_log).persist()
+    asked = _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left")
+    by_name = answers(asked.where(F.col(S.RESOURCE_NAME).isNotNull()), intervals)
+    by_type = type_answers(asked.where(F.col(S.RESOURCE_NAME).isNull()), intervals)
+    answered = asked.join(by_name, list(QUESTION), "left").join(by_type, list(TYPE_QUESTION), "left")
+    bounds = metadata_log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias(LOG_END))
+    answered = answered.crossJoin(bounds.crossJoin(history_lost_before(metadata_log)))
+    judged = answered.withColumn(EXPECTED, F.coalesce(*_expectations()))
+    judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
+    judged = judged.withColumn(NOT_EVALUATED, F.coalesce(*_exemptions()))
+    return judged.select(*_GROUP, RECORDS, SEQUENCES, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE, NOT_EVALUATED)
+
+
+def coverage(judged: DataFrame) -> DataFrame:
+    """How many records were evaluated, and how many were not, by reason: outcome, records."""
+    outcome = F.coalesce(NOT_EVALUATED, UNVERIFIABLE, F.lit("evaluated"))
+    return judged.groupBy(outcome.alias("outcome")).agg(F.sum(RECORDS).alias(RECORDS))
+
+
+def decision_findings(judged: DataFrame) -> DataFrame:
+    """What is wrong with the verdicts."""
+    faults = judged.withColumn("fault", F.coalesce(*_faults())).where(F.col("fault").isNotNull())
+    said = words(
+        "process %s/%s %s %s on %s %s to %s from %s (rule %s, ACL %s), %s record(s) at offset %s to %s",
+        *AUTHOR,
+        F.when(F.col(S.GRANTED), "granted").otherwise("denied"),
+        S.OPERATION,
+        S.RESOURCE_TYPE,
+        F.coalesce(S.RESOURCE_NAME, F.lit("(any)")),
+        S.PRINCIPAL,
+        S.HOST,
+        S.RULE,
+        S.ACL_ID,
+        RECORDS,
+        LOWEST,
+        HIGHEST,
+    )
+    meant = words(
+        "; the ACLs of that offset say %s (rule %s%s)",
+        F.when(F.col(f"{EXPECTED}.granted"), "granted").otherwise("denied"),
+        F.coalesce(f"{EXPECTED}.rule", F.lit("any")),
+        F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
+    )
+    unknown = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
+    evidence = [*_GROUP, RECORDS, SEQUENCES, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
+    return findings(
+        faults,
+        check=F.col("fault.check"),
+        severity=F.col("fault.severity"),
+        date=S.DATE,
+        explanation=F.concat(said, F.when(F.col(UNVERIFIABLE).isNull(), meant).otherwise(unknown)),
+        evidence=list(evidence),
+    )
+
+
+def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
+    # A join does not find null; nobody is called by an empty name, so it stands for "not told".
+    decided = decided.withColumn(S.PRINCIPAL, F.coalesce(S.PRINCIPAL, F.lit("")))
+    decided = decided.withColumn(S.HOST, F.coalesce(S.HOST, F.lit("")))
+    placed = decided.join(F.broadcast(epochs(decided, metadata_log)), S.METADATA_OFFSET, "left")
+    return placed.groupBy(*_GROUP).agg(
+        F.count(F.lit(1)).alias(RECORDS),
+        sample(S.SEQUENCE).alias(SEQUENCES),
+        F.min(S.METADATA_OFFSET).alias(LOWEST),
+        F.max(S.METADATA_OFFSET).alias(HIGHEST),
+    )
+
+
+def _expectations() -> list[Column]:
+    """In this order: the first that holds is what the authorizer must have said."""
+    super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
+    unprotected = F.coalesce(ON_RESOURCE, F.lit(0)) == 0
+    by_type = F.col(BY_NAME) | F.col(BY_TYPE) | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
+    return [
+        F.when(F.col(AUTHORIZER) == "", _expect(True, NO_AUTHORIZER)),
+        F.when(F.col(S.RULE) == FAILED, _expect(False, FAILED)),
+        F.when(super_user, _expect(True, SUPER_USER)),
+        F.when(F.col(S.RULE) == NOT_READY, _expect(False, NOT_READY)),
+        F.when(F.col(S.RESOURCE_NAME).isNull(), _expect(by_type, None)),
+        F.when(F.size(DENYING) > 0, _expect(False, BY_ACL, F.col(DENYING))),
+        F.when(F.size(ALLOWING) > 0, _expect(True, BY_ACL, F.col(ALLOWING))),
+        F.when(unprotected & F.col(ALLOW_EVERYONE), _expect(True, ALLOWED_BY_DEFAULT)),
+        _expect(False, DENIED_BY_DEFAULT),
+    ]
+
+
+def _expect(granted: bool | Column, rule: str | None, acls: Column | None = None) -> Column:
+    return F.struct(
+        (F.lit(granted) if isinstance(granted, bool) else granted).alias("granted"),
+        F.lit(rule).cast("string").alias("rule"),
+        (F.lit(None).cast("array<string>") if acls is None else acls).alias("acls"),
+    )
+
+
+def _needs_acls() -> Column:
+    """Neither a super user's decision nor one that was made without looking at ACLs."""
+    rule = F.coalesce(f"{EXPECTED}.rule", F.lit(BY_ACL))
+    return ~rule.isin(NO_AUTHORIZER, FAILED, SUPER_USER, NOT_READY)
+
+
+def _missing_evidence() -> list[Column]:
+    wrong = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
+    return [
+        F.when(F.col(S.GRANTED).isNull() | F.col(S.RULE).isNull(), "the record has no outcome"),
+        F.when(F.col(AUTHORIZER).isNull(), "no `started` record tells the settings of this process"),
+        F.when(F.col(S.RESOURCE_TYPE).isNull() | F.col(S.OPERATION).isNull(), "the record names no resource"),
+        F.when(_needs_acls() & F.col(EPOCH).isNull(), "the record has no metadata offset"),
+        F.when(_needs_acls() & (F.col(HIGHEST) > F.col(LOG_END)), "the metadata log ends before its offset"),
+        F.when(
+            _needs_acls() & wrong & (F.col(LOWEST) < F.col(LOST_BEFORE)),
+            "older ACLs are missing from the log",
+        ),
+    ]
+
+
+def _exemptions() -> list[Column]:
+    denied = ~F.col(S.GRANTED)
+    return [
+        F.when(
+            (F.col(AUTHORIZER) != "") & ~F.col(AUTHORIZER).endswith(EVALUATED),
+            F.concat(F.lit("decided by "), F.col(AUTHORIZER)),
+        ),
+        F.when(denied & (F.col(f"{EXPECTED}.rule") == FAILED), "denied on an error of the authorizer"),
+        F.when(denied & (F.col(f"{EXPECTED}.rule") == NOT_READY), "denied before the log was loaded"),
+    ]
+
+
+def _faults() -> list[Column]:
+    checked = F.col(NOT_EVALUATED).isNull()
+    differs = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
+    other_rule = F.col(S.RULE) != F.col(f"{EXPECTED}.rule")
+    other_acl = ~F.coalesce(F.array_contains(f"{EXPECTED}.acls", F.col(S.ACL_ID)), F.lit(False))
+    return [
+        F.when(checked & F.col(UNVERIFIABLE).isNotNull(), _fault("decisions.unverifiable", "medium")),
+        F.when(checked & differs & F.col(S.GRANTED), _fault("decisions.wrongly_granted", "critical")),
+        F.when(checked & differs, _fault("decisions.wrongly_denied", "high")),
+        F.when(checked & other_rule, _fault("decisions.wrong_rule", "medium")),
+        F.when(
+            checked & (F.col(f"{EXPECTED}.rule") == BY_ACL) & other_acl,
+            _fault("decisions.wrong_acl", "medium"),
+        ),
+    ]
+
+
+def _fault(check: str, severity: str) -> Column:
+    return F.struct(F.lit(check).alias("check"), F.lit(severity).alias("severity"))

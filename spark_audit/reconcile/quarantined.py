@@ -1,0 +1,28 @@
+"""Records that could not be read: each kind of fault is a finding, since what they held is not known."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.finding import findings, sample, words
+
+
+def quarantined(quarantine: DataFrame) -> DataFrame:
+    """One finding per topic, day and reason."""
+    grouped = quarantine.groupBy(S.KAFKA_TOPIC, S.DATE, S.REASON).agg(
+        F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
+    )
+    return findings(
+        grouped,
+        check="quarantine.unreadable",
+        severity="high",
+        date=S.DATE,
+        explanation=words(
+            "%s record(s) of topic %s could not be read (%s), at offset(s) %s",
+            "records",
+            S.KAFKA_TOPIC,
+            S.REASON,
+            F.array_join("kafka_offsets", ", "),
+        ),
+        evidence=[S.KAFKA_TOPIC, S.REASON, "records", "kafka_offsets"],
+    )

@@ -1,0 +1,1 @@
+"""Tables and findings -> one HTML page: aggregates (Spark) -> plots (geometry) -> page (template)."""

@@ -1,0 +1,201 @@
+"""What the page shows, counted by Spark: each function takes records (each once) and gives a small table.
+
+The page collects these and nothing else to the driver: tables are cut to the rows a person reads.
+A summary record stands for `count` requests; every other record stands for one.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.claims import claimed_offsets, received
+from spark_audit.trail import AUTHOR
+
+ROWS = 25
+"""Rows of a ranking."""
+LATEST = 50
+"""Rows of a list that is ordered by time."""
+
+BUCKET_MS, SERIES, REQUESTS = "bucket_ms", "series", "requests"
+DENIED = "denied"
+
+
+def totals(records: DataFrame) -> DataFrame:
+    """One row: the numbers at the head of the page."""
+    return records.agg(
+        F.count(F.lit(1)).alias("records"),
+        F.min(S.TIME_MS).alias("first_ms"),
+        F.max(S.TIME_MS).alias("last_ms"),
+        F.count_distinct(*AUTHOR).alias("processes"),
+        F.count_distinct(S.PRINCIPAL).alias("principals"),
+        F.count_distinct(S.CONNECTION_ID).alias("connections"),
+        _sum(F.when(_granted(), _requests())).alias("allowed"),
+        _sum(F.when(_denied(), _requests())).alias("denied"),
+        F.count_if(_is("throttled")).alias("throttled"),
+        F.count_if(_is("session_expired")).alias("expired"),
+        F.count_if(_is("authentication_failed", "reauthentication_failed")).alias("failed_authentications"),
+        F.count_if(~F.col(S.EVENT).isin(*S.EVENTS)).alias("unknown_events"),
+    )
+
+
+def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
+    """Requests per stretch of time and API; denied ones are a series of their own."""
+    decided = records.where(_granted() | _denied())
+    moment = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
+    bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
+    series = F.when(_denied(), F.lit(DENIED)).otherwise(F.coalesce(S.METHOD, F.lit("(no API)")))
+    counted = decided.groupBy(bucket.alias(BUCKET_MS), series.alias(SERIES)).agg(
+        _sum(_requests()).alias(REQUESTS)
+    )
+    return counted.orderBy(BUCKET_MS, SERIES)
+
+
+def principals(records: DataFrame) -> DataFrame:
+    """Who asked for most."""
+    decided = records.where(_granted() | _denied())
+    counted = decided.groupBy(S.PRINCIPAL).agg(
+        _sum(F.when(_granted(), _requests())).alias("allowed"),
+        _sum(F.when(_denied(), _requests())).alias("denied"),
+        _sum(F.col(S.REQUEST_BYTES)).alias(S.REQUEST_BYTES),
+        _sum(F.col(S.RESPONSE_BYTES)).alias(S.RESPONSE_BYTES),
+        F.count_distinct(S.CONNECTION_ID).alias("connections"),
+        F.count_distinct(S.HOST).alias("hosts"),
+    )
+    return counted.orderBy((F.col("allowed") + F.col("denied")).desc(), S.PRINCIPAL).limit(ROWS)
+
+
+def denials(records: DataFrame) -> DataFrame:
+    """What was asked for in vain, and by how many."""
+    counted = (
+        records.where(_denied())
+        .groupBy(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
+        .agg(
+            _sum(_requests()).alias("denied"),
+            F.count_distinct(S.PRINCIPAL).alias("principals"),
+            F.max_by(S.PRINCIPAL, F.struct(S.TIME_MS, S.SEQUENCE)).alias("last_principal"),
+            F.max(S.TIME_MS).alias("last_ms"),
+        )
+    )
+    ranked = counted.orderBy(F.col("denied").desc(), S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
+    return ranked.limit(ROWS)
+
+
+def throttling(records: DataFrame) -> DataFrame:
+    """Which quota held clients back, and for how long."""
+    times = F.coalesce(S.COUNT, F.lit(1))
+    counted = (
+        records.where(_is("throttled"))
+        .groupBy(S.QUOTA_ID, S.QUOTA_KEY)
+        .agg(
+            _sum(times).alias("times"),
+            _sum(F.col(S.THROTTLE_TIME_MS)).alias("total_ms"),
+            F.max(S.THROTTLE_TIME_MS).alias("longest_ms"),
+            F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT),
+        )
+    )
+    return counted.orderBy(F.col("total_ms").desc(), S.QUOTA_ID, S.QUOTA_KEY).limit(ROWS)
+
+
+def authentications(records: DataFrame) -> DataFrame:
+    """Outcomes per listener and mechanism, re-authentications apart."""
+    of_sasl = records.where(_is(*_SASL_EVENTS))
+    counted = of_sasl.groupBy(S.LISTENER, S.MECHANISM).agg(
+        *(F.count_if(_is(event)).alias(event) for event in _SASL_EVENTS),
+        F.count_distinct(S.PRINCIPAL).alias("principals"),
+        F.max(S.SESSION_LIFETIME_MS).alias("longest_lifetime_ms"),
+    )
+    return counted.orderBy(S.LISTENER, S.MECHANISM).limit(ROWS)
+
+
+_SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
+
+
+def expiry_kills(records: DataFrame) -> DataFrame:
+    """Whose connections were closed because a session had ended: clients that do not re-authenticate."""
+    counted = (
+        records.where(_is("session_expired"))
+        .groupBy(S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM)
+        .agg(
+            F.count(F.lit(1)).alias("kills"),
+            F.count_distinct(S.CONNECTION_ID).alias("connections"),
+            F.max(S.TIME_MS).alias("last_ms"),
+        )
+    )
+    return counted.orderBy(F.col("kills").desc(), S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM).limit(ROWS)
+
+
+def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """The latest requests that reached the controller: who, through which proxy, what the log has of it."""
+    proxies = records.where(_is("forwarded")).groupBy(S.FORWARD_ID).agg(F.min(S.PROXY_ID).alias("proxy"))
+    offsets = claimed_offsets(records).select(S.FORWARD_ID, S.LOG_OFFSET)
+    told = F.struct(S.LOG_OFFSET, S.RECORD, S.BODY)
+    written = (
+        offsets.join(metadata_log, S.LOG_OFFSET)
+        .groupBy(S.FORWARD_ID)
+        .agg(F.slice(F.sort_array(F.collect_list(told)), 1, 5).alias("written"))
+    )
+    latest = received(records).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc()).limit(LATEST)
+    joined = latest.join(proxies, S.FORWARD_ID, "left").join(written, S.FORWARD_ID, "left")
+    return joined.select(
+        S.TIME_MS,
+        S.PRINCIPAL,
+        S.HOST,
+        S.METHOD,
+        S.FORWARDING_PRINCIPAL,
+        "proxy",
+        S.FIRST_OFFSET,
+        S.LAST_OFFSET,
+        S.ERROR_CODE,
+        S.FORWARD_ID,
+        "written",
+        S.SEQUENCE,
+    ).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc())
+
+
+def log_tail(metadata_log: DataFrame) -> DataFrame:
+    """The latest records of the metadata log."""
+    latest = metadata_log.orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
+    # As a number: collect() would turn a timestamp into the driver's local time.
+    written = F.unix_millis(S.LOG_TIMESTAMP).alias("written_ms")
+    return latest.select(S.LOG_OFFSET, written, S.RECORD, S.BODY, S.ENTITY)
+
+
+def processes(records: DataFrame) -> DataFrame:
+    """Who wrote the trail, from when to when."""
+    counted = records.groupBy(*AUTHOR, S.ROLE).agg(
+        F.count(F.lit(1)).alias("records"),
+        F.max(S.SEQUENCE).alias("last_sequence"),
+        F.min(S.TIME_MS).alias("first_ms"),
+        F.max(S.TIME_MS).alias("last_ms"),
+        F.max(_is("stopped")).alias("stopped"),
+        F.max(S.METADATA_OFFSET).alias(S.METADATA_OFFSET),
+    )
+    return counted.orderBy(F.col("last_ms").desc(), *AUTHOR).limit(ROWS)
+
+
+def unreadable(quarantine: DataFrame) -> DataFrame:
+    """What is in quarantine, by reason."""
+    counted = quarantine.groupBy(S.KAFKA_TOPIC, S.REASON).agg(
+        F.count(F.lit(1)).alias("records"), F.max(S.KAFKA_OFFSET).alias("last_offset")
+    )
+    return counted.orderBy(F.col("records").desc(), S.KAFKA_TOPIC, S.REASON).limit(ROWS)
+
+
+def _is(*events: str) -> Column:
+    return F.col(S.EVENT).isin(*events)
+
+
+def _granted() -> Column:
+    return _is("authorization", "authorization_summary") & F.col(S.GRANTED)
+
+
+def _denied() -> Column:
+    return _is("authorization", "authorization_summary") & ~F.col(S.GRANTED)
+
+
+def _requests() -> Column:
+    return F.coalesce(S.COUNT, F.lit(1)).cast("long")
+
+
+def _sum(column: Column) -> Column:
+    return F.coalesce(F.sum(column), F.lit(0))

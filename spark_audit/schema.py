@@ -1,0 +1,239 @@
+"""The columns of the audit trail: names as constants, types as Spark's.
+
+The audit record is what proxy.audit.record writes; the two are held together by tests/contract, not by
+an import, so that an executor needs no proxy. Times end in `_ms` (since the epoch, UTC), sizes in `_bytes`.
+"""
+
+from pyspark.sql import types as T
+
+SCHEMA_VERSION = 1
+
+# Who wrote a record, and where it stands in what that process wrote.
+RECORD_SCHEMA_VERSION = "schema_version"
+ROLE = "role"
+PROXY_ID = "proxy_id"
+BOOT_ID = "boot_id"
+SEQUENCE = "sequence"
+TIME_MS = "time_ms"
+EVENT = "event"
+# The session.
+CONNECTION_ID = "connection_id"
+LISTENER = "listener"
+HOST = "host"
+PRINCIPAL = "principal"
+FORWARDING_PRINCIPAL = "forwarding_principal"
+CLIENT_ID = "client_id"
+# The request.
+METHOD = "method"
+API_VERSION = "api_version"
+CORRELATION_ID = "correlation_id"
+# The decision.
+RESOURCE_TYPE = "resource_type"
+RESOURCE_NAME = "resource_name"
+PATTERN_TYPE = "pattern_type"
+OPERATION = "operation"
+GRANTED = "granted"
+RULE = "rule"
+ACL_ID = "acl_id"
+METADATA_OFFSET = "metadata_offset"
+# The outcome.
+ERROR_CODE = "error_code"
+COUNT = "count"
+REQUEST_BYTES = "request_bytes"
+RESPONSE_BYTES = "response_bytes"
+THROTTLE_TIME_MS = "throttle_time_ms"
+QUOTA_ID = "quota_id"
+QUOTA_KEY = "quota_key"
+QUOTA_LIMIT = "quota_limit"
+ENTITY_PATH = "entity_path"
+FORWARD_ID = "forward_id"
+FIRST_OFFSET = "first_offset"
+LAST_OFFSET = "last_offset"
+SESSION_LIFETIME_MS = "session_lifetime_ms"
+MECHANISM = "mechanism"
+INTERVAL_START_MS = "interval_start_ms"
+INTERVAL_END_MS = "interval_end_ms"
+MESSAGE = "message"
+SETTINGS = "settings"
+
+_STRING, _LONG, _INT = T.StringType(), T.LongType(), T.IntegerType()
+
+DATA = T.StructType(
+    [
+        T.StructField(RECORD_SCHEMA_VERSION, _INT),
+        T.StructField(ROLE, _STRING),
+        T.StructField(PROXY_ID, _STRING),
+        T.StructField(BOOT_ID, _STRING),
+        T.StructField(SEQUENCE, _LONG),
+        T.StructField(TIME_MS, _LONG),
+        T.StructField(EVENT, _STRING),
+        T.StructField(CONNECTION_ID, _STRING),
+        T.StructField(LISTENER, _STRING),
+        T.StructField(HOST, _STRING),
+        T.StructField(PRINCIPAL, _STRING),
+        T.StructField(FORWARDING_PRINCIPAL, _STRING),
+        T.StructField(CLIENT_ID, _STRING),
+        T.StructField(METHOD, _STRING),
+        T.StructField(API_VERSION, _INT),
+        T.StructField(CORRELATION_ID, _INT),
+        T.StructField(RESOURCE_TYPE, _STRING),
+        T.StructField(RESOURCE_NAME, _STRING),
+        T.StructField(PATTERN_TYPE, _STRING),
+        T.StructField(OPERATION, _STRING),
+        T.StructField(GRANTED, T.BooleanType()),
+        T.StructField(RULE, _STRING),
+        T.StructField(ACL_ID, _STRING),
+        T.StructField(METADATA_OFFSET, _LONG),
+        T.StructField(ERROR_CODE, _INT),
+        T.StructField(COUNT, _LONG),
+        T.StructField(REQUEST_BYTES, _LONG),
+        T.StructField(RESPONSE_BYTES, _LONG),
+        T.StructField(THROTTLE_TIME_MS, _LONG),
+        T.StructField(QUOTA_ID, _STRING),
+        T.StructField(QUOTA_KEY, _STRING),
+        T.StructField(QUOTA_LIMIT, T.DoubleType()),
+        T.StructField(ENTITY_PATH, _STRING),
+        T.StructField(FORWARD_ID, _STRING),
+        T.StructField(FIRST_OFFSET, _LONG),
+        T.StructField(LAST_OFFSET, _LONG),
+        T.StructField(SESSION_LIFETIME_MS, _LONG),
+        T.StructField(MECHANISM, _STRING),
+        T.StructField(INTERVAL_START_MS, _LONG),
+        T.StructField(INTERVAL_END_MS, _LONG),
+        T.StructField(MESSAGE, _STRING),
+        T.StructField(SETTINGS, T.MapType(_STRING, _STRING)),
+    ]
+)
+"""`data` of one audit record: every key is always there, null where it does not apply."""
+
+CORRUPT = "_corrupt"
+ENVELOPE = T.StructType(
+    [
+        T.StructField("specversion", _STRING),
+        T.StructField("id", _STRING),
+        T.StructField("source", _STRING),
+        T.StructField("type", _STRING),
+        T.StructField("data", DATA),
+        T.StructField(CORRUPT, _STRING),
+    ]
+)
+"""The CloudEvents line as far as it is read; `_corrupt` holds the line when it is not one."""
+
+EVENT_TYPE_PREFIX = "io.penstock."
+EVENTS = (
+    "started",
+    "stopped",
+    "high_water",
+    "authentication",
+    "reauthentication",
+    "authentication_failed",
+    "reauthentication_failed",
+    "session_expired",
+    "authorization",
+    "authorization_summary",
+    "request_refused",
+    "forwarded",
+    "forwarded_received",
+    "quota_changed",
+    "throttled",
+)
+
+# Where in Kafka a row came from: the evidence that leads back to the bytes.
+DATE = "date"
+KAFKA_TOPIC = "kafka_topic"
+KAFKA_PARTITION = "kafka_partition"
+KAFKA_OFFSET = "kafka_offset"
+KAFKA_TIMESTAMP = "kafka_timestamp"
+BODY_SHA256 = "body_sha256"
+_KAFKA_PLACE = [
+    T.StructField(KAFKA_TOPIC, _STRING),
+    T.StructField(KAFKA_PARTITION, _INT),
+    T.StructField(KAFKA_OFFSET, _LONG),
+    T.StructField(KAFKA_TIMESTAMP, T.TimestampType()),
+]
+AUDIT = T.StructType(
+    [
+        T.StructField(DATE, T.DateType()),
+        *DATA.fields,
+        *_KAFKA_PLACE,
+        T.StructField(BODY_SHA256, T.BinaryType()),
+    ]
+)
+"""Table `audit`, partitioned by `date` (of time_ms). A record delivered twice stands in it twice."""
+
+RAW_KEY, RAW_VALUE, REASON = "key", "value", "reason"
+QUARANTINE = T.StructType(
+    [
+        T.StructField(DATE, T.DateType()),
+        T.StructField(REASON, _STRING),
+        T.StructField(RAW_KEY, T.BinaryType()),
+        T.StructField(RAW_VALUE, T.BinaryType()),
+        *_KAFKA_PLACE,
+    ]
+)
+"""Table `quarantine`: what could not be read as what its topic carries, as it came, and why."""
+
+LOG_OFFSET = "offset"
+LOG_TIMESTAMP = "timestamp"
+API_KEY, RECORD, RECORD_VERSION, BODY = "api_key", "record", "version", "body"
+ENTITY = "entity"
+METADATA_LOG = T.StructType(
+    [
+        T.StructField(DATE, T.DateType()),
+        T.StructField(LOG_OFFSET, _LONG),
+        T.StructField(LOG_TIMESTAMP, T.TimestampType()),
+        T.StructField(API_KEY, _INT),
+        T.StructField(RECORD, _STRING),
+        T.StructField(RECORD_VERSION, _INT),
+        T.StructField(BODY, _STRING),
+        T.StructField(ENTITY, _STRING),
+    ]
+)
+"""Table `metadata_log`: one committed record each; `body` is JSON without secrets, `entity` the Kafka key."""
+
+ID = "id"
+ACL_BODY = T.StructType(
+    [
+        T.StructField(ID, _STRING),
+        T.StructField(RESOURCE_TYPE, _STRING),
+        T.StructField(RESOURCE_NAME, _STRING),
+        T.StructField(PATTERN_TYPE, _STRING),
+        T.StructField(PRINCIPAL, _STRING),
+        T.StructField(HOST, _STRING),
+        T.StructField(OPERATION, _STRING),
+        T.StructField("permission_type", _STRING),
+    ]
+)
+"""`body` of AccessControlEntryRecord; RemoveAccessControlEntryRecord has the id only."""
+
+QUOTA_BODY = T.StructType(
+    [
+        T.StructField("entity", T.MapType(_STRING, _STRING)),
+        T.StructField("key", _STRING),
+        T.StructField("value", T.DoubleType()),
+        T.StructField("remove", T.BooleanType()),
+    ]
+)
+"""`body` of ClientQuotaRecord: entity type -> name, null for the default."""
+
+# API keys of the records that change what a client may do; all others are of no concern to the checks.
+ACCESS_CONTROL_ENTRY_RECORD = 18
+REMOVE_ACCESS_CONTROL_ENTRY_RECORD = 19
+CLIENT_QUOTA_RECORD = 14
+USER_SCRAM_CREDENTIAL_RECORD = 11
+REMOVE_USER_SCRAM_CREDENTIAL_RECORD = 22
+
+CHECK, SEVERITY, EXPLANATION, EVIDENCE = "check", "severity", "explanation", "evidence"
+FINDING = T.StructType(
+    [
+        T.StructField(ID, _STRING),
+        T.StructField(CHECK, _STRING),
+        T.StructField(SEVERITY, _STRING),
+        T.StructField(DATE, T.DateType()),
+        T.StructField(EXPLANATION, _STRING),
+        T.StructField(EVIDENCE, _STRING),
+    ]
+)
+"""Table `findings`: `id` is a hash of check and evidence, so the same fault has the same id in every run."""
+
+SEVERITIES = ("critical", "high", "medium")

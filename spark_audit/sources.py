@@ -1,0 +1,237 @@
+"""The only module that touches storage: the Spark session, Kafka, Delta tables, result files.
+
+Everything else is DataFrame -> DataFrame. Paths may be local or URIs of anything Hadoop can reach
+(s3a://, hdfs://); nothing here assumes that driver and executors share a disk, except `local[*]`.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
+
+from spark_audit import schema as S
+
+PACKAGES = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+    "io.delta:delta-spark_2.13:4.0.0",
+)
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_ALWAYS = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+# Defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
+_LAPTOP = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_REACH_TIMEOUT_S = 5.0
+
+
+class SourceError(Exception):
+    """Storage is not as it must be; the text tells the user what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Where the tables of one audit trail lie."""
+
+    root: str
+
+    @property
+    def audit(self) -> str:
+        return self._under("audit")
+
+    @property
+    def quarantine(self) -> str:
+        return self._under("quarantine")
+
+    @property
+    def metadata_log(self) -> str:
+        return self._under("metadata_log")
+
+    def checkpoint(self, stream: str) -> str:
+        return self._under(f"_checkpoints/{stream}")
+
+    def _under(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{name}"
+
+
+def open_session(
+    master: str | None = None, ivy_dir: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session with Kafka and Delta. Under spark-submit its master and packages are kept.
+
+    `ivy_dir` is where the two packages are cached (default: Ivy's own place in the home directory);
+    `settings` are Spark's own and win over ours.
+    """
+    builder = SparkSession.builder.appName("penstock audit")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    standalone = {} if submitted else _standalone(master or "local[*]", ivy_dir)
+    for name, value in (_ALWAYS | _DELTA | standalone | dict(settings or {})).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _standalone(master: str, ivy_dir: str | None) -> dict[str, str]:
+    settings = {"spark.master": master, "spark.jars.packages": ",".join(PACKAGES)}
+    if ivy_dir:
+        settings["spark.jars.ivy"] = ivy_dir
+    return settings | (_LAPTOP if master.startswith("local") else {})
+
+
+def kafka_options(path: str | None) -> dict[str, str]:
+    """A Kafka client's properties file as options of Spark's source, whose own may stand in it too."""
+    if path is None:
+        return {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise SourceError(f"--kafka-options {path}: {error.strerror}") from error
+    return dict(_option(path, number, line) for number, line in enumerate(lines, 1) if _says_something(line))
+
+
+_SPARK_KAFKA_OPTIONS = (
+    "startingOffsets",
+    "maxOffsetsPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "groupIdPrefix",
+)
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _option(path: str, number: int, line: str) -> tuple[str, str]:
+    key, equals, value = line.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise SourceError(f"--kafka-options {path}, line {number}: not of the form key=value")
+    as_it_is = key in _SPARK_KAFKA_OPTIONS or key.startswith("kafka.")
+    return (key if as_it_is else f"kafka.{key}"), value.strip()
+
+
+def require_reachable(bootstrap: str) -> None:
+    """Kafka's own client tries for a minute before it says that nobody is there."""
+    refused = []
+    for address in bootstrap.split(","):
+        host, colon, port = address.strip().rpartition(":")
+        if not colon or not port.isdigit():
+            raise SourceError(f"--bootstrap {address!r} is not HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
+        except OSError as error:
+            refused.append(f"{address}: {error}")
+        else:
+            return
+    raise SourceError(f"no Kafka broker answers at {'; '.join(refused)}")
+
+
+def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
+    """The committed records of a topic from its beginning, key and value as bytes."""
+    reader: DataStreamReader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        # A transaction the controller did not commit never happened.
+        .option("kafka.isolation.level", "read_committed")
+        # Records that retention took before we read them must stop the job, not pass unseen.
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", "1000000")
+    )
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def create_tables(spark: SparkSession, tables: Tables) -> None:
+    """Makes the three tables of a trail where they do not exist yet."""
+    for path, schema in (
+        (tables.audit, S.AUDIT),
+        (tables.quarantine, S.QUARANTINE),
+        (tables.metadata_log, S.METADATA_LOG),
+    ):
+        if not DeltaTable.isDeltaTable(spark, path):
+            _create(spark, path, schema)
+
+
+def _create(spark: SparkSession, path: str, schema: StructType) -> None:
+    creation = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
+    creation.partitionedBy(S.DATE).execute()
+
+
+def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
+    """Appends one batch; Delta skips it when the same (app_id, version) is already in the table."""
+    writer = rows.write.format("delta").mode("append")
+    writer.option("txnAppId", app_id).option("txnVersion", str(version)).save(path)
+
+
+def read_table(spark: SparkSession, path: str) -> DataFrame:
+    if not DeltaTable.isDeltaTable(spark, path):
+        raise SourceError(f"{path} is not a Delta table: run `ingest` into this directory first")
+    return spark.read.format("delta").load(path)
+
+
+def write_findings(
+    spark: SparkSession, out: str, findings: Sequence[Row], summary: Mapping[str, Any]
+) -> None:
+    """`findings.json` for readers without Spark, and the Delta table `findings` for those with it."""
+    frame = spark.createDataFrame(list(findings), S.FINDING)
+    frame.coalesce(1).write.format("delta").mode("overwrite").save(f"{out.rstrip('/')}/findings")
+    document = {"summary": summary, "findings": [_plain(row) for row in findings]}
+    write_text(spark, f"{out.rstrip('/')}/findings.json", json.dumps(document, indent=1) + "\n")
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    fields = row.asDict()
+    return fields | {S.DATE: str(fields[S.DATE]), S.EVIDENCE: json.loads(fields[S.EVIDENCE])}
+
+
+def read_findings(spark: SparkSession, directory: str) -> dict[str, Any]:
+    path = f"{directory.rstrip('/')}/findings.json"
+    try:
+        document: dict[str, Any] = json.loads(read_text(spark, path))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path} cannot be read ({error}): run `reconcile` first") from error
+    return document
+
+
+def write_text(spark: SparkSession, path: str, text: str) -> None:
+    if "://" in path:
+        _write_uri(spark, path, text.encode())
+        return
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:
+    # PySpark has no public way to write one small file where executors write theirs.
+    hadoop: Any = spark.sparkContext._jvm
+    place = hadoop.org.apache.hadoop.fs.Path(uri)
+    filesystem = place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    stream = filesystem.create(place, True)
+    stream.write(bytearray(content))
+    stream.close()
+
+
+def read_text(spark: SparkSession, path: str) -> str:
+    if "://" not in path:
+        return Path(path).read_text(encoding="utf-8")
+    lines = spark.read.option("wholetext", "true").text(path).collect()
+    return str(lines[0][0])

@@ -1,0 +1,49 @@
+"""The audit table as the checks read it: each record once, and what each process was told to do.
+
+Fed with table `audit`; feeds every check and the report. Reads no storage.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+
+KEY = (S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)
+AUTHOR = (S.PROXY_ID, S.BOOT_ID)
+
+SUPER_USERS = "super_users"
+ALLOW_EVERYONE = "allow_everyone"
+AUTHORIZER = "authorizer"
+
+
+def each_record_once(audit: DataFrame) -> DataFrame:
+    """Of records with one (proxy_id, boot_id, sequence), the one that Kafka got first.
+
+    Only the keys are shuffled to find the repeated ones, which are few; whole rows stay where they are.
+    """
+    place = F.struct(S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+    counted = audit.groupBy(*KEY).agg(F.count(F.lit(1)).alias("copies"), F.min(place).alias("first_place"))
+    repeated = counted.where("copies > 1").drop("copies")
+    joined = audit.join(F.broadcast(repeated), list(KEY), "left")
+    kept = joined.where(F.col("first_place").isNull() | (F.col("first_place") == place))
+    return kept.select(*audit.columns)
+
+
+def settings(records: DataFrame) -> DataFrame:
+    """One row per process: super users (array), allow.everyone.if.no.acl.found, the authorizer's class.
+
+    From its `started` record, the only place where a process says by which settings it decides.
+    """
+    started = records.where(F.col(S.EVENT) == "started").dropDuplicates(list(AUTHOR))
+    names = F.split(_setting("super.users"), ";")
+    allow = F.lower(F.trim(_setting("allow.everyone.if.no.acl.found"))) == "true"
+    return started.select(
+        *AUTHOR,
+        F.transform(names, F.trim).alias(SUPER_USERS),
+        allow.alias(ALLOW_EVERYONE),
+        _setting("authorizer.class.name").alias(AUTHORIZER),
+    )
+
+
+def _setting(name: str) -> Column:
+    return F.coalesce(F.col(S.SETTINGS).getItem(name), F.lit(""))

@@ -1,0 +1,210 @@
+"""Audit trails made up for tests: processes that write records, a controller that writes the metadata log.
+
+A trail is whole and true when it is made; a test then spoils one thing in it (the lists are plain dicts)
+and sees whether that is found. `busy_day` makes a large one with a seed, for pages and for timing.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_audit import schema as S
+from tests.spark.oracle import Acl, Answer, Question, decide
+
+Record = dict[str, Any]
+NOON_MS = 1_795_435_200_000  # 2026-11-23T12:00:00Z
+DAY = "2026-11-23"
+STANDARD_AUTHORIZER = "proxy.security.standard.StandardAuthorizer"
+
+
+def acl_id(number: int) -> str:
+    return base64.urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
+
+
+def an_acl(number: int, text: str) -> dict[str, str]:
+    """`ALLOW User:alice * WRITE TOPIC LITERAL payments` as the fields of an ACL record."""
+    names = (
+        "permission_type",
+        "principal",
+        "host",
+        "operation",
+        "resource_type",
+        "pattern_type",
+        "resource_name",
+    )
+    return {"id": acl_id(number), **dict(zip(names, text.split(), strict=True))}
+
+
+class Clock:
+    """Every reading is a bit later than the one before."""
+
+    def __init__(self, now_ms: int = NOON_MS, step_ms: int = 100) -> None:
+        self.now_ms, self.step_ms = now_ms, step_ms
+
+    def __call__(self) -> int:
+        self.now_ms += self.step_ms
+        return self.now_ms
+
+
+@dataclass
+class Process:
+    """One proxy or controller between its start and its end."""
+
+    proxy_id: str
+    clock: Clock
+    role: str = "proxy"
+    boot_id: str = "boot-1"
+    settings: dict[str, str] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+
+    def start(self) -> None:
+        defaults = {
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": "User:admin",
+            "allow.everyone.if.no.acl.found": "false",
+        }
+        self.settings = defaults | self.settings
+        self.write("started", settings=self.settings)
+
+    def write(self, event: str, **fields: Any) -> Record:
+        record: Record = dict.fromkeys(S.DATA.names)
+        stamp = {
+            S.RECORD_SCHEMA_VERSION: S.SCHEMA_VERSION,
+            S.ROLE: self.role,
+            S.PROXY_ID: self.proxy_id,
+            S.BOOT_ID: self.boot_id,
+            S.SEQUENCE: len(self.records),
+            S.TIME_MS: self.clock(),
+            S.EVENT: event,
+        }
+        unknown = fields.keys() - record.keys()
+        assert not unknown, unknown
+        self.records.append(record | stamp | fields)
+        return self.records[-1]
+
+    def high_water(self) -> Record:
+        return self.write("high_water", count=len(self.records) + 1)
+
+    def stop(self) -> Record:
+        return self.write("stopped", count=len(self.records) + 1)
+
+    def decided(self, question: Question, answer: Answer, offset: int, **fields: Any) -> Record:
+        event = fields.pop("event", "authorization")
+        shape = {
+            S.PRINCIPAL: question.principal,
+            S.HOST: question.host,
+            S.RESOURCE_TYPE: question.resource_type,
+            S.RESOURCE_NAME: question.resource_name,
+            S.PATTERN_TYPE: "LITERAL",
+            S.OPERATION: question.operation,
+            S.GRANTED: answer.granted,
+            S.RULE: answer.rule,
+            S.ACL_ID: answer.acl_id,
+            S.METADATA_OFFSET: offset,
+        }
+        return self.write(event, **(shape | fields))
+
+
+@dataclass
+class Trail:
+    """One cluster: a controller, its log, and proxies that forward to it."""
+
+    clock: Clock = field(default_factory=Clock)
+    log: list[Record] = field(default_factory=list)
+    acls: dict[str, Acl] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.controller = self.process("controller-1", role="controller")
+        self.proxy = self.process("proxy-1")
+        self.forwards = 0
+
+    def process(self, proxy_id: str, **fields: Any) -> Process:
+        started = Process(proxy_id, self.clock, **fields)
+        started.start()
+        self.processes = [*getattr(self, "processes", []), started]
+        return started
+
+    @property
+    def offset(self) -> int:
+        """The offset of an image that has replayed everything so far."""
+        return int(self.log[-1][S.LOG_OFFSET]) if self.log else -1
+
+    @property
+    def audit(self) -> list[Record]:
+        return [record for process in self.processes for record in process.records]
+
+    def forward(
+        self,
+        method: str,
+        changes: Sequence[tuple[int, str, dict[str, Any]]],
+        proxy: Process | None = None,
+        principal: str = "User:admin",
+    ) -> tuple[Record, Record]:
+        """An admin request from client to log: both audit records, and the log records it wrote."""
+        proxy = proxy or self.proxy
+        self.forwards += 1
+        first, last = self._commit(changes) if changes else (None, None)
+        shared = {
+            "forward_id": f"{proxy.proxy_id}-{self.forwards}",
+            "method": method,
+            "principal": principal,
+            "host": "10.0.0.5",
+            "error_code": 0,
+        }
+        received = self.controller.write(
+            "forwarded_received",
+            forwarding_principal=f"User:{proxy.proxy_id}",
+            first_offset=first,
+            last_offset=last,
+            **shared,
+        )
+        return proxy.write("forwarded", last_offset=last, **shared), received
+
+    def add_acl(self, number: int, text: str) -> Acl:
+        acl = an_acl(number, text)
+        self.forward("CreateAcls", [(18, "AccessControlEntryRecord", acl)])
+        self.acls[acl["id"]] = acl
+        return acl
+
+    def remove_acl(self, acl: Acl) -> None:
+        self.forward("DeleteAcls", [(19, "RemoveAccessControlEntryRecord", {"id": acl["id"]})])
+        del self.acls[acl["id"]]
+
+    def set_quota(self, entity: dict[str, str | None], key: str, value: float) -> None:
+        body = {"entity": entity, "key": key, "value": value, "remove": False}
+        self.forward("AlterClientQuotas", [(14, "ClientQuotaRecord", body)])
+
+    def ask(self, text: str, proxy: Process | None = None, **fields: Any) -> Record:
+        """`User:alice 10.0.0.1 WRITE TOPIC payments`, decided by the oracle and recorded."""
+        principal, host, operation, resource_type, *name = text.split()
+        question = Question(principal, host, resource_type, name[0] if name else None, operation)
+        proxy = proxy or self.proxy
+        super_users = [user.strip() for user in proxy.settings["super.users"].split(";")]
+        everyone = proxy.settings["allow.everyone.if.no.acl.found"] == "true"
+        answer = decide(question, list(self.acls.values()), super_users, everyone)
+        return proxy.decided(question, answer, self.offset, **fields)
+
+    def stop(self) -> "Trail":
+        for process in self.processes:
+            process.stop()
+        return self
+
+    def _commit(self, changes: Sequence[tuple[int, str, dict[str, Any]]]) -> tuple[int, int]:
+        # A transaction ends with a marker, which takes an offset of its own.
+        first = self.offset + 2 if self.log else 0
+        for offset, (api_key, name, body) in enumerate(changes, first):
+            text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+            self.log.append(
+                {
+                    "offset": offset,
+                    "time_ms": self.clock(),
+                    "api_key": api_key,
+                    "record": name,
+                    "version": 0,
+                    "body": text,
+                    "entity": body.get("id", ""),
+                }
+            )
+        return first, first + len(changes) - 1

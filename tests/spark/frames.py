@@ -1,0 +1,96 @@
+"""Trails as DataFrames, in the shapes that Kafka and the tables have."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from spark_audit import schema as S
+from tests.spark.audit_trail import NOON_MS, Record, Trail
+
+KAFKA = T.StructType(
+    [
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+    ]
+)
+"""The columns of Spark's Kafka source, as far as they are read."""
+
+
+def line(record: Record) -> bytes:
+    """The CloudEvents line a process writes for a record."""
+    envelope = {
+        "specversion": "1.0",
+        "id": f"{record['proxy_id']}/{record['boot_id']}/{record['sequence']}",
+        "source": f"penstock://{record['role']}/{record['proxy_id']}",
+        "type": f"io.penstock.{record['event']}",
+        "time": moment(record["time_ms"]).isoformat(),
+        "subject": record["principal"],
+        "datacontenttype": "application/json",
+        "dataschema": "penstock:audit:1",
+        "data": record,
+    }
+    return json.dumps(envelope, separators=(",", ":")).encode()
+
+
+def key(record: Record) -> bytes:
+    return f"{record['proxy_id']}/{record['boot_id']}".encode()
+
+
+def moment(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
+
+
+def kafka_frame(
+    spark: SparkSession, pairs: Sequence[tuple[bytes | None, bytes | None]], topic: str = "audit"
+) -> DataFrame:
+    """Keys and values as rows of a topic, offsets from 0."""
+    rows = [(k, v, topic, 0, offset, moment(NOON_MS)) for offset, (k, v) in enumerate(pairs)]
+    return spark.createDataFrame(rows, KAFKA)
+
+
+def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+    """Records as table `audit`, as if Kafka had them in this order."""
+    rows = [
+        (
+            moment(record["time_ms"]).date(),
+            *(record[name] for name in S.DATA.names),
+            "audit",
+            0,
+            offset,
+            moment(NOON_MS),
+            sha256(line(record)).digest(),
+        )
+        for offset, record in enumerate(records)
+    ]
+    return spark.createDataFrame(rows, S.AUDIT)
+
+
+def log_frame(spark: SparkSession, log: Sequence[Record]) -> DataFrame:
+    """Log records as table `metadata_log`."""
+    rows: list[tuple[Any, ...]] = [
+        (
+            moment(record["time_ms"]).date(),
+            record["offset"],
+            moment(record["time_ms"]),
+            record["api_key"],
+            record["record"],
+            record["version"],
+            record["body"],
+            record["entity"],
+        )
+        for record in log
+    ]
+    return spark.createDataFrame(rows, S.METADATA_LOG)
+
+
+def frames(spark: SparkSession, trail: Trail) -> tuple[DataFrame, DataFrame]:
+    return audit_frame(spark, trail.audit), log_frame(spark, trail.log)
