@@ -72,7 +72,7 @@ check-lint:
 	@$(call say,linters)
 	$(BIN)/ruff check .
 	$(BIN)/yamllint --strict deploy
-	$(BIN)/hadolint Dockerfile
+	$(BIN)/hadolint Dockerfile deploy/spark/Dockerfile
 
 check-types:
 	@$(call say,mypy --strict)
@@ -98,6 +98,7 @@ schemas: $(INSTALLED) ## Write the message tables anew from the Kafka release in
 lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCK_OPTIONS) -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra build --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra spark --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/spark/requirements.lock
 
 conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance

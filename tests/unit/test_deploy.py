@@ -11,6 +11,7 @@ import promql_parser
 import pytest
 import yaml
 
+from forwarding.config import ControllerConfig
 from proxy.config import ProxyConfig, UsersFile, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,20 +69,38 @@ def expressions() -> list[str]:
     return [expression.replace("$__rate_interval", "1m") for expression in found]
 
 
+def example(source: str, process: str, *users: str) -> dict[str, str]:
+    """The configuration of a process with its users file, as compose or as Kubernetes mounts it."""
+    if source == "kubernetes":
+        return config_map(f"penstock-{process}")
+    return {name: text(f"config/{name}") for name in (f"{process}.yaml", *users)}
+
+
 @pytest.mark.spec("O5")
 @pytest.mark.parametrize("source", ["compose", "kubernetes"])
 def test_the_example_configurations_of_the_proxy_are_accepted(source: str, tmp_path: Path) -> None:
-    files = (
-        {name: text(f"config/{name}") for name in ("proxy.yaml", "users.yaml")}
-        if source == "compose"
-        else config_map("penstock-proxy")
-    )
-    directory = with_secrets(tmp_path, files)
+    directory = with_secrets(tmp_path, example(source, "proxy", "users.yaml"))
 
     config = load(directory / "proxy.yaml", ProxyConfig)
 
     assert config.users_file is not None
     assert "admin" in load(config.users_file, UsersFile).users
+
+
+@pytest.mark.spec("O5", "E4")
+@pytest.mark.parametrize("source", ["compose", "kubernetes"])
+def test_the_example_controller_knows_the_example_proxies(source: str, tmp_path: Path) -> None:
+    files = example(source, "proxy") | example(source, "controller", "controller-users.yaml")
+    directory = with_secrets(tmp_path, files | {"users.yaml": text("config/users.yaml")})
+
+    controller = load(directory / "controller.yaml", ControllerConfig)
+    proxy = load(directory / "proxy.yaml", ProxyConfig)
+
+    assert controller.users_file is not None
+    assert proxy.controller.sasl is not None
+    assert proxy.controller.sasl.username in load(controller.users_file, UsersFile).users
+    assert f"User:{proxy.controller.sasl.username}" in controller.authorizer.super_users.split(";")
+    assert controller.metadata.topic == proxy.metadata.topic
 
 
 @pytest.mark.spec("O1")
@@ -107,7 +126,9 @@ def test_the_sidecar_starts_before_the_broker_and_drains_before_it() -> None:
 def test_manifests_mount_only_configuration_and_secrets_that_exist() -> None:
     config_maps = {m["metadata"]["name"]: set(m["data"]) for m in MANIFESTS if m["kind"] == "ConfigMap"}
     used = {volume["name"] for volume in values_of(MANIFESTS, "configMap") if "name" in volume}
-    secret_keys = {item["key"] for secret in values_of(MANIFESTS, "secret") for item in secret["items"]}
+    secret_keys = {
+        item["key"] for secret in values_of(MANIFESTS, "secret") for item in secret.get("items", [])
+    }
 
     assert used <= set(config_maps)
     assert {f"secrets/{key}" for key in secret_keys} >= set(SECRET_FILE.findall(str(MANIFESTS)))

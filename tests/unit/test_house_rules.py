@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("proxy", "forwarding", "spark_audit", "tests")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 LINK = re.compile(r"\[[^]]*\]\((?!\w+:)(?P<path>[^)#]*)(#(?P<anchor>[^)]*))?\)")
+LOCK_FILES = ["requirements.lock", "deploy/requirements.lock", "deploy/spark/requirements.lock"]
 MAX_MODULE_LINES = 400
 PLACEHOLDER_DOCSTRING = "To be mapped."
 
@@ -166,7 +167,7 @@ def test_no_test_sleeps_in_a_thread() -> None:
     assert sleepers == []
 
 
-@pytest.mark.parametrize("lock_file", ["requirements.lock", "deploy/requirements.lock"])
+@pytest.mark.parametrize("lock_file", LOCK_FILES)
 def test_lock_files_pin_every_package_by_hash_and_name_no_index(lock_file: str) -> None:
     text = (ROOT / lock_file).read_text(encoding="utf-8")
     entries = [line for line in text.splitlines() if line and line[0].isalnum()]
@@ -176,9 +177,10 @@ def test_lock_files_pin_every_package_by_hash_and_name_no_index(lock_file: str) 
     assert text.count("--hash=sha256:") >= len(entries)
 
 
-def test_the_image_gets_the_versions_that_were_tested() -> None:
+@pytest.mark.parametrize("lock_file", LOCK_FILES[1:])
+def test_images_get_the_versions_that_were_tested(lock_file: str) -> None:
     tested = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    shipped = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    shipped = (ROOT / lock_file).read_text(encoding="utf-8").splitlines()
 
     assert {line for line in shipped if "==" in line} - set(tested) == set()
 
