@@ -58,9 +58,9 @@ class Outcome:
     shown: bool
 
 
-def play(stage: Stage) -> list[Outcome]:
+def play(stage: Stage, acts: Sequence[Sequence[Step]] = ACTS) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    for act in ACTS:
+    for act in acts:
         print("* " + " | ".join(step.doing for step in act), flush=True)
         outcomes += side_by_side([partial(_play, stage, step) for step in act])
     return outcomes

@@ -1,0 +1,120 @@
+"""The parts of the demo that need no Kafka: its directory, threads, short-lived children and table."""
+
+import sys
+import threading
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from proxy.demo import directory, run, story
+from proxy.demo.errors import SetupError
+from proxy.demo.side_by_side import side_by_side
+from proxy.demo.stack import Stack
+from proxy.demo.stage import NotShown, Stage, Step
+from proxy.demo.story import Outcome
+
+pytestmark = pytest.mark.tooling
+
+# For steps that do not look at it.
+_NO_STAGE = Stage(cast(Stack, None))
+
+
+def test_a_directory_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+
+    with pytest.raises(SetupError, match="not empty"), directory.claim(tmp_path):
+        pass
+
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
+    with directory.claim(tmp_path / "demo") as ours:
+        (ours / "logs").mkdir()
+        (ours / "stack.json").write_text("{}")
+
+    with directory.claim(tmp_path / "demo") as ours:
+        assert [path.name for path in ours.iterdir()] == [directory.MARK]
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
+    with (
+        directory.claim(tmp_path) as ours,
+        pytest.raises(SetupError, match="another demo is running"),
+        directory.claim(ours),
+    ):
+        pass
+
+
+def test_calls_side_by_side_run_at_once_and_answer_in_their_order() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    assert side_by_side([lambda: (both.wait(), "first")[1], lambda: (both.wait(), "second")[1]]) == [
+        "first",
+        "second",
+    ]
+
+
+def test_the_first_error_of_calls_side_by_side_is_raised() -> None:
+    def fail() -> int:
+        raise SetupError("this one")
+
+    with pytest.raises(SetupError, match="this one"):
+        side_by_side([lambda: 1, fail])
+
+
+def test_a_short_lived_child_gives_its_code_and_what_it_printed() -> None:
+    program = "import sys; print(sys.stdin.read()); print('oh', file=sys.stderr); sys.exit(3)"
+
+    done = run.run([sys.executable, "-c", program], stdin="hello", timeout_ms=10_000)
+
+    assert done == run.Finished(3, "hello\n", "oh\n")
+
+
+def test_a_short_lived_child_that_stays_is_ended_by_its_time_out() -> None:
+    done = run.run([sys.executable, "-c", "import threading; threading.Event().wait()"], timeout_ms=300)
+
+    assert done.returncode == -9
+    assert "ended after 300 ms" in done.stderr
+
+
+def test_all_short_lived_children_can_be_ended_from_another_thread(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = f"import pathlib, threading; pathlib.Path({str(started)!r}).touch(); threading.Event().wait()"
+
+    def end() -> run.Finished | None:
+        pause = threading.Event()
+        while not started.exists():
+            pause.wait(0.02)
+        run.end_all()
+        return None
+
+    done, _ = side_by_side([lambda: run.run([sys.executable, "-c", program], timeout_ms=30_000), end])
+
+    assert done is not None
+    assert done.returncode == -9
+
+
+def test_a_step_that_does_not_show_what_it_should_is_told_and_the_story_goes_on() -> None:
+    def refused(_: Stage) -> str:
+        raise NotShown("nothing happened")
+
+    first, second = Step("first", "try", refused), Step("second", "try again", lambda _: "it happened")
+
+    outcomes = story.play(_NO_STAGE, ((first,), (second,)))
+
+    assert outcomes == [Outcome(first, "nothing happened", False), Outcome(second, "it happened", True)]
+
+
+def test_the_table_has_a_row_for_each_step_and_marks_the_one_that_failed() -> None:
+    outcomes = [
+        Outcome(Step("users", "kafka-configs", lambda _: ""), "made", True),
+        Outcome(Step("quota", "a burst", lambda _: ""), "a long tale of what was seen instead " * 4, False),
+    ]
+
+    lines = story.table(outcomes, width=100).splitlines()
+
+    assert lines[2].split() == ["ok", "users", "kafka-configs", "made"]
+    assert lines[3].split()[:2] == ["NO", "quota"]
+    assert max(map(len, lines)) <= 100
