@@ -1,0 +1,76 @@
+"""The metrics that alerts and dashboard name are those that the code exports, and none is left unseen.
+
+Exported names are read from the syntax trees of proxy/net and forwarding/net: the first argument wherever
+one of prometheus_client's metrics or families is made, also through a function of such a name.
+"""
+
+import ast
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DASHBOARD = ROOT / "deploy" / "grafana" / "penstock.json"
+RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
+NAMED = re.compile(r"\bpenstock_\w+")
+
+# What Prometheus calls the series of each kind of metric, after the name without its `_total`.
+SUFFIXES = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "histogram": ("_bucket", "_sum", "_count"),
+    "info": ("_info",),
+}
+MAKERS = re.compile(r"(?P<kind>counter|Counter|Gauge|Histogram|Info)(MetricFamily)?")
+
+
+@cache
+def families() -> dict[str, tuple[str, ...]]:
+    """Name of each metric of ours -> the names of its series."""
+    sources = [*(ROOT / "proxy" / "net").glob("*.py"), *(ROOT / "forwarding" / "net").glob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
+    calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
+    found: dict[str, tuple[str, ...]] = {}
+    for call in calls:
+        maker = MAKERS.fullmatch(ast.unparse(call.func).rpartition(".")[2])
+        if maker and isinstance(name := call.args[0], ast.Constant):
+            stem = str(name.value).removesuffix("_total")
+            found[str(name.value)] = tuple(stem + suffix for suffix in SUFFIXES[maker["kind"].lower()])
+    return found
+
+
+def series() -> set[str]:
+    return {name for names in families().values() for name in names}
+
+
+def named_in(path: Path) -> set[str]:
+    return set(NAMED.findall(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.spec("O2")
+@pytest.mark.parametrize("path", [DASHBOARD, RULES], ids=lambda path: path.name)
+def test_only_metrics_that_are_exported_are_named(path: Path) -> None:
+    assert sorted(named_in(path) - series()) == []
+
+
+@pytest.mark.spec("O2")
+def test_the_dashboard_leaves_no_metric_unseen() -> None:
+    shown = named_in(DASHBOARD)
+
+    assert sorted(name for name, of_it in families().items() if shown.isdisjoint(of_it)) == []
+
+
+@pytest.mark.spec("O2")
+def test_every_metric_has_the_prefix_of_the_project() -> None:
+    assert sorted(name for name in families() if not name.startswith("penstock_")) == []
+
+
+@pytest.mark.spec("O2")
+def test_the_dashboard_asks_the_data_source_that_its_reader_chooses() -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    sources = {panel["datasource"]["uid"] for panel in dashboard["panels"] if panel["type"] != "row"}
+
+    assert sources == {"${datasource}"}
