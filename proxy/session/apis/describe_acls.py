@@ -1,0 +1,79 @@
+"""DescribeAcls (KIP-140, KIP-290): DESCRIBE on the cluster; answered here, from the image.
+
+Bindings are grouped by resource pattern, in the order of their names. A filter that means something nobody
+knows (an UNKNOWN number) is INVALID_REQUEST: it must not come to match everything.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
+from proxy.security.authorizer import AllowAll
+from proxy.session.apis.api import Api
+from proxy.session.apis.refusal import denied, refused
+from proxy.session.call import Answer, Call, Verdict
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+NO_AUTHORIZER_MESSAGE = "No Authorizer is configured on the broker"
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    if not call.allows_cluster(Operation.DESCRIBE):
+        return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if isinstance(call.gate.authorizer, AllowAll):
+        return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
+    wanted = _filter(request)
+    if _has_unknown(wanted):
+        return refused(call, request, ErrorCode.INVALID_REQUEST, f"The filter has UNKNOWN parts: {wanted}")
+    response = types.DescribeAclsResponse
+    by_pattern: defaultdict[tuple[Any, ...], list[Acl]] = defaultdict(list)
+    for acl in call.image.acls.select(wanted):
+        by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
+    return Answer(
+        response(
+            error_message=None,
+            resources=[_resource(response, pattern, by_pattern[pattern]) for pattern in sorted(by_pattern)],
+        )
+    )
+
+
+def _filter(request: Any) -> AclFilter:
+    return AclFilter(
+        resource_type=ResourceType(request.resource_type_filter),
+        resource_name=request.resource_name_filter,
+        pattern_type=PatternType(request.pattern_type_filter),
+        principal=request.principal_filter,
+        host=request.host_filter,
+        operation=Operation(request.operation),
+        permission_type=PermissionType(request.permission_type),
+    )
+
+
+def _has_unknown(wanted: AclFilter) -> bool:
+    return (
+        wanted.resource_type is ResourceType.UNKNOWN
+        or wanted.pattern_type is PatternType.UNKNOWN
+        or wanted.operation is Operation.UNKNOWN
+        or wanted.permission_type is PermissionType.UNKNOWN
+    )
+
+
+def _resource(response: Any, pattern: tuple[Any, ...], acls: list[Acl]) -> Any:
+    bindings = dict.fromkeys(acl.binding for acl in acls)
+    return response.DescribeAclsResource(
+        resource_type=int(pattern[0]),
+        resource_name=pattern[1],
+        pattern_type=int(pattern[2]),
+        acls=[
+            response.AclDescription(
+                principal=principal, host=host, operation=int(operation), permission_type=int(permission)
+            )
+            for *_, principal, host, operation, permission in sorted(bindings)
+        ],
+    )
+
+
+API = Api(ApiKey.DESCRIBE_ACLS, decide, admin=True)

@@ -1,0 +1,32 @@
+"""DescribeCluster (KIP-700, KIP-919, KIP-1073): open to all; DESCRIBE on the cluster for the operations.
+
+Brokers are told by the addresses of their proxies. Who asks for controllers is told by the broker that this
+is no endpoint of theirs.
+"""
+
+from typing import Any
+
+from proxy.session.apis.addresses import controller_id, rewrite_brokers
+from proxy.session.apis.api import Api
+from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster
+from proxy.session.call import Call, Forward, Verdict
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    asked = request.include_cluster_authorized_operations
+
+    def on_reply(response: Any) -> None:
+        response.brokers = rewrite_brokers(call.listener, response.brokers)
+        response.controller_id = controller_id(
+            response.controller_id, [b.broker_id for b in response.brokers]
+        )
+        answered = asked and response.error_code == ErrorCode.NONE
+        response.cluster_authorized_operations = of_cluster(call) if answered else NOT_ASKED
+
+    return Forward(None, on_reply)
+
+
+API = Api(ApiKey.DESCRIBE_CLUSTER, decide)

@@ -1,0 +1,82 @@
+"""FindCoordinator (KIP-699: several keys from v4): DESCRIBE on the group or the transactional id.
+
+Share coordinators (KIP-932) are told to those with CLUSTER_ACTION only, and without it the whole request is
+refused. Coordinators are told by the addresses of their proxies; one without an address is not available.
+"""
+
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.addresses import NO_HOST, NO_NODE, NO_PORT, rewrite_coordinator
+from proxy.session.apis.api import Api
+from proxy.session.apis.order import in_request_order
+from proxy.session.apis.refusal import denied, refused
+from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+_SHARE = 2
+_KEY_TYPES = {
+    0: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+_FIRST_WITH_KEYS = 4
+_FIRST_WITH_SHARE = 6
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    if request.key_type == _SHARE:
+        return _share(call, request)
+    if request.key_type not in _KEY_TYPES:
+        # A broker fails on it as well, without a word.
+        return refused(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    resource_type, error_code = _KEY_TYPES[request.key_type]
+    if call.version < _FIRST_WITH_KEYS:
+        if not call.allows(Operation.DESCRIBE, resource_type, request.key):
+            return denied(call, request, error_code)
+        return Forward(None, lambda response: _rewrite(call, response))
+    allowed = call.allowed_names(Operation.DESCRIBE, resource_type, request.coordinator_keys)
+    return _several(call, request, allowed, error_code)
+
+
+def _share(call: Call, request: Any) -> Verdict:
+    if call.version < _FIRST_WITH_SHARE:
+        return refused(call, request, ErrorCode.INVALID_REQUEST)
+    if not call.allows_cluster(Operation.CLUSTER_ACTION):
+        return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return Forward(None, lambda response: _rewrite(call, response))
+
+
+def _several(call: Call, request: Any, allowed: set[str], error_code: ErrorCode) -> Verdict:
+    asked = request.coordinator_keys
+    refusals = [_refused_key(key, error_code) for key in asked if key not in allowed]
+
+    def on_reply(response: Any) -> None:
+        _rewrite(call, response)
+        parts = [*response.coordinators, *refusals]
+        response.coordinators = in_request_order(asked, parts, lambda coordinator: coordinator.key)
+
+    if not refusals:
+        return Forward(None, on_reply)
+    keys = [key for key in asked if key in allowed]
+    if not keys:
+        return Answer(types.FindCoordinatorResponse(coordinators=refusals))
+    return Forward(types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_reply)
+
+
+def _refused_key(key: str, error_code: ErrorCode) -> Any:
+    return types.FindCoordinatorResponse.Coordinator(
+        key=key, error_code=error_code, node_id=NO_NODE, host=NO_HOST, port=NO_PORT
+    )
+
+
+def _rewrite(call: Call, response: Any) -> None:
+    if call.version < _FIRST_WITH_KEYS:
+        rewrite_coordinator(call.listener, response)
+    for coordinator in response.coordinators:
+        rewrite_coordinator(call.listener, coordinator)
+
+
+API = Api(ApiKey.FIND_COORDINATOR, decide)

@@ -1,0 +1,20 @@
+"""ListOffsets: DESCRIBE on each topic; partitions of the others are TOPIC_AUTHORIZATION_FAILED."""
+
+from typing import Any
+
+from proxy.metadata.acl import Operation
+from proxy.session.apis.api import Api
+from proxy.session.apis.topic_filter import filter_topics
+from proxy.session.apis.topic_shapes import TOPIC_SHAPES
+from proxy.session.call import Call, Verdict
+from proxy.wire.api_keys import ApiKey
+
+_SHAPE = TOPIC_SHAPES[ApiKey.LIST_OFFSETS]
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    return filter_topics(call, request, _SHAPE, Operation.DESCRIBE)
+
+
+API = Api(ApiKey.LIST_OFFSETS, decide)

@@ -1,0 +1,157 @@
+"""Metadata (KIP-4, KIP-430, KIP-516): DESCRIBE on each topic, CREATE to have a missing one made.
+
+Topics without DESCRIBE are left out of a list of all; asked for by name they are TOPIC_AUTHORIZATION_FAILED
+whether they exist or not, asked for by id likewise and without their name. A missing topic is made by the
+broker only when everything asked for may be created (CREATE on the cluster or on each topic), as the switch
+for it stands once in the request. Brokers are told by the addresses of their proxies, and which operations
+are authorised, by our authorizer. Partitions are walked, not built.
+"""
+
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.addresses import controller_id, rewrite_endpoints
+from proxy.session.apis.api import Api
+from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
+from proxy.session.apis.order import in_request_order
+from proxy.session.apis.refusal import refused
+from proxy.session.call import CLUSTER_NAME, Call, Forward, Verdict
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+RAW = ("topics.partitions",)
+_NO_TOPIC_ID = bytes(16)
+_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+_FIRST_WITH_TOPIC_IDS = 12
+_FIRST_WITH_CREATION_SWITCH = 4
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    if _wants_all(call, request):
+        return Forward(None, lambda response: _finish(call, request, response, _shown(call, response)), RAW)
+    if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
+        message = f"Version {call.version} asks for topics by name only."
+        return refused(call, request, ErrorCode.INVALID_REQUEST, message)
+    if any(any(topic.topic_id) for topic in request.topics):
+        # As soon as one id is given, a broker looks at ids only.
+        return Forward(None, lambda response: _finish(call, request, response, _by_id(call, response)), RAW)
+    if any(topic.name is None for topic in request.topics):
+        return refused(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
+    return _by_name(call, request)
+
+
+def _wants_all(call: Call, request: Any) -> bool:
+    return request.topics is None or (call.version == 0 and not request.topics)
+
+
+def _names_by_id(topic: Any) -> bool:
+    return topic.name is None or any(topic.topic_id)
+
+
+def _shown(call: Call, response: Any) -> list[Any]:
+    names = [topic.name for topic in response.topics if topic.name]
+    shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    return [topic for topic in response.topics if topic.name in shown]
+
+
+def _by_id(call: Call, response: Any) -> list[Any]:
+    names = [topic.name for topic in response.topics if topic.name]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    return [
+        topic if not topic.name or topic.name in allowed else _denied(call, None, topic.topic_id)
+        for topic in response.topics
+    ]
+
+
+def _by_name(call: Call, request: Any) -> Verdict:
+    asked = list(dict.fromkeys(topic.name for topic in request.topics))
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, asked)
+    uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
+    changed = len(allowed) < len(asked) or bool(uncreatable)
+    refused_topics = [_denied(call, name) for name in asked if name not in allowed]
+
+    def on_reply(response: Any) -> None:
+        found = [topic for topic in response.topics if topic.name in allowed]
+        found = _without_missing(call, found, uncreatable)
+        known = {topic.name for topic in found}
+        # Where all topics had to be asked for, those that do not exist were not told.
+        missing = [_missing(call, name, uncreatable) for name in asked if name in allowed - known]
+        topics = in_request_order(asked, [*found, *refused_topics, *missing], lambda topic: topic.name)
+        _finish(call, request, response, topics)
+
+    return Forward(_narrowed(call, request, allowed, uncreatable) if changed else None, on_reply, RAW)
+
+
+def _uncreatable(call: Call, names: set[str]) -> set[str]:
+    """Those that would not be made if they were missing; none is a denial as long as they exist."""
+    if not names or call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        return set()
+    return names - call.shows(Operation.CREATE, ResourceType.TOPIC, names)
+
+
+def _narrowed(call: Call, request: Any, allowed: set[str], uncreatable: set[str]) -> Any:
+    request.topics = [topic for topic in request.topics if topic.name in allowed]
+    if not uncreatable:
+        return request
+    if call.version < _FIRST_WITH_CREATION_SWITCH:
+        # These versions cannot forbid the broker to make what is missing; a list of all makes nothing.
+        request.topics = [] if call.version == 0 else None
+    else:
+        request.allow_auto_topic_creation = False
+    return request
+
+
+def _without_missing(call: Call, topics: list[Any], uncreatable: set[str]) -> list[Any]:
+    """A topic that is missing and may not be made is refused, as by a broker that makes topics."""
+    names = {topic.name for topic in topics if topic.error_code in _MISSING} & uncreatable
+    if not names:
+        return topics
+    call.allowed_names(Operation.CREATE, ResourceType.TOPIC, sorted(names))
+    return [_denied(call, topic.name) if topic.name in names else topic for topic in topics]
+
+
+def _missing(call: Call, name: str, uncreatable: set[str]) -> Any:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in uncreatable else _MISSING[0]
+    return _topic(call, name, _NO_TOPIC_ID, code)
+
+
+def _denied(call: Call, name: str | None, topic_id: bytes = _NO_TOPIC_ID) -> Any:
+    return _topic(call, name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _topic(call: Call, name: str | None, topic_id: bytes, error_code: ErrorCode) -> Any:
+    no_partitions = b"\x01" if codecs.is_flexible(ApiKey.METADATA, call.version) else bytes(4)
+    return types.MetadataResponse.MetadataResponseTopic(
+        name=name, topic_id=topic_id, error_code=error_code, partitions=no_partitions
+    )
+
+
+def _finish(call: Call, request: Any, response: Any, topics: list[Any]) -> None:
+    for topic in topics:
+        if topic.name:
+            call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
+        if topic.error_code == ErrorCode.POLICY_VIOLATION and call.version < 10:
+            # Clients of these versions know no such error here (KIP-590).
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response.topics = topics
+    response.brokers = rewrite_endpoints(call.listener, response.brokers)
+    response.controller_id = controller_id(response.controller_id, [b.node_id for b in response.brokers])
+    _tell_authorized_operations(call, request, response)
+
+
+def _tell_authorized_operations(call: Call, request: Any, response: Any) -> None:
+    """KIP-430, v8 to v10 for the cluster and v8 up for topics; the broker's own answer is about the proxy."""
+    asked = request.include_cluster_authorized_operations
+    response.cluster_authorized_operations = of_cluster(call) if asked else NOT_ASKED
+    for topic in response.topics:
+        told = request.include_topic_authorized_operations and _is_described(topic)
+        topic.topic_authorized_operations = of_topic(call, topic.name) if told else NOT_ASKED
+
+
+def _is_described(topic: Any) -> bool:
+    return bool(topic.name) and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+API = Api(ApiKey.METADATA, decide)

@@ -1,0 +1,55 @@
+"""OffsetCommit (KIP-848: topic ids from v10): READ on the group and on each topic.
+
+Without the group everything is GROUP_AUTHORIZATION_FAILED; partitions of denied topics are
+TOPIC_AUTHORIZATION_FAILED. An id that no Metadata answer has told is UNKNOWN_TOPIC_ID: the client asks
+for Metadata and comes again.
+"""
+
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.api import Api
+from proxy.session.apis.order import in_request_order
+from proxy.session.apis.refusal import denied
+from proxy.session.apis.topic_filter import filter_topics
+from proxy.session.apis.topic_ids import TopicErrors, errors_by_id
+from proxy.session.apis.topic_shapes import TOPIC_SHAPES
+from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+_SHAPE = TOPIC_SHAPES[ApiKey.OFFSET_COMMIT]
+_FIRST_WITH_TOPIC_IDS = 10
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if call.version < _FIRST_WITH_TOPIC_IDS:
+        return filter_topics(call, request, _SHAPE, Operation.READ)
+    return _by_id(request, errors_by_id(call, Operation.READ, request.topics))
+
+
+def _by_id(request: Any, errors: TopicErrors) -> Verdict:
+    if not errors:
+        return Forward()
+    asked = [bytes(topic.topic_id) for topic in request.topics]
+    refused = [
+        _SHAPE.refuse_topic(topic, errors[topic_id])
+        for topic, topic_id in zip(request.topics, asked, strict=True)
+        if topic_id in errors
+    ]
+
+    def on_reply(response: Any) -> None:
+        parts = [*response.topics, *refused]
+        response.topics = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
+
+    request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
+    if not request.topics:
+        return Answer(types.OffsetCommitResponse(topics=refused))
+    return Forward(request, on_reply)
+
+
+API = Api(ApiKey.OFFSET_COMMIT, decide)

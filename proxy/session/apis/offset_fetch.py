@@ -1,0 +1,153 @@
+"""OffsetFetch (KIP-709: several groups from v8, KIP-848: topic ids from v10): DESCRIBE on group and topics.
+
+A denied group is GROUP_AUTHORIZATION_FAILED (in v1 at each partition), partitions of denied topics are
+TOPIC_AUTHORIZATION_FAILED. Where a client asks for all offsets of a group (topics null), topics it may not
+DESCRIBE are left out of the answer.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.api import Api
+from proxy.session.apis.order import in_request_order
+from proxy.session.apis.refusal import denied
+from proxy.session.apis.topic_filter import take_out
+from proxy.session.apis.topic_ids import errors_by_id
+from proxy.session.apis.topic_shapes import TOPIC_SHAPES
+from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.session.pipeline import ReplyHandler
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+_SHAPE = TOPIC_SHAPES[ApiKey.OFFSET_FETCH]
+_FIRST_WITH_GROUPS = 8
+_FIRST_WITH_TOPIC_IDS = 10
+
+
+def decide(call: Call, request: Any) -> Verdict:
+    """See the module."""
+    if call.version >= _FIRST_WITH_GROUPS:
+        return _groups(call, request)
+    if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if request.topics is None:
+        return Forward(None, lambda response: _show_allowed(call, response))
+    allowed = _allowed_topics(call, request.topics)
+    return _forwarded(request, _unless_failed(take_out(request, _SHAPE, allowed)))
+
+
+def _groups(call: Call, request: Any) -> Verdict:
+    asked = [group.group_id for group in request.groups]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
+    handlers: list[tuple[str, ReplyHandler]] = []
+    changed = False
+    for group in request.groups:
+        handler = _of_group(call, group) if group.group_id in allowed else None
+        if handler is not None:
+            handlers.append((group.group_id, handler))
+            changed |= group.topics is not None
+    refused = [_refused_group(group_id) for group_id in asked if group_id not in allowed]
+    request.groups = [group for group in request.groups if group.group_id in allowed]
+    if refused and not request.groups:
+        return Answer(types.OffsetFetchResponse(groups=refused))
+
+    def on_reply(response: Any) -> None:
+        # A group named twice gets the handlers of both: rather too little is shown than too much.
+        for group in response.groups:
+            for group_id, handler in handlers:
+                if group_id == group.group_id:
+                    handler(group)
+        response.groups = in_request_order(asked, [*response.groups, *refused], lambda group: group.group_id)
+
+    if not handlers and not refused:
+        return Forward()
+    return Forward(request if changed or refused else None, on_reply)
+
+
+def _of_group(call: Call, group: Any) -> ReplyHandler | None:
+    """Takes denied topics out of the group's request; what it returns, puts them into its answer."""
+    if group.topics is None:
+        return _unless_failed(lambda answer: _show_allowed(call, answer))
+    if call.version < _FIRST_WITH_TOPIC_IDS:
+        allowed = _allowed_topics(call, group.topics)
+        errors = dict.fromkeys(
+            (topic.name for topic in group.topics if topic.name not in allowed),
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+        return _take_out(group, errors, lambda topic: topic.name)
+    by_id = errors_by_id(call, Operation.DESCRIBE, group.topics)
+    return _take_out(group, dict(by_id), lambda topic: bytes(topic.topic_id))
+
+
+def _take_out(group: Any, errors: dict[Any, ErrorCode], key: Callable[[Any], Any]) -> ReplyHandler | None:
+    if not errors:
+        return None
+    asked = [key(topic) for topic in group.topics]
+    refused = [_refused_topic(topic, errors[key(topic)]) for topic in group.topics if key(topic) in errors]
+    group.topics = [topic for topic in group.topics if key(topic) not in errors]
+
+    def merge(answer: Any) -> None:
+        answer.topics = in_request_order(asked, [*answer.topics, *refused], key)
+
+    return _unless_failed(merge)
+
+
+def _unless_failed(handler: ReplyHandler | None) -> ReplyHandler | None:
+    """An answer that failed as a whole carries no topics, refused ones neither."""
+    if handler is None:
+        return None
+
+    def on_reply(answer: Any) -> None:
+        if answer.error_code == ErrorCode.NONE:
+            handler(answer)
+
+    return on_reply
+
+
+def _forwarded(request: Any, on_reply: ReplyHandler | None) -> Verdict:
+    # Also with no topic left: the group's own errors come from the broker.
+    return Forward() if on_reply is None else Forward(request, on_reply)
+
+
+def _allowed_topics(call: Call, topics: list[Any]) -> set[str]:
+    return call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, [topic.name for topic in topics])
+
+
+def _show_allowed(call: Call, answer: Any) -> None:
+    """A topic whose id nobody has told us a name for is not shown."""
+    names = {id(topic): _name_of(call, topic) for topic in answer.topics}
+    known = [name for name in names.values() if name is not None]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, known)
+    answer.topics = [topic for topic in answer.topics if names[id(topic)] in allowed]
+
+
+def _name_of(call: Call, topic: Any) -> str | None:
+    if call.version < _FIRST_WITH_TOPIC_IDS:
+        name: str = topic.name
+        return name
+    return call.gate.topic_names.name(bytes(topic.topic_id))
+
+
+def _refused_group(group_id: str) -> Any:
+    return types.OffsetFetchResponse.OffsetFetchResponseGroup(
+        group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+    )
+
+
+def _refused_topic(topic: Any, error_code: ErrorCode) -> Any:
+    response = types.OffsetFetchResponse
+    return response.OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            response.OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=-1, metadata="", error_code=error_code
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+API = Api(ApiKey.OFFSET_FETCH, decide)

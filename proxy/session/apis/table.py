@@ -1,0 +1,59 @@
+"""All APIs that are served, by key. What is not here is refused and not advertised (SPEC A7).
+
+Read by proxy.session.session. Produce, Fetch, ApiVersions and the SASL APIs are treated there by files of
+their own. Brokers' own APIs (WriteTxnMarkers, AlterPartition and their kin) stay out: brokers speak to each
+other without us, and a client has no business with them. Envelope is refused at a proxy (SPEC E10).
+"""
+
+from collections.abc import Mapping
+
+from proxy.session.apis import (
+    alter_configs,
+    cluster_operations,
+    consumer_group_heartbeat,
+    create_topics,
+    delete_groups,
+    delete_topics,
+    describe_acls,
+    describe_client_quotas,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_user_scram_credentials,
+    find_coordinator,
+    group_membership,
+    init_producer_id,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+from proxy.session.apis.api import Api
+
+APIS: tuple[Api, ...] = (
+    list_offsets.API,
+    metadata.API,
+    offset_commit.API,
+    offset_fetch.API,
+    find_coordinator.API,
+    *group_membership.APIS,
+    *describe_groups.APIS,
+    list_groups.API,
+    *create_topics.APIS,
+    delete_topics.API,
+    init_producer_id.API,
+    describe_acls.API,
+    describe_configs.API,
+    *alter_configs.APIS,
+    *cluster_operations.APIS,
+    delete_groups.API,
+    offset_delete.API,
+    describe_client_quotas.API,
+    describe_user_scram_credentials.API,
+    describe_cluster.API,
+    consumer_group_heartbeat.API,
+)
+
+TABLE: Mapping[int, Api] = {api.key: api for api in APIS}

@@ -1,0 +1,143 @@
+"""Requests of alice as the session treats them, bytes at every border: what the broker gets, what she hears.
+
+asking = Asking(ApiKey.LIST_OFFSETS, 7, "DESCRIBE TOPIC orders")
+asked = asking.for_(request)
+asked.forwarded          # the request that goes on, decoded again from its bytes
+asked.told(answer)       # what comes to the client of that answer of the broker
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.image import MetadataImage
+from proxy.quota.throttle import ClientQuotas
+from proxy.security.authorizer import RequestContext
+from proxy.security.principal import Principal
+from proxy.security.standard import StandardAuthorizer
+from proxy.session.apis.table import TABLE
+from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, ToTheController, Verdict
+from proxy.session.gate import Gate, Limits, ListenerPolicy
+from proxy.wire import codecs
+from tests.support.images import acl_record, image_of
+
+ADDRESSES = {1: ("proxy-one", 19092), 2: ("proxy-two", 29092)}
+"""Node 3 and all others have no proxy that clients could reach."""
+
+KNOWN_TOPICS = {"orders": b"o" * 16, "payments": b"p" * 16, "secrets": b"s" * 16}
+"""Topics whose ids Metadata answers have told."""
+
+CLUSTER_RIGHT = f"CLUSTER {CLUSTER_NAME}"
+
+
+class _Quotas:
+    quota_window_num = 11
+    quota_window_size_seconds = 1
+    quota_producer_default = None
+    quota_consumer_default = None
+
+
+def acl(number: int, right: str) -> Any:
+    """ "READ TOPIC orders", "DENY WRITE TOPIC orders", "READ GROUP team-*" (a prefix) as a record."""
+    words = right.split(" ")
+    deny = words[0] == "DENY"
+    operation, resource_type, name = words[deny:]
+    prefixed = name.endswith("*") and name != "*"
+    return acl_record(
+        number,
+        resource_name=name.removesuffix("*") if prefixed else name,
+        resource_type=ResourceType[resource_type],
+        pattern_type=PatternType.PREFIXED if prefixed else PatternType.LITERAL,
+        operation=Operation[operation],
+        permission_type=PermissionType.DENY if deny else PermissionType.ALLOW,
+    )
+
+
+def image_with(*rights: str, base: MetadataImage = MetadataImage.EMPTY) -> MetadataImage:
+    return image_of(*(acl(number, right) for number, right in enumerate(rights, 1)), base=base)
+
+
+@dataclass
+class Asked:
+    """A request that has been decided."""
+
+    call: Call
+    verdict: Verdict
+    request: Any
+
+    @property
+    def codec_key(self) -> tuple[int, int]:
+        return self.call.api_key, self.call.version
+
+    @property
+    def forwarded(self) -> Any:
+        """What the broker (or the controller) gets, decoded from its bytes again."""
+        assert isinstance(self.verdict, Forward | ToTheController), self.verdict
+        message = self.request if self.verdict.message is None else self.verdict.message
+        codec = codecs.request(*self.codec_key)
+        return codec.decode_exactly(codec.encode(message))
+
+    @property
+    def goes_as_it_came(self) -> bool:
+        return isinstance(self.verdict, Forward) and self.verdict.message is None
+
+    @property
+    def passes_unread(self) -> bool:
+        """Neither the request nor the answer is touched."""
+        return self.goes_as_it_came and isinstance(self.verdict, Forward) and self.verdict.on_reply is None
+
+    @property
+    def answer(self) -> Any:
+        """What we answer ourselves, decoded from its bytes again."""
+        assert isinstance(self.verdict, Answer), self.verdict
+        codec = codecs.response(*self.codec_key)
+        return codec.decode_exactly(codec.encode(self.verdict.message))
+
+    def told(self, answer: Any) -> Any:
+        """What the client gets when the broker answers so."""
+        assert isinstance(self.verdict, Forward | ToTheController), self.verdict
+        raw = self.verdict.raw if isinstance(self.verdict, Forward) else ()
+        whole, projected = codecs.response(*self.codec_key), codecs.response(*self.codec_key, raw)
+        decoded = projected.decode_exactly(whole.encode(answer))
+        if self.verdict.on_reply is not None:
+            self.verdict.on_reply(decoded)
+        return whole.decode_exactly(projected.encode(decoded))
+
+    @property
+    def denials(self) -> list[str]:
+        """What was written down as denied: "READ TOPIC orders"."""
+        return [
+            f"{event.operation} {event.resource_type} {event.resource_name}"
+            for event in self.call.events
+            if event.granted is False
+        ]
+
+
+@dataclass
+class Asking:
+    """alice, with these rights, asks an API in a version."""
+
+    api_key: int
+    version: int
+    rights: tuple[str, ...] = ()
+    image: MetadataImage = field(init=False)
+    gate: Gate = field(init=False)
+
+    def __init__(self, api_key: int, version: int, *rights: str, base: MetadataImage | None = None) -> None:
+        self.api_key, self.version, self.rights = api_key, version, rights
+        self.image = image_with(*rights, base=base or MetadataImage.EMPTY)
+        authorizer = StandardAuthorizer()
+        authorizer.configure({"super.users": "User:root"})
+        self.gate = Gate(authorizer, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16), self.image)
+        for name, topic_id in KNOWN_TOPICS.items():
+            self.gate.topic_names.learn(topic_id, name)
+
+    def for_(self, request: Any) -> Asked:
+        """Through bytes, as it comes from a client."""
+        codec = codecs.request(self.api_key, self.version)
+        decoded = codec.decode_exactly(codec.encode(request))
+        api = TABLE[self.api_key]
+        context = RequestContext(Principal("User", "alice"), "10.0.0.1", "SASL", "app", image=self.image)
+        listener = ListenerPolicy("SASL", None, addresses=ADDRESSES)
+        call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
+        return Asked(call, api.decide(call, decoded), decoded)
