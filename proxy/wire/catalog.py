@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from proxy.wire.errors import WireError
 from proxy.wire.notation import headline_options, parse_message, split_messages
-from proxy.wire.schema import MessageSchema
+from proxy.wire.schema import NO_VERSIONS, MessageSchema, versions
 
 _FILES_IN_ORDER = ("requests.schema", "responses.schema", "data.schema", "metadata.schema")
 
@@ -59,6 +59,16 @@ def _by_key(file_name: str, kind: str, api_key: int) -> MessageSchema:
 
 def live_api_keys() -> tuple[int, ...]:
     return tuple(sorted(_names_by_key("requests.schema")))
+
+
+@cache
+def first_flexible_versions() -> dict[int, int]:
+    """For each live API that has one: the version from which on its requests and responses are flexible."""
+    flexible = {
+        int(options["key"]): versions(options["flexible"])
+        for _, _, options in (headline_options(block[0]) for block in _blocks("requests.schema").values())
+    }
+    return {api_key: span.first for api_key, span in flexible.items() if span != NO_VERSIONS}
 
 
 def names() -> tuple[str, ...]:

@@ -129,8 +129,9 @@ def request_versions(api_key: int, unstable: bool = False) -> range:
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether requests and responses of this version are compact and have tagged fields."""
-    return version in catalog.request(api_key).flexible
+    """Whether requests and responses of this version are compact and tagged. No for unknown APIs."""
+    first = catalog.first_flexible_versions().get(api_key)
+    return first is not None and version >= first
 
 
 def live_api_keys() -> tuple[int, ...]:

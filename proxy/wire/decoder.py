@@ -8,22 +8,23 @@ The source never reads outside its buffer: positions only grow, every length is 
 before it is used, and a count is refused when its elements could not fit.
 """
 
-import struct
 from collections.abc import Callable, Collection, Mapping
+from struct import Struct as PackedStruct
+from struct import calcsize
+from struct import error as StructError
 from typing import Any
 
 from proxy.wire import primitives
 from proxy.wire.layout import Layout
-from proxy.wire.schema import FIXED_FORMATS, ZERO_UUID, Field, MessageSchema, Struct
+from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
 from proxy.wire.source import Source
 
-DECODING_FAULTS = (IndexError, struct.error, ValueError)
+DECODING_FAULTS = (IndexError, StructError, ValueError)
 """What the generated source can raise on malformed bytes; UnicodeDecodeError is a ValueError."""
 
 _RUNTIME: dict[str, Any] = {
     "new": object.__new__,
     "FAULTS": DECODING_FAULTS,
-    "ZERO_UUID": ZERO_UUID,
     "view_of": primitives.view_of,
     "read_uvarint": primitives.read_uvarint,
     "read_string_length": primitives.read_string_length,
@@ -90,7 +91,7 @@ class _DecoderWriter:
     def _flush(self) -> None:
         run, self._run = self._run, []
         targets = [target for target, _ in run if target is not None]
-        size = sum(struct.calcsize(f">{code}") for _, code in run)
+        size = sum(calcsize(f">{code}") for _, code in run)
         if len(targets) == 1 and run[-1] == (targets[0], "B"):
             self._source.line(f"{targets[0]} = b[p + {size - 1}]" if size > 1 else f"{targets[0]} = b[p]")
         elif targets:
@@ -101,11 +102,9 @@ class _DecoderWriter:
             self._source.line(f"p += {size}")
 
     def _unpacker(self, run: list[tuple[str | None, str]]) -> str:
-        codes = "".join(
-            code if target is not None else f"{struct.calcsize('>' + code)}x" for target, code in run
-        )
+        codes = "".join(code if target is not None else f"{calcsize('>' + code)}x" for target, code in run)
         name = f"unpack_{codes.replace('?', 'f')}"
-        self.structs[name] = struct.Struct(f">{codes}").unpack_from
+        self.structs[name] = PackedStruct(f">{codes}").unpack_from
         return name
 
     def _name(self, letter: str) -> str:

@@ -5,9 +5,10 @@ bytes in a list and joins them once, so that records are copied a single time; r
 with the length that follows them, are packed by one struct call. What it calls is in proxy.wire.primitives.
 """
 
-import struct
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from struct import Struct as PackedStruct
+from struct import error as StructError
 from typing import Any
 
 from proxy.wire import primitives
@@ -15,7 +16,7 @@ from proxy.wire.layout import Layout
 from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
 from proxy.wire.source import Source
 
-ENCODING_FAULTS = (struct.error, ValueError, TypeError, AttributeError, OverflowError)
+ENCODING_FAULTS = (StructError, ValueError, TypeError, AttributeError, OverflowError)
 """What the generated source can raise on a message that does not fit its schema."""
 
 _RUNTIME: dict[str, Any] = {
@@ -96,7 +97,7 @@ class _EncoderWriter:
             return
         codes = "".join(code for _, code, _ in run)
         name = f"pack_{codes.replace('?', 'f')}"
-        self.structs[name] = struct.Struct(f">{codes}").pack
+        self.structs[name] = PackedStruct(f">{codes}").pack
         # One call packs the whole run, so its fault names every field that may be the culprit.
         paths = ", ".join(dict.fromkeys(path for _, _, path in run))
         self._chunks.append((f"{name}({', '.join(expression for expression, _, _ in run)})", paths))

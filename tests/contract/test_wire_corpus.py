@@ -3,7 +3,7 @@
 Made with Kafka's jars in LIBS (java/MessageCorpus.java says what a line holds):
 
     java -cp 'LIBS/*' tests/contract/java/MessageCorpus.java \\
-        tests/contract/corpus/kafka-4.2.1-messages.gz 421 6
+        tests/contract/corpus/kafka-messages.gz 421 6
 """
 
 import gzip
@@ -19,7 +19,7 @@ from proxy.wire.message import Message
 
 pytestmark = pytest.mark.spec("S1", "E1")
 
-CORPUS = Path(__file__).parent / "corpus" / "kafka-4.2.1-messages.gz"
+CORPUS = Path(__file__).parent / "corpus" / "kafka-messages.gz"
 
 _UNFILLED = "-"
 _REFUSED = "!"

@@ -12,7 +12,6 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HexFormat;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -285,12 +284,12 @@ public final class MessageCorpus {
     }
 
     private static Map<String, Field> fields(Class<?> messageClass) {
-        Map<String, Field> byName = new LinkedHashMap<>();
+        Map<String, Field> byName = new HashMap<>();
         for (Field field : messageClass.getDeclaredFields()) {
             field.setAccessible(true);
             byName.put(plain(field.getName()), field);
         }
-        return new HashMap<>(byName);
+        return byName;
     }
 
     private static String plain(String name) {

@@ -111,6 +111,7 @@ def test_a_malformed_response_header_is_refused(response_bytes: str) -> None:
         decode_response_header(ApiKey.METADATA, 12, bytes.fromhex(response_bytes))
 
 
-def test_a_client_id_that_does_not_fit_is_refused() -> None:
+@pytest.mark.parametrize("client_id", ["x" * 32_768, "\ud800"])
+def test_a_client_id_that_does_not_fit_is_refused(client_id: str) -> None:
     with pytest.raises(WireError, match="request header: "):
-        encode_request(ApiKey.METADATA, 12, 1, "x" * 32_768, b"")
+        encode_request(ApiKey.METADATA, 12, 1, client_id, b"")
