@@ -77,6 +77,8 @@ class Writer:
         self._unsettled: Unsettled | None = None
         self.active = False
         """This process may write, and its image has all that was ever committed."""
+        self.activated = asyncio.Event()
+        """Set while active, to be waited for."""
         self.lost = asyncio.Event()
         """Set when the log is no longer ours or we no longer know: `fenced` says which."""
         self.fenced = False
@@ -267,6 +269,7 @@ class Writer:
 
     def _set_active(self, active: bool) -> None:
         self.active = active
+        (self.activated.set if active else self.activated.clear)()
         self._metrics.active.set(active)
 
     def _tell(self, events: Iterable[AuditEvent]) -> None:

@@ -1,0 +1,276 @@
+"""A channel: negotiation, login, pipelined requests, time-outs, and what is told when it goes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from proxy.demo.broker import Broker
+from proxy.net.channel import (
+    AuthenticationError,
+    Channel,
+    ChannelError,
+    ChannelTimeout,
+    UnsupportedVersionError,
+)
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.support.controllers import endpoint_of, login
+from tests.support.fake_broker import FakeBroker, Request
+from tests.support.kafka_fixtures import BROKER_LOGIN
+
+HEARTBEAT = types.HeartbeatRequest(group_id="g", member_id="m")
+
+
+def beats(error_code: int = 0) -> dict[int, Any]:
+    return {ApiKey.HEARTBEAT: lambda _request: types.HeartbeatResponse(error_code=error_code)}
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("R9", "E1")
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_a_channel_logs_in_to_a_real_broker_and_speaks_its_versions(
+    kafka: Broker, mechanism: str
+) -> None:
+    endpoint = endpoint_of(kafka.sasl_plaintext, sasl=login(*BROKER_LOGIN, mechanism))
+
+    async with await Channel.open(endpoint) as channel:
+        version = channel.version(ApiKey.METADATA, (0, 12))
+        answer = await channel.request(ApiKey.METADATA, version, types.MetadataRequest(topics=[]))
+
+    assert version == 12
+    assert [broker.node_id for broker in answer.brokers] == [1]
+    assert channel.closed
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("R9")
+async def test_a_wrong_password_is_an_error_that_names_endpoint_and_login(kafka: Broker) -> None:
+    endpoint = endpoint_of(kafka.sasl_plaintext, sasl=login("penstock", "wrong", "SCRAM-SHA-256"))
+
+    with pytest.raises(
+        AuthenticationError, match=rf"{kafka.sasl_plaintext}: SCRAM-SHA-256 login as penstock"
+    ):
+        await Channel.open(endpoint)
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("R9")
+async def test_a_mechanism_the_server_does_not_offer_is_told_with_those_it_does(kafka: Broker) -> None:
+    endpoint = endpoint_of(kafka.sasl_plaintext, sasl=login("penstock", "x", "PLAIN"))
+
+    with pytest.raises(AuthenticationError, match=r"UNSUPPORTED_SASL_MECHANISM: offered: .*SCRAM-SHA-256"):
+        await Channel.open(endpoint)
+
+
+@pytest.mark.spec("E5")
+async def test_nobody_listening_is_an_error_that_names_the_endpoint() -> None:
+    async with FakeBroker({}) as broker:
+        address = broker.address
+
+    with pytest.raises(ChannelError, match=f"{address}: cannot connect"):
+        await Channel.open(endpoint_of(address))
+
+
+@pytest.mark.spec("E8")
+async def test_a_server_that_does_not_know_our_api_versions_is_asked_in_version_0() -> None:
+    def versions(request: Request) -> Any:
+        if request.header.api_version > 0:
+            return codecs.response(ApiKey.API_VERSIONS, 0).encode(
+                types.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+            )
+        key = types.ApiVersionsResponse.ApiVersion
+        return types.ApiVersionsResponse(api_keys=[key(api_key=12, min_version=0, max_version=2)])
+
+    async with (
+        FakeBroker({ApiKey.API_VERSIONS: versions}) as broker,
+        await Channel.open(endpoint_of(broker.address)) as channel,
+    ):
+        assert channel.api_versions == {12: (0, 2)}
+
+
+@pytest.mark.spec("E8")
+async def test_a_version_nobody_shares_is_an_error_with_both_ranges() -> None:
+    async with (
+        FakeBroker(beats(), {ApiKey.HEARTBEAT: (0, 2)}) as broker,
+        await Channel.open(endpoint_of(broker.address)) as channel,
+    ):
+        assert channel.version(ApiKey.HEARTBEAT, (0, 4)) == 2
+        with pytest.raises(UnsupportedVersionError, match="speaks Heartbeat v0-v2, needed v3-v4"):
+            channel.version(ApiKey.HEARTBEAT, (3, 4))
+        with pytest.raises(UnsupportedVersionError):
+            channel.version(ApiKey.FETCH, (4, 12))
+
+
+@pytest.mark.spec("E5")
+async def test_requests_are_pipelined_and_each_gets_its_own_answer() -> None:
+    release = asyncio.Event()
+
+    async def beat(request: Request) -> Any:
+        await release.wait()
+        return types.HeartbeatResponse(error_code=request.message.generation_id)
+
+    async with (
+        FakeBroker({ApiKey.HEARTBEAT: beat}) as broker,
+        await Channel.open(endpoint_of(broker.address)) as channel,
+        asyncio.TaskGroup() as tasks,
+    ):
+        requests = [types.HeartbeatRequest(group_id="g", member_id="m", generation_id=n) for n in range(20)]
+        calls = [tasks.create_task(channel.request(ApiKey.HEARTBEAT, 4, request)) for request in requests]
+        await broker.wait_for(ApiKey.HEARTBEAT)
+        release.set()
+        answers = await asyncio.gather(*calls)
+
+    assert [answer.error_code for answer in answers] == list(range(20))
+
+
+@pytest.mark.spec("E1")
+async def test_an_encoded_body_goes_out_as_it_is_with_the_callers_client_id() -> None:
+    body = codecs.request(ApiKey.HEARTBEAT, 4).encode(HEARTBEAT)
+
+    async with (
+        FakeBroker(beats(25)) as broker,
+        await Channel.open(endpoint_of(broker.address)) as channel,
+    ):
+        answer = await channel.send_body(ApiKey.HEARTBEAT, 4, "somebody", body)
+
+    (request,) = broker.received(ApiKey.HEARTBEAT)
+    assert (request.message, request.header.client_id, request.trailing) == (HEARTBEAT, "somebody", b"")
+    assert codecs.response(ApiKey.HEARTBEAT, 4).decode_exactly(answer).error_code == 25
+
+
+@pytest.mark.spec("E5")
+async def test_a_silent_endpoint_is_taken_for_dead() -> None:
+    async with FakeBroker({ApiKey.HEARTBEAT: lambda _: None}) as broker:
+        channel = await Channel.open(endpoint_of(broker.address, request_timeout_ms=100))
+
+        with pytest.raises(ChannelTimeout, match="no answer to Heartbeat within 100 ms"):
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+
+        await channel.wait_closed()
+        assert channel.closed
+
+
+@pytest.mark.spec("E5")
+async def test_a_caller_that_gives_up_leaves_the_channel_to_the_others() -> None:
+    release = asyncio.Event()
+
+    async def beat(request: Request) -> Any:
+        await release.wait()
+        return types.HeartbeatResponse()
+
+    async with (
+        FakeBroker({ApiKey.HEARTBEAT: beat}) as broker,
+        await Channel.open(endpoint_of(broker.address)) as channel,
+    ):
+        with pytest.raises(ChannelTimeout):
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT, timeout_ms=20)
+        release.set()
+
+        answer = await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+
+    assert answer.error_code == 0
+
+
+@pytest.mark.spec("E5")
+async def test_requests_under_way_fail_when_the_connection_goes() -> None:
+    async with FakeBroker({ApiKey.HEARTBEAT: lambda _: None}) as broker:
+        channel = await Channel.open(endpoint_of(broker.address))
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(_failure(channel))
+            await broker.wait_for(ApiKey.HEARTBEAT)
+            broker.hang_up()
+            assert "connection" in str(await call)
+
+        with pytest.raises(ChannelError):
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+
+
+async def _failure(channel: Channel) -> ChannelError:
+    with pytest.raises(ChannelError) as caught:
+        await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+    return caught.value
+
+
+@pytest.mark.spec("O6")
+async def test_a_response_beyond_the_limit_ends_the_connection_before_it_is_read() -> None:
+    big = types.HeartbeatResponse(unknown_tags={100: b"x" * 10_000})
+
+    async with FakeBroker({ApiKey.HEARTBEAT: lambda _: big}) as broker:
+        channel = await Channel.open(endpoint_of(broker.address, max_response_bytes=5_000))
+
+        with pytest.raises(ChannelError, match="5000"):
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+
+        assert channel.closed
+
+
+@pytest.mark.spec("O6")
+async def test_a_response_that_cannot_be_read_ends_the_connection() -> None:
+    async with FakeBroker({ApiKey.HEARTBEAT: lambda _: b"\x00"}) as broker:
+        channel = await Channel.open(endpoint_of(broker.address))
+
+        with pytest.raises(ChannelError, match="Heartbeat v4 response"):
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+
+        assert channel.closed
+
+
+LIFETIME_MS = 1_000
+"""As short as it may be: a server refuses a second login within a second."""
+
+
+def sasl_answers(outcomes: list[int]) -> dict[int, Any]:
+    """PLAIN whose logins end as told, one after another; the last outcome stays."""
+
+    def authenticate(_request: Request) -> Any:
+        error_code = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
+        return types.SaslAuthenticateResponse(error_code=error_code, session_lifetime_ms=LIFETIME_MS)
+
+    return {
+        ApiKey.SASL_HANDSHAKE: lambda _: types.SaslHandshakeResponse(mechanisms=["PLAIN"]),
+        ApiKey.SASL_AUTHENTICATE: authenticate,
+        **beats(),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.spec("R10")
+async def test_a_channel_logs_in_again_before_its_session_ends_and_holds_requests_back_meanwhile() -> None:
+    async with (
+        FakeBroker(sasl_answers([0])) as broker,
+        await Channel.open(endpoint_of(broker.address, sasl=login("proxy-1", "secret"))) as channel,
+    ):
+        async with asyncio.timeout(5):
+            while len(broker.received(ApiKey.SASL_AUTHENTICATE)) < 2:
+                await asyncio.gather(*(channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT) for _ in range(3)))
+
+    keys = [request.header.api_key for request in broker.requests]
+    again = keys.index(ApiKey.SASL_HANDSHAKE, keys.index(ApiKey.SASL_HANDSHAKE) + 1)
+    assert keys[again : again + 2] == [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
+    assert broker.connections == 1
+
+
+@pytest.mark.slow
+@pytest.mark.spec("R10")
+async def test_a_channel_whose_second_login_fails_is_closed() -> None:
+    async with FakeBroker(sasl_answers([0, ErrorCode.SASL_AUTHENTICATION_FAILED])) as broker:
+        channel = await Channel.open(endpoint_of(broker.address, sasl=login("proxy-1", "secret")))
+
+        with pytest.raises(AuthenticationError, match="PLAIN login as proxy-1: SASL_AUTHENTICATION_FAILED"):
+            await _beat_for_ever(channel)
+
+        await channel.wait_closed()
+        assert channel.closed
+
+
+async def _beat_for_ever(channel: Channel) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+
+
+@pytest.mark.spec("R9")
+async def test_a_password_is_not_in_the_settings_text() -> None:
+    assert "hunter2" not in repr(endpoint_of("h:1", sasl=login("u", "hunter2")))

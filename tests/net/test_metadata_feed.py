@@ -1,0 +1,220 @@
+"""The metadata topic followed: whole transactions only, in time, and again from the start when it must be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from forwarding.net.broker import Broker as BrokerRequests
+from forwarding.net.log import Entry, MetadataLog
+from proxy.demo.broker import Broker
+from proxy.metadata.errors import MetadataError
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.loader import Loader
+from proxy.net.channel import Channel, EndpointSettings
+from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.wire import metadata_records, types
+from proxy.wire.api_keys import ApiKey
+from tests.support.controllers import acl_names, plaintext
+from tests.support.images import acl_record
+from tests.support.relay import Relay
+
+pytestmark = pytest.mark.kafka
+
+TIMEOUT_MS = 15_000
+
+
+@dataclass
+class Follower:
+    """A feed that runs, and every image it has shown."""
+
+    feed: TopicFeed
+    loader: Loader
+    images: list[MetadataImage] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
+        self.images.append(image)
+        self.news.set()
+
+    async def at(self, offset: int) -> MetadataImage:
+        await self.feed.wait_for(offset, TIMEOUT_MS)
+        return self.loader.image
+
+
+@asynccontextmanager
+async def following(endpoint: EndpointSettings, topic: str) -> AsyncIterator[Follower]:
+    loader = Loader(lambda image, changed: follower.on_image(image, changed))
+    feed = TopicFeed(endpoint, topic, loader)
+    follower = Follower(feed, loader)
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(feed.run())
+        try:
+            yield follower
+        finally:
+            run.cancel()
+
+
+@asynccontextmanager
+async def writing(kafka: Broker, topic: str) -> AsyncIterator[MetadataLog]:
+    """The topic made, and its one writer."""
+    broker = BrokerRequests(plaintext(kafka))
+    log = MetadataLog(plaintext(kafka), topic, f"{topic}-writer")
+    await broker.ensure_topic(topic)
+    await broker.close()
+    await log.claim()
+    try:
+        yield log
+    finally:
+        await log.resign()
+
+
+def entries(*names: str) -> list[Entry]:
+    return [
+        Entry(name.encode(), metadata_records.encode_record(acl_record(number, name)))
+        for number, name in enumerate(names, start=hash(names) & 0xFFFF_FFFF)
+    ]
+
+
+@pytest.mark.spec("S2")
+async def test_records_of_one_transaction_appear_together(kafka: Broker, topic_name: str) -> None:
+    async with writing(kafka, topic_name) as log, following(plaintext(kafka), topic_name) as follower:
+        await follower.feed.loaded.wait()
+        for transaction in (("a", "b", "c"), ("d",), ("e", "f")):
+            committed = await log.append(entries(*transaction), None)
+            await follower.at(committed.last_offset)
+
+    counts = [len(acl_names(image)) for image in follower.images]
+    assert sorted(set(counts)) == [0, 3, 4, 6]
+    assert counts == sorted(counts)
+
+
+@pytest.mark.spec("S3")
+async def test_what_was_there_before_is_loaded_in_one_piece(kafka: Broker, topic_name: str) -> None:
+    async with writing(kafka, topic_name) as log:
+        for name in "abcde":
+            last = await log.append(entries(name), None)
+        async with following(plaintext(kafka), topic_name) as follower:
+            image = await follower.at(last.last_offset)
+
+    assert acl_names(follower.images[0]) == list("abcde")
+    assert image.offset == last.last_offset + 1, "the commit marker is the last record of all"
+
+
+@pytest.mark.spec("S2", "E12")
+async def test_an_aborted_transaction_never_shows(kafka: Broker, topic_name: str) -> None:
+    async with writing(kafka, topic_name) as log, following(plaintext(kafka), topic_name) as follower:
+        await log.append(entries("before"), None)
+        await log.resign()
+        await _abort(kafka, topic_name, entries("never"))
+        await log.claim()
+        committed = await log.append(entries("after"), None)
+        image = await follower.at(committed.last_offset)
+
+    assert acl_names(image) == ["after", "before"]
+    assert all("never" not in acl_names(shown) for shown in follower.images)
+
+
+async def _abort(kafka: Broker, topic: str, refused: list[Entry]) -> None:
+    async with AIOKafkaProducer(
+        bootstrap_servers=kafka.plaintext, transactional_id=f"{topic}-writer", acks="all"
+    ) as producer:
+        await producer.begin_transaction()
+        for entry in refused:
+            await producer.send_and_wait(topic, entry.value, key=entry.key, partition=0)
+        await producer.abort_transaction()
+
+
+@pytest.mark.spec("E13")
+async def test_waiting_for_an_offset_that_does_not_come_ends_in_time(kafka: Broker, topic_name: str) -> None:
+    async with writing(kafka, topic_name), following(plaintext(kafka), topic_name) as follower:
+        await follower.feed.loaded.wait()
+
+        with pytest.raises(FeedTimeout, match="metadata offset 1000 not applied within 30 ms"):
+            await follower.feed.wait_for(1_000, 30)
+
+
+@pytest.mark.spec("S3")
+async def test_a_feed_waits_for_a_topic_that_is_not_there_yet(kafka: Broker, topic_name: str) -> None:
+    async with following(plaintext(kafka), topic_name) as follower:
+        with pytest.raises(FeedTimeout):
+            await follower.feed.wait_for(-1, 200)
+        async with writing(kafka, topic_name):
+            async with asyncio.timeout(TIMEOUT_MS / 1000):
+                await follower.feed.loaded.wait()
+
+    assert follower.loader.image == MetadataImage.EMPTY
+
+
+@pytest.mark.spec("S5")
+async def test_a_feed_goes_on_where_it_stood_after_a_lost_connection(kafka: Broker, topic_name: str) -> None:
+    async with (
+        writing(kafka, topic_name) as log,
+        Relay(kafka.plaintext) as relay,
+        following(relay.endpoint, topic_name) as follower,
+    ):
+        first = await log.append(entries("a"), None)
+        await follower.at(first.last_offset)
+        relay.refuse()
+        for name in "bcd":
+            last = await log.append(entries(name), None)
+        shown = len(follower.images)
+        relay.accept()
+        await follower.at(last.last_offset)
+
+    caught_up = follower.images[shown:]
+    assert [acl_names(image) for image in caught_up] == [list("abcd")], "what was missed comes in one piece"
+
+
+@pytest.mark.spec("S5")
+async def test_a_topic_made_anew_is_read_again_while_the_old_image_serves(
+    kafka: Broker, topic_name: str
+) -> None:
+    async with Relay(kafka.plaintext) as relay, following(relay.endpoint, topic_name) as follower:
+        async with writing(kafka, topic_name) as log:
+            for name in "abc":
+                old = await log.append(entries(name), None)
+            await follower.at(old.last_offset)
+        relay.refuse()
+        await _delete(kafka, topic_name)
+        async with writing(kafka, topic_name) as log:
+            for name in "xyz":
+                new = await log.append(entries(name), None)
+        shown = len(follower.images)
+        follower.news.clear()
+        relay.accept()
+        async with asyncio.timeout(TIMEOUT_MS / 1000):
+            await follower.news.wait()
+
+    assert new.last_offset == old.last_offset, "the offsets alone do not tell the two logs apart"
+    assert [acl_names(image) for image in follower.images[shown:]] == [list("xyz")]
+
+
+async def _delete(kafka: Broker, topic: str) -> None:
+    state = types.DeleteTopicsRequest.DeleteTopicState
+    async with await Channel.open(plaintext(kafka)) as channel:
+        answer = await channel.request(
+            ApiKey.DELETE_TOPICS, 6, types.DeleteTopicsRequest(topics=[state(name=topic)], timeout_ms=5_000)
+        )
+    assert [result.error_code for result in answer.responses] == [0]
+
+
+@pytest.mark.spec("S5")
+async def test_a_record_that_cannot_be_applied_stops_the_feed_and_keeps_the_last_image(
+    kafka: Broker, topic_name: str
+) -> None:
+    images: list[MetadataImage] = []
+    loader = Loader(lambda image, _changed: images.append(image))
+    feed = TopicFeed(plaintext(kafka), topic_name, loader)
+    async with writing(kafka, topic_name) as log:
+        await log.append(entries("a"), None)
+        await log.append([*entries("b"), Entry(b"bad", b"\x01\x7f\x00garbage")], None)
+
+        with pytest.raises(MetadataError, match="offset"):
+            async with asyncio.timeout(TIMEOUT_MS / 1000):
+                await feed.run()
+
+    assert all("b" not in acl_names(image) for image in images)

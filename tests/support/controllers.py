@@ -1,0 +1,210 @@
+"""A controller in the test's own loop, on a free port, over a real broker's topic; and requests to it.
+
+async with a_controller(kafka_endpoint(kafka), topic) as controller:
+    async with a_forwarder(controller.endpoint) as forwarder:
+        reply = await forward(forwarder, ApiKey.CREATE_ACLS, request)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from forwarding.net.forwarder import Forwarder
+from forwarding.net.metrics import ForwarderMetrics
+from forwarding.net.process import ControllerProcess, ProcessSettings
+from forwarding.retry import Backoff
+from proxy.audit.record import AuditEvent
+from proxy.demo.broker import Broker
+from proxy.metadata.image import MetadataImage
+from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.clock import now_ms
+from proxy.net.credentials import PlainUsers, sasl_listener
+from proxy.security.authorizer import load_authorizer
+from proxy.security.passwords import hash_password
+from proxy.security.principal import Principal, serialize
+from proxy.session.authentication import SaslListener
+from proxy.session.controller_reply import ControllerReply
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+
+ADMIN = Principal("User", "admin")
+TIMEOUT_MS = 15_000
+STANDARD = "proxy.security.standard.StandardAuthorizer"
+SUPER_USERS = "User:admin;User:ANONYMOUS;User:proxy-1"
+"""Whoever forwards without logging in is ANONYMOUS."""
+
+
+def endpoint_of(address: str, **settings: Any) -> EndpointSettings:
+    host, _, port = address.rpartition(":")
+    return EndpointSettings(host=host, port=int(port), **settings)
+
+
+def plaintext(kafka: Broker) -> EndpointSettings:
+    return endpoint_of(kafka.plaintext)
+
+
+def login(username: str, password: str, mechanism: str = "PLAIN") -> SaslLogin:
+    return SaslLogin(mechanism=mechanism, username=username, password=lambda: password)
+
+
+@dataclass
+class RunningController:
+    process: ControllerProcess
+    endpoint: EndpointSettings
+    registry: CollectorRegistry
+    events: list[AuditEvent] = field(default_factory=list)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.process.loader.image
+
+    async def active(self) -> None:
+        """Until an Envelope would be served."""
+        async with asyncio.timeout(TIMEOUT_MS / 1000):
+            await self.process.writer.activated.wait()
+
+    def told(self, event: str) -> list[AuditEvent]:
+        return [told for told in self.events if told.event == event]
+
+
+def controller_settings(broker: EndpointSettings, topic: str, **changes: Any) -> ProcessSettings:
+    settings = ProcessSettings(
+        host="127.0.0.1",
+        port=0,
+        listener="CONTROLLER",
+        broker=broker,
+        topic=topic,
+        transactional_id=f"{topic}-writer",
+    )
+    return replace(settings, **changes)
+
+
+def made_controller(
+    settings: ProcessSettings,
+    sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None] = lambda _image: None,
+    super_users: str = SUPER_USERS,
+    may_write: Callable[[], bool] = lambda: True,
+) -> RunningController:
+    """Put together, not yet running."""
+    events: list[AuditEvent] = []
+    registry = CollectorRegistry()
+    authorizer = load_authorizer(STANDARD, {"super.users": super_users})
+    process = ControllerProcess(settings, sasl, authorizer, events.append, registry, now_ms, may_write)
+    return RunningController(process, endpoint_of("127.0.0.1:0"), registry, events)
+
+
+@asynccontextmanager
+async def running(controller: RunningController, *, wait: bool = True) -> AsyncIterator[RunningController]:
+    """Run it; `wait`: until it is active, else only until it listens."""
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(controller.process.run())
+        try:
+            async with asyncio.timeout(TIMEOUT_MS / 1000):
+                await controller.process.server.listening.wait()
+            controller.endpoint = endpoint_of(f"127.0.0.1:{controller.process.server.port}")
+            if wait:
+                await controller.active()
+            yield controller
+        finally:
+            controller.process.drain()
+            await asyncio.wait([run])
+
+
+@asynccontextmanager
+async def a_controller(
+    broker: EndpointSettings, topic: str, **changes: Any
+) -> AsyncIterator[RunningController]:
+    async with running(made_controller(controller_settings(broker, topic, **changes))) as controller:
+        yield controller
+
+
+def plain_sasl(
+    users: Mapping[str, str], max_reauth_ms: int = 0
+) -> Callable[[Callable[[], MetadataImage]], SaslListener]:
+    """PLAIN for these users and passwords, SCRAM for those of the log."""
+    known = PlainUsers({name: hash_password(password, bytes(16)) for name, password in users.items()})
+    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    return lambda image: sasl_listener("CONTROLLER", mechanisms, max_reauth_ms, known, image)
+
+
+_forwarders = count()
+
+
+@asynccontextmanager
+async def a_forwarder(
+    *endpoints: EndpointSettings, registry: CollectorRegistry | None = None
+) -> AsyncIterator[Forwarder]:
+    forwarder = Forwarder(
+        endpoints,
+        f"proxy-1/test-{next(_forwarders)}",
+        ForwarderMetrics(registry or CollectorRegistry()),
+        now_ms,
+        backoff=Backoff(initial_ms=10, maximum_ms=100),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(forwarder.run())
+        try:
+            yield forwarder
+        finally:
+            run.cancel()
+
+
+async def forward(
+    forwarder: Forwarder,
+    api_key: int,
+    request: Any,
+    principal: Principal = ADMIN,
+    timeout_ms: int = TIMEOUT_MS,
+    version: int | None = None,
+) -> tuple[ControllerReply, Any]:
+    """The reply, and the response in it, decoded (None: there is none)."""
+    version = codecs.request_versions(api_key)[-1] if version is None else version
+    reply = await forwarder.forward(
+        api_key,
+        version,
+        77,
+        "admin-client",
+        codecs.request(api_key, version).encode(request),
+        principal=serialize(principal),
+        client_address=bytes([10, 0, 0, 1]),
+        deadline_ms=now_ms() + timeout_ms,
+    )
+    return reply, reply.body and codecs.response(api_key, version).decode_exactly(reply.body)
+
+
+def acls_request(*names: str, principal: str = "User:alice") -> Any:
+    """CreateAcls: the principal may read these topics."""
+    request = types.CreateAclsRequest
+    return request(creations=[acl_creation(name, principal) for name in names])
+
+
+def acl_creation(name: str, principal: str = "User:alice") -> Any:
+    return types.CreateAclsRequest.AclCreation(
+        resource_type=2,
+        resource_name=name,
+        resource_pattern_type=3,
+        principal=principal,
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
+
+async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerReply:
+    """Create them; every one must succeed."""
+    reply, response = await forward(
+        forwarder, ApiKey.CREATE_ACLS, acls_request(*names), timeout_ms=timeout_ms
+    )
+    assert reply.error_code == 0, reply
+    assert [result.error_code for result in response.results] == [0] * len(names)
+    return reply
+
+
+def acl_names(image: MetadataImage) -> Sequence[str]:
+    """The resources that ACLs of the image are on, sorted."""
+    return sorted(acl.resource_name for acl in image.acls.by_id.values())
