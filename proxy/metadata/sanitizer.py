@@ -4,7 +4,10 @@ The same text as Kafka's Sanitizer gives: Java's URL encoding, with `*` and spac
 percent-encoded as well. Knows nothing of users or clients.
 """
 
+import re
 from urllib.parse import quote, unquote_to_bytes
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def sanitize(name: str) -> str:
@@ -18,6 +21,7 @@ def desanitize(name: str) -> str:
 
     Raises ValueError for a `%` that two hexadecimal digits do not follow.
     """
-    for escape in name.split("%")[1:]:
-        int(escape[:2].rjust(2, "?"), 16)
+    broken = _BROKEN_ESCAPE.search(name)
+    if broken is not None:
+        raise ValueError(f"{name!r} has a broken escape at character {broken.start()}")
     return unquote_to_bytes(name.replace("+", " ")).decode("utf-8", errors="replace")

@@ -7,7 +7,6 @@ channel is not known here.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -75,6 +74,11 @@ class Bucket:
         return self._rate.measure(now_ms)
 
     @property
+    def name(self) -> tuple[str, str, str]:
+        """What it is found by: the key, and the tags of its quota-id."""
+        return self.key, self.user_tag, self.client_tag
+
+    @property
     def max_in_window_bytes(self) -> int:
         """More than this in one response is throttled whatever came before: the cap for Fetch max_bytes."""
         return int(min(self.limit * self.window_ms / 1000, 2**31 - 1))
@@ -108,8 +112,7 @@ class ClientQuotas:
             CONSUMER_BYTE_RATE: settings.quota_consumer_default,
         }
         self._buckets: dict[tuple[str, str, str], Bucket] = {}
-        # An idle bucket that a session still holds has to be the one that new sessions find.
-        self._held: WeakValueDictionary[tuple[str, str, str], Bucket] = WeakValueDictionary()
+        self._alive: WeakValueDictionary[tuple[str, str, str], Bucket] = WeakValueDictionary()
         self._seen: QuotasImage | None = None
         self._resolved: dict[tuple[str, str | None, str | None], Bucket] = {}
 
@@ -128,15 +131,20 @@ class ClientQuotas:
             bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id)
         return bucket
 
-    def __iter__(self) -> Iterator[Bucket]:
-        """Every limited bucket that is not idle, for metrics."""
-        return iter(list(self._buckets.values()))
+    def active(self, now_ms: int) -> list[Bucket]:
+        """Every limited bucket that had traffic within the last hour, for metrics."""
+        return [bucket for bucket in self._buckets.values() if now_ms - bucket.last_record_ms < IDLE_MS]
 
     def drop_idle(self, now_ms: int) -> int:
-        """Forget buckets without traffic for an hour; to be called now and then. Returns how many went."""
+        """Forget buckets without traffic for an hour; to be called now and then. Returns how many went.
+
+        One that a session still holds stays: a client must not shed what it used by connecting again.
+        """
         before = len(self._buckets)
-        self._buckets = {k: b for k, b in self._held.items() if now_ms - b.last_record_ms < IDLE_MS}
         self._resolved = {}
+        self._buckets = {bucket.name: bucket for bucket in self.active(now_ms)}
+        # Without our own references, what is left alive is held by sessions.
+        self._buckets = dict(self._alive)
         return before - len(self._buckets)
 
     def _resolve(self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None) -> Bucket:
@@ -144,9 +152,9 @@ class ClientQuotas:
         if found is None:
             return UNLIMITED
         name = (key, found.user_tag, found.client_tag)
-        bucket = self._held.get(name)
+        bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = self._held[name] = Bucket(key, found, self._window_ms, self._samples)
-        self._buckets[name] = bucket
+            bucket = Bucket(key, found, self._window_ms, self._samples)
+            self._buckets[name] = self._alive[name] = bucket
         bucket.limit = found.limit
         return bucket

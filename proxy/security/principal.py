@@ -57,7 +57,7 @@ def deserialize(raw: bytes) -> Principal:
     if version != _DATA_VERSION:
         raise ValueError(f"principal data version {version}, we know {_DATA_VERSION}")
     try:
-        data, _ = codecs.data("DefaultPrincipalData", version).decode(raw, _VERSION.size)
+        data = codecs.data("DefaultPrincipalData", version).decode_exactly(memoryview(raw)[_VERSION.size :])
     except WireError as error:
         raise ValueError(f"malformed principal data: {error}") from error
     if ":" in data.type:

@@ -44,6 +44,14 @@ class Rejected:
 Outcome = Challenge | Accepted | Rejected
 
 
+def shown(name: str) -> str:
+    """A name that somebody not yet known has sent, quoted and cut for a reason or a log line."""
+    return repr(name if len(name) <= _SHOWN_CHARACTERS else name[:_SHOWN_CHARACTERS] + "…")
+
+
+_SHOWN_CHARACTERS = 128
+
+
 class Exchange(Protocol):
     def respond(self, token: bytes, now_ms: int) -> Outcome:
         """Take one token of the client. `now_ms` is wall clock: credentials expire by it."""

@@ -6,7 +6,7 @@ The caller says whether a password is right; messages are those of Kafka's Plain
 from collections.abc import Callable
 
 from proxy.security.principal import USER_TYPE, Principal
-from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Rejected
+from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Rejected, shown
 
 WRONG_AUTHZID = "Authentication failed: Client requested an authorization id that is different from username"
 
@@ -37,11 +37,14 @@ class PlainExchange:
         if not username:
             return Rejected("Authentication failed: username not specified", "no username")
         if not password:
-            return Rejected("Authentication failed: password not specified", f"{username!r} sent no password")
+            return Rejected(
+                "Authentication failed: password not specified", f"{shown(username)} sent no password"
+            )
         if not self._verify(username, password):
             return Rejected(
-                "Authentication failed: Invalid username or password", f"wrong credentials for {username!r}"
+                "Authentication failed: Invalid username or password",
+                f"wrong credentials for {shown(username)}",
             )
         if authzid not in ("", username):
-            return Rejected(WRONG_AUTHZID, f"{username!r} asked to act as {authzid!r}")
+            return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
         return Accepted(Principal(USER_TYPE, username), b"")

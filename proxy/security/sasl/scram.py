@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from proxy.metadata.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from proxy.security.principal import USER_TYPE, Principal
-from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Challenge, Rejected
+from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Challenge, Rejected, shown
 from proxy.security.sasl.plain import WRONG_AUTHZID
 
 # RFC 5802, section 7. `n` and `y` ask for no channel binding; `p` does, and `m` announces an extension
@@ -112,7 +112,9 @@ class ScramExchange:
             return Rejected("", "malformed client-first message")
         username = _unescaped(match["name"])
         if match["authzid"] is not None and _unescaped(match["authzid"]) != username:
-            return Rejected(WRONG_AUTHZID, f"{username!r} asked to act as {_unescaped(match['authzid'])!r}")
+            return Rejected(
+                WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(_unescaped(match['authzid']))}"
+            )
         claim = self._token_claim(username) if _by_token(match["extensions"]) else self._user_claim(username)
         nonce = match["nonce"] + self._server_nonce
         salt = b64encode(claim.credential.salt).decode()
@@ -135,7 +137,7 @@ class ScramExchange:
         if claim.doom is not None:
             return Rejected("", claim.doom)
         if not proven:
-            return Rejected("", f"wrong proof for {claim.principal.name!r}")
+            return Rejected("", f"wrong proof for {shown(claim.principal.name)}")
         if claim.expires_at_ms is not None and now_ms >= claim.expires_at_ms:
             return Rejected("", f"the delegation token of {claim.principal} has expired")
         return Accepted(claim.principal, b"v=" + b64encode(signature), claim.expires_at_ms)
@@ -147,20 +149,20 @@ class ScramExchange:
         credential = self._lookup(username)
         if credential is None:
             return _Claim(
-                principal, dummy, doom=f"{username!r} has no {self._mechanism.mechanism_name} credential"
+                principal, dummy, doom=f"{shown(username)} has no {self._mechanism.mechanism_name} credential"
             )
         if credential.iterations < MIN_ITERATIONS:
-            doom = (
-                f"{credential.iterations} iterations for {username!r}, at least {MIN_ITERATIONS} are needed"
-            )
-            return _Claim(principal, dummy, doom=doom)
+            few = f"{credential.iterations} iterations for {shown(username)}"
+            return _Claim(principal, dummy, doom=f"{few}, at least {MIN_ITERATIONS} are needed")
         return _Claim(principal, credential)
 
     def _token_claim(self, token_id: str) -> _Claim:
         dummy = self._dummy_credential(token_id)
         token = None if self._token_lookup is None else self._token_lookup(token_id)
         if token is None:
-            return _Claim(Principal(USER_TYPE, token_id), dummy, doom=f"no delegation token {token_id!r}")
+            return _Claim(
+                Principal(USER_TYPE, token_id), dummy, doom=f"no delegation token {shown(token_id)}"
+            )
         owner = Principal(token.owner.principal_type, token.owner.name, token_authenticated=True)
         return _Claim(owner, token.credential, token.expires_at_ms)
 
