@@ -91,7 +91,7 @@ def _malformed(resource: Any, count: int, incremental: bool) -> str | None:
         return f"Config keys named more than once: {', '.join(twice)}"
     valueless = [config.name for config in resource.configs if _lacks_value(config, incremental)]
     if valueless:
-        return f"Null value not supported for : {', '.join(valueless)}"
+        return f"Config keys without a value: {', '.join(valueless)}"
     unknown = config_kind(resource.resource_type) is None
     if unknown or (resource.resource_type == BROKER_LOGGER and not incremental):
         return f"Unknown resource type {resource.resource_type}"

@@ -8,17 +8,22 @@ other without us, and a client has no business with them. Envelope is refused at
 from collections.abc import Mapping
 
 from proxy.session.apis import (
+    add_partitions_to_txn,
     alter_configs,
     cluster_operations,
     consumer_group_heartbeat,
     create_topics,
     delete_groups,
+    delete_records,
     delete_topics,
     describe_acls,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_producers,
+    describe_topic_partitions,
+    describe_transactions,
     describe_user_scram_credentials,
     find_coordinator,
     group_membership,
@@ -29,6 +34,10 @@ from proxy.session.apis import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    offset_for_leader_epoch,
+    telemetry,
+    transactions,
+    txn_offset_commit,
 )
 from proxy.session.apis.api import Api
 
@@ -54,6 +63,15 @@ APIS: tuple[Api, ...] = (
     describe_user_scram_credentials.API,
     describe_cluster.API,
     consumer_group_heartbeat.API,
+    delete_records.API,
+    offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    *transactions.APIS,
+    txn_offset_commit.API,
+    describe_producers.API,
+    *describe_transactions.APIS,
+    describe_topic_partitions.API,
+    *telemetry.APIS,
 )
 
 TABLE: Mapping[int, Api] = {api.key: api for api in APIS}

@@ -1,0 +1,21 @@
+"""GetTelemetrySubscriptions and PushTelemetry (KIP-714): no right is needed, at a broker neither.
+
+They pass as they come. A broker offers them only where it has somewhere to put a client's metrics.
+"""
+
+from typing import Any
+
+from proxy.session.apis.api import Api
+from proxy.session.call import Call, Forward, Verdict
+from proxy.wire.api_keys import ApiKey
+
+
+def decide(_call: Call, _request: Any) -> Verdict:
+    """See the module."""
+    return Forward()
+
+
+APIS = (
+    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, decide),
+    Api(ApiKey.PUSH_TELEMETRY, decide),
+)
