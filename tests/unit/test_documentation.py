@@ -8,10 +8,12 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from forwarding.config import ControllerConfig
 from proxy.audit.record import DATA_FIELDS
 from proxy.config import ProxyConfig, UsersFile
 
 ROOT = Path(__file__).resolve().parents[2]
+CODE = re.compile(r"`([^`]+)`")
 
 
 def parts(annotation: object) -> Iterator[type[BaseModel]]:
@@ -41,7 +43,38 @@ def test_every_key_of_the_configuration_is_explained() -> None:
     explained = explained_keys(ROOT / "docs" / "configuration.md")
 
     # `users` is the one key of the users' file itself, shown there by an example.
-    assert (keys(ProxyConfig) | keys(UsersFile)) - explained - {"users", "password.hash"} == set()
+    assert (keys(ProxyConfig) | keys(ControllerConfig) | keys(UsersFile)) - explained - {
+        "users",
+        "password.hash",
+    } == set()
+
+
+def defaults(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Key -> default as it is written in YAML, for what has one."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.default, bool | int | float | str):
+            text = str(field.default)
+            yield field.alias or name, text.lower() if isinstance(field.default, bool) else text
+        for part in parts(field.annotation):
+            yield from defaults(part)
+
+
+@pytest.mark.spec("O5")
+def test_every_default_of_the_configuration_is_told_as_it_is() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", page, re.MULTILINE)
+    real = {*defaults(ProxyConfig), *defaults(ControllerConfig)}
+    names = {key: {".".join(key.split(".")[i:]) for i in range(key.count(".") + 1)} for key, _ in told}
+
+    # A default that is the value of another key (`bind`) is told by that key's name.
+    wrong = [
+        (key, value)
+        for key, value in told
+        if value != "bind" and not any((name, value) in real for name in names[key])
+    ]
+
+    assert wrong == []
+    assert len(told) > 20, "the pattern no longer finds the rows"
 
 
 @pytest.mark.spec("D2")
@@ -51,3 +84,20 @@ def test_every_field_of_an_audit_record_is_explained() -> None:
     explained = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
 
     assert explained == set(DATA_FIELDS)
+
+
+@pytest.mark.spec("D1")
+def test_every_event_is_explained() -> None:
+    section = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8").partition("\n## Events")[2]
+    explained = {
+        name for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE) for name in CODE.findall(row)
+    }
+    sources = [
+        path.read_text(encoding="utf-8")
+        for part in ("proxy", "forwarding")
+        for path in (ROOT / part).rglob("*.py")
+    ]
+    recorded = {name for source in sources for name in re.findall(r'AuditEvent\(\s*event="(\w+)"', source)}
+
+    assert recorded - explained == set()
+    assert len(recorded) > 10, "the pattern no longer finds where events are made"
