@@ -77,7 +77,7 @@ def test_kafka_python_produces_and_consumes_with_a_group_over_tls(
     consumer = kafka.KafkaConsumer(
         topic, **login, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=TIMEOUT_MS
     )
-    taken = [record.value for record, _ in zip(consumer, range(100), strict=False)]
+    taken = [record.value for _, record in zip(range(100), consumer, strict=False)]
     consumer.close()
 
     assert offsets == list(range(100))
