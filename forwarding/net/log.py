@@ -132,7 +132,7 @@ class MetadataLog:
         ]
         # Every record is acknowledged before the commit is asked for: aiokafka would commit what is left
         # of a transaction in which a batch was refused.
-        stored = [await delivery for delivery in deliveries]
+        stored = await asyncio.gather(*deliveries)
         await producer.commit_transaction()
         return Committed(stored[0].offset, stored[-1].offset)
 
@@ -160,6 +160,10 @@ def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:
 
 async def _stop(producer: AIOKafkaProducer) -> None:
     """Stop for good, in order or not: a producer left behind would go on trying to commit."""
+    ended = producer._txn_manager.wait_for_transaction_end()
+    if ended is not None and ended.done():
+        # Looked at, so that asyncio does not report it as forgotten: it was raised to us another way.
+        ended.exception()
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await producer.stop()

@@ -9,6 +9,7 @@ import ssl
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import structlog
@@ -70,6 +71,7 @@ class ControllerProcess:
         `may_write`: whether what is decided can still be recorded; while not, changes are refused (D3).
         """
         self._settings = settings
+        self._drained = asyncio.Event()
         self._authorizer = authorizer
         self.metrics = ControllerMetrics(registry)
         self.loader = Loader(self._on_image)
@@ -109,14 +111,16 @@ class ControllerProcess:
     async def run(self) -> None:
         """Serve until drained; then the log and the channels are let go."""
         async with asyncio.TaskGroup() as tasks:
-            background = [
+            background: list[asyncio.Task[Any]] = [
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
                 tasks.create_task(self._learn_versions()),
             ]
             try:
+                loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
+                background += loaded
                 if not self._settings.early_start:
-                    await self.feed.loaded.wait()
+                    await asyncio.wait(loaded, return_when=asyncio.FIRST_COMPLETED)
                 await self.server.run()
             finally:
                 for task in background:
@@ -126,6 +130,7 @@ class ControllerProcess:
 
     def drain(self) -> None:
         """Finish what was accepted, accept nothing more."""
+        self._drained.set()
         self.server.drain()
 
     async def _learn_versions(self) -> None:

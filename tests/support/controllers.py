@@ -58,6 +58,8 @@ class RunningController:
     endpoint: EndpointSettings
     registry: CollectorRegistry
     events: list[AuditEvent] = field(default_factory=list)
+    recorded: asyncio.Event = field(default_factory=asyncio.Event)
+    """Something was recorded."""
 
     @property
     def image(self) -> MetadataImage:
@@ -92,10 +94,16 @@ def made_controller(
 ) -> RunningController:
     """Put together, not yet running."""
     events: list[AuditEvent] = []
+    recorded = asyncio.Event()
+
+    def record(event: AuditEvent) -> None:
+        events.append(event)
+        recorded.set()
+
     registry = CollectorRegistry()
     authorizer = load_authorizer(STANDARD, {"super.users": super_users})
-    process = ControllerProcess(settings, sasl, authorizer, events.append, registry, now_ms, may_write)
-    return RunningController(process, endpoint_of("127.0.0.1:0"), registry, events)
+    process = ControllerProcess(settings, sasl, authorizer, record, registry, now_ms, may_write)
+    return RunningController(process, endpoint_of("127.0.0.1:0"), registry, events, recorded)
 
 
 @asynccontextmanager
@@ -137,14 +145,17 @@ _forwarders = count()
 
 @asynccontextmanager
 async def a_forwarder(
-    *endpoints: EndpointSettings, registry: CollectorRegistry | None = None
+    *endpoints: EndpointSettings,
+    registry: CollectorRegistry | None = None,
+    on_api_versions: Callable[[Mapping[int, tuple[int, int]]], None] = lambda _versions: None,
 ) -> AsyncIterator[Forwarder]:
     forwarder = Forwarder(
         endpoints,
         f"proxy-1/test-{next(_forwarders)}",
         ForwarderMetrics(registry or CollectorRegistry()),
         now_ms,
-        backoff=Backoff(initial_ms=10, maximum_ms=100),
+        on_api_versions,
+        Backoff(initial_ms=10, maximum_ms=100),
     )
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(forwarder.run())

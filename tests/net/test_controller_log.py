@@ -1,0 +1,356 @@
+"""The controller over a real topic: committed is acknowledged, one writer, Kafka's own tool reads the log."""
+
+import asyncio
+import shutil
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forwarding.net.log import Committed, CommitUnknown, Entry, Fenced, MetadataLog
+from proxy.demo.broker import Broker
+from proxy.demo.tools import KafkaTools
+from proxy.metadata.acl import Operation, PermissionType
+from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.scram import ScramMechanism
+from proxy.security.principal import Principal
+from proxy.wire import metadata_records, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.support.controllers import (
+    a_controller,
+    a_forwarder,
+    acl_creation,
+    acl_names,
+    acls_request,
+    controller_settings,
+    create_acls,
+    forward,
+    made_controller,
+    plaintext,
+    running,
+)
+from tests.support.images import acl_record
+
+pytestmark = pytest.mark.kafka
+
+
+def quota_request(**limits: float) -> Any:
+    request = types.AlterClientQuotasRequest
+    entity = [request.EntityData(entity_type="user", entity_name="alice")]
+    ops = [request.OpData(key=key, value=value) for key, value in limits.items()]
+    return request(entries=[request.EntryData(entity=entity, ops=ops)])
+
+
+def scram_request(user: str) -> Any:
+    request = types.AlterUserScramCredentialsRequest
+    credential = request.ScramCredentialUpsertion(
+        name=user, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
+    )
+    return request(upsertions=[credential])
+
+
+@pytest.mark.spec("E12", "E13", "Q8", "Q9", "D1")
+async def test_a_change_is_in_force_when_it_is_acknowledged_and_recorded_with_its_offsets(
+    kafka: Broker, topic_name: str
+) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        reply = await create_acls(forwarder, "orders", "payments")
+        assert acl_names(controller.image) == ["orders", "payments"]
+
+        changed, _ = await forward(
+            forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(producer_byte_rate=9.0)
+        )
+        assert controller.image.quotas.limit(QuotaEntity(user="alice"), "producer_byte_rate") == 9.0
+
+    first, second = controller.told("forwarded_received")
+    assert (first.forward_id, first.first_offset, first.last_offset) == (reply.forward_id, 0, 1)
+    assert (first.principal, first.forwarding_principal, first.method, first.error_code, first.host) == (
+        "User:admin",
+        "User:ANONYMOUS",
+        "CreateAcls",
+        0,
+        "10.0.0.1",
+    )
+    assert (second.first_offset, second.last_offset) == (3, 3)
+    assert changed.last_offset == 3
+    (notified,) = controller.told("quota_changed")
+    assert notified.message == '{"version":2,"entity_path":"users/alice"}'
+
+
+@pytest.mark.spec("E12", "Q11")
+async def test_a_controller_that_starts_again_has_everything_that_was_acknowledged(
+    kafka: Broker, topic_name: str
+) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await create_acls(forwarder, "a", "b")
+        await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(consumer_byte_rate=7.0))
+        _, answered = await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram_request("alice"))
+        assert [result.error_code for result in answered.results] == [0]
+        before = controller.image
+
+    async with a_controller(plaintext(kafka), topic_name) as again:
+        after = again.image
+
+    assert (after.acls, after.quotas, after.scram) == (before.acls, before.quotas, before.scram)
+    assert after.scram.credential(ScramMechanism.SCRAM_SHA_256, "alice") is not None
+
+
+@pytest.mark.spec("Q11")
+async def test_a_refused_change_leaves_the_log_as_it_was(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        before = controller.image
+
+        reply, response = await forward(
+            forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(producer_byte_rate=-1.0)
+        )
+
+        assert [entry.error_code for entry in response.entries] == [ErrorCode.INVALID_REQUEST]
+        assert reply.last_offset is None
+        assert controller.image is before
+
+
+@pytest.mark.spec("E12", "S2")
+async def test_many_requests_at_once_are_decided_one_after_another(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as one,
+        a_forwarder(controller.endpoint) as other,
+    ):
+        replies = await asyncio.gather(
+            *(create_acls(forwarder, "same", f"t{n}") for n in range(8) for forwarder in (one, other))
+        )
+
+    assert acl_names(controller.image) == sorted(["same", *(f"t{n}" for n in range(8))])
+    assert len({reply.last_offset for reply in replies}) == 8 + 1, "the later of two alike writes nothing"
+
+
+def entry_of(record: Any) -> Entry:
+    return Entry(b"key", metadata_records.encode_record(record))
+
+
+@pytest.mark.spec("E12")
+async def test_a_zombie_cannot_write_once_another_has_claimed_the_log(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await create_acls(forwarder, "before")
+        successor = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-writer")
+        await successor.claim()
+
+        reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("zombie"), timeout_ms=1_500)
+
+        assert reply.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert not controller.process.writer.active
+        committed = await successor.append([entry_of(acl_record(1, "after"))], None)
+        await controller.process.feed.wait_for(committed.last_offset, 10_000)
+        await successor.resign()
+
+    assert acl_names(controller.image) == ["after", "before"]
+
+
+@pytest.mark.spec("E12")
+async def test_a_fenced_log_says_so(kafka: Broker, topic_name: str) -> None:
+    async with a_controller(plaintext(kafka), topic_name):
+        first, second = (MetadataLog(plaintext(kafka), topic_name, "one-writer") for _ in range(2))
+        await first.claim()
+        await second.claim()
+
+        with pytest.raises(Fenced):
+            await first.append([entry_of(acl_record(1))], None)
+
+        assert (first.claimed, second.claimed) == (False, True)
+        await second.resign()
+
+
+@pytest.mark.spec("E5", "E12")
+async def test_a_second_controller_takes_over_and_proxies_find_it(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as first,
+        a_controller(plaintext(kafka), topic_name) as second,
+        a_forwarder(first.endpoint, second.endpoint) as forwarder,
+    ):
+        replies = [await create_acls(forwarder, name) for name in "abc"]
+
+        assert first.process.not_ready() == "not the active controller"
+        assert second.process.not_ready() is None
+        assert acl_names(second.image) == ["a", "b", "c"]
+        await first.process.feed.wait_for(replies[-1].last_offset or 0, 10_000)
+        assert acl_names(first.image) == ["a", "b", "c"]
+
+
+class LosingTheAnswer(MetadataLog):
+    """Commits (or not), and then the answer is lost on the way."""
+
+    commits = True
+
+    async def append(self, entries: Any, forward_id: str | None) -> Committed:
+        if self.commits:
+            await super().append(entries, forward_id)
+        await self.resign()
+        self.__class__ = MetadataLog  # type: ignore[assignment] # once only
+        raise CommitUnknown("the answer was lost")
+
+
+class LosingTheRequest(LosingTheAnswer):
+    commits = False
+
+
+@pytest.mark.spec("E12")
+@pytest.mark.parametrize("losing", [LosingTheAnswer, LosingTheRequest])
+async def test_a_commit_whose_answer_was_lost_is_looked_up_and_happens_exactly_once(
+    kafka: Broker, topic_name: str, losing: type[MetadataLog]
+) -> None:
+    made = made_controller(controller_settings(plaintext(kafka), topic_name))
+    async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
+        await create_acls(forwarder, "other")
+        controller.process.writer._log.__class__ = losing
+
+        reply, response = await forward(
+            forwarder,
+            ApiKey.DELETE_ACLS,
+            types.DeleteAclsRequest(
+                filters=[
+                    types.DeleteAclsRequest.DeleteAclsFilter(
+                        resource_type_filter=2,
+                        resource_name_filter="other",
+                        pattern_type_filter=3,
+                        principal_filter=None,
+                        host_filter=None,
+                        operation=Operation.ANY,
+                        permission_type=PermissionType.ANY,
+                    )
+                ]
+            ),
+        )
+
+        assert reply.error_code == 0
+        # Decided a second time on the new image, the filter would have matched nothing.
+        assert [len(result.matching_acls) for result in response.filter_results] == [1]
+        assert acl_names(controller.image) == []
+        received = controller.told("forwarded_received")
+        assert [event.method for event in received] == ["CreateAcls", "DeleteAcls"]
+        assert controller.process.metrics.commits_unknown._value.get() == 1
+
+
+@pytest.mark.spec("E5", "E12")
+async def test_a_forward_asked_for_twice_is_carried_out_once(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        first, created = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("once"))
+        forwarder._numbers = count(int(first.forward_id.rpartition("/")[2]))
+        second, answered = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("once", "twice"))
+
+    assert (second.forward_id, second.last_offset) == (first.forward_id, first.last_offset)
+    assert answered == created
+    assert acl_names(controller.image) == ["once"]
+
+
+@pytest.mark.spec("D3")
+async def test_no_change_is_made_that_could_not_be_recorded(kafka: Broker, topic_name: str) -> None:
+    room = [True]
+    settings = controller_settings(plaintext(kafka), topic_name)
+    made = made_controller(settings, may_write=lambda: room[0])
+    async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
+        await create_acls(forwarder, "a")
+        room[0] = False
+
+        _, response = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("b"))
+
+        assert [result.error_code for result in response.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        assert acl_names(controller.image) == ["a"]
+        room[0] = True
+        await create_acls(forwarder, "c")
+
+    assert acl_names(controller.image) == ["a", "c"]
+
+
+@pytest.mark.spec("E4")
+async def test_one_principal_may_change_acls_by_an_acl_and_another_may_not(
+    kafka: Broker, topic_name: str
+) -> None:
+    alter = types.CreateAclsRequest.AclCreation(
+        resource_type=4,
+        resource_name="kafka-cluster",
+        resource_pattern_type=3,
+        principal="User:carol",
+        host="10.0.0.1",
+        operation=Operation.ALTER,
+        permission_type=PermissionType.ALLOW,
+    )
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await forward(forwarder, ApiKey.CREATE_ACLS, types.CreateAclsRequest(creations=[alter]))
+
+        outcomes = [
+            (await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("x"), Principal("User", name)))[1]
+            for name in ("carol", "dave")
+        ]
+
+    assert [response.results[0].error_code for response in outcomes] == [
+        0,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ]
+    denied = [event for event in controller.told("authorization") if not event.granted]
+    assert [(event.principal, event.operation, event.rule) for event in denied] == [
+        ("User:dave", "ALTER", "default.deny")
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.spec("S1")
+async def test_kafkas_own_tool_reads_our_log(
+    kafka: Broker, kafka_libs: Path, topic_name: str, tmp_path: Path
+) -> None:
+    delete = types.DeleteAclsRequest.DeleteAclsFilter(
+        resource_type_filter=2,
+        resource_name_filter=None,
+        pattern_type_filter=3,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        request = types.CreateAclsRequest(creations=[acl_creation("orders", "User:alice")])
+        await forward(forwarder, ApiKey.CREATE_ACLS, request)
+        await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(producer_byte_rate=1024.0))
+        await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram_request("alice"))
+        await forward(forwarder, ApiKey.DELETE_ACLS, types.DeleteAclsRequest(filters=[delete]))
+
+    (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
+    copy = shutil.copy(segment, tmp_path)
+    tools = KafkaTools(kafka_libs, kafka.plaintext)
+    dump = await asyncio.to_thread(
+        tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
+    )
+
+    for said in (
+        '"type":"ACCESS_CONTROL_ENTRY_RECORD","version":0',
+        '"resourceName":"orders"',
+        '"principal":"User:alice","host":"*","operation":3,"permissionType":3',
+        '"type":"CLIENT_QUOTA_RECORD","version":0',
+        '"key":"producer_byte_rate","value":1024.0,"remove":false',
+        '"type":"USER_SCRAM_CREDENTIAL_RECORD","version":0',
+        '"type":"REMOVE_ACCESS_CONTROL_ENTRY_RECORD","version":0',
+    ):
+        assert said in dump.said
+    assert "Could not" not in dump.said

@@ -1,0 +1,270 @@
+"""The proxy's side of forwarding: finding the controller, retrying in time, what the client gets to see."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from forwarding import envelope
+from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
+from forwarding.retry import AUTHORIZER_NOT_READY
+from proxy.demo.broker import Broker
+from proxy.session.controller_reply import ControllerReply
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import decode_request_header, encode_response
+from tests.support.controllers import a_forwarder, acls_request, endpoint_of, forward
+from tests.support.fake_broker import FakeBroker, Request
+
+DONE = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])
+
+
+def answered(request: Request, correlation_id: int | None = None, offset: int | None = None) -> Any:
+    """The EnvelopeResponse of a controller that did what was asked."""
+    header = decode_request_header(request.message.request_data)
+    body = codecs.response(header.api_key, header.api_version).encode(DONE)
+    inner = encode_response(header.api_key, header.api_version, correlation_id or header.correlation_id, body)
+    tags = None if offset is None else {envelope.LAST_OFFSET_TAG: offset.to_bytes(8, "big")}
+    return types.EnvelopeResponse(response_data=inner[4:], unknown_tags=tags)
+
+
+def refused(error_code: int) -> Callable[[Request], Any]:
+    return lambda _request: types.EnvelopeResponse(error_code=error_code)
+
+
+def in_turn(*answers: Callable[[Request], Any]) -> dict[int, Any]:
+    """A controller that answers one Envelope after another so; the last answer stays."""
+    left = list(answers)
+    return {ApiKey.ENVELOPE: lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)}
+
+
+async def sent(*brokers: FakeBroker, timeout_ms: int = 5_000) -> ControllerReply:
+    async with a_forwarder(*(endpoint_of(broker.address) for broker in brokers)) as forwarder:
+        reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), timeout_ms=timeout_ms)
+    return reply
+
+
+def error_of(reply: ControllerReply) -> tuple[int, bool, Any]:
+    return reply.error_code, reply.close, reply.body
+
+
+@pytest.mark.spec("E1", "E13")
+async def test_the_answer_is_the_controllers_response_and_the_offset_it_told() -> None:
+    async with FakeBroker(in_turn(lambda request: answered(request, offset=41))) as controller:
+        reply = await sent(controller)
+
+    assert (reply.error_code, reply.last_offset, reply.close) == (ErrorCode.NONE, 41, False)
+    assert reply.body is not None
+    assert codecs.response(ApiKey.CREATE_ACLS, 3).decode_exactly(reply.body) == DONE
+    (request,) = controller.received(ApiKey.ENVELOPE)
+    assert request.message.unknown_tags[envelope.FORWARD_ID_TAG] == reply.forward_id.encode()
+
+
+@pytest.mark.spec("E5")
+async def test_a_controller_that_is_not_the_active_one_leads_to_the_next() -> None:
+    async with (
+        FakeBroker(in_turn(refused(ErrorCode.NOT_CONTROLLER))) as standby,
+        FakeBroker(in_turn(answered)) as active,
+    ):
+        reply = await sent(standby, active)
+
+    assert reply.error_code == ErrorCode.NONE
+    assert (len(standby.received(ApiKey.ENVELOPE)), len(active.received(ApiKey.ENVELOPE))) == (1, 1)
+
+
+@pytest.mark.spec("E5")
+async def test_a_lost_connection_is_tried_again_with_the_same_forward_id() -> None:
+    async with FakeBroker(in_turn(lambda _: broker.hang_up(), answered)) as broker:
+        reply = await sent(broker)
+
+    assert reply.error_code == ErrorCode.NONE
+    ids = [r.message.unknown_tags[envelope.FORWARD_ID_TAG] for r in broker.received(ApiKey.ENVELOPE)]
+    assert ids == [reply.forward_id.encode()] * 2
+
+
+@pytest.mark.spec("E5", "S9")
+async def test_a_controller_that_is_not_ready_is_asked_again() -> None:
+    async with FakeBroker(in_turn(refused(AUTHORIZER_NOT_READY), answered)) as controller:
+        reply = await sent(controller)
+
+    assert reply.error_code == ErrorCode.NONE
+    assert len(controller.received(ApiKey.ENVELOPE)) == 2
+
+
+@pytest.mark.spec("S9")
+async def test_an_older_peer_is_spoken_to_in_version_0() -> None:
+    async with FakeBroker(in_turn(answered), {ApiKey.ENVELOPE: (0, 0)}) as controller:
+        await sent(controller)
+
+    assert [r.header.api_version for r in controller.received(ApiKey.ENVELOPE)] == [0]
+
+
+@pytest.mark.spec("E5", "E6")
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (refused(ErrorCode.NOT_CONTROLLER),),
+        (refused(AUTHORIZER_NOT_READY),),
+        (lambda _request: None,),
+    ],
+    ids=["not controller", "not ready", "silence"],
+)
+async def test_retrying_ends_with_the_requests_own_deadline(answers: tuple[Any, ...]) -> None:
+    async with FakeBroker(in_turn(*answers)) as controller:
+        reply = await sent(controller, timeout_ms=200)
+
+    assert error_of(reply) == (ErrorCode.REQUEST_TIMED_OUT, False, None)
+
+
+@pytest.mark.spec("E5")
+async def test_without_any_controller_a_request_times_out() -> None:
+    async with FakeBroker({}) as gone:
+        address = gone.address
+
+    async with a_forwarder(endpoint_of(address)) as forwarder:
+        reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), timeout_ms=100)
+
+    assert error_of(reply) == (ErrorCode.REQUEST_TIMED_OUT, False, None)
+
+
+@pytest.mark.spec("E6")
+@pytest.mark.parametrize(
+    ("error_code", "seen", "close"),
+    [
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR, False),
+        (ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, ErrorCode.UNKNOWN_SERVER_ERROR, False),
+        (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR, False),
+        (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION, True),
+    ],
+)
+async def test_a_fault_of_forwarding_itself_is_not_shown_as_it_is(
+    error_code: ErrorCode, seen: ErrorCode, close: bool
+) -> None:
+    async with FakeBroker(in_turn(refused(error_code))) as controller:
+        reply = await sent(controller)
+
+    assert error_of(reply) == (seen, close, None)
+    assert len(controller.received(ApiKey.ENVELOPE)) == 1
+
+
+@pytest.mark.spec("E6")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: answered(request, correlation_id=999),
+        lambda _request: types.EnvelopeResponse(response_data=None),
+        lambda _request: types.EnvelopeResponse(response_data=b"\x00"),
+        lambda _request: b"\xff\xff\xff",
+    ],
+    ids=["another's answer", "no answer", "cut off", "no envelope"],
+)
+async def test_an_answer_that_makes_no_sense_is_an_unknown_server_error(answer: Any) -> None:
+    async with FakeBroker(in_turn(answer)) as controller:
+        reply = await sent(controller)
+
+    assert error_of(reply) == (ErrorCode.UNKNOWN_SERVER_ERROR, False, None)
+
+
+@pytest.mark.spec("E8")
+async def test_a_new_controllers_versions_are_told_at_each_connection() -> None:
+    told: list[Any] = []
+    async with (
+        FakeBroker(in_turn(refused(ErrorCode.NOT_CONTROLLER)), {58: (0, 0), 30: (0, 2)}) as old,
+        FakeBroker(in_turn(answered), {58: (0, 0), 30: (0, 3)}) as new,
+        a_forwarder(
+            endpoint_of(old.address), endpoint_of(new.address), on_api_versions=told.append
+        ) as forwarder,
+    ):
+        await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+        now = forwarder.controller_api_versions
+
+    assert told == [{58: (0, 0), 30: (0, 2)}, {58: (0, 0), 30: (0, 3)}]
+    assert now == told[-1]
+
+
+@pytest.mark.spec("E11")
+async def test_forwards_are_counted_by_client_and_retries_by_reason() -> None:
+    registry = CollectorRegistry()
+    async with (
+        FakeBroker(in_turn(refused(AUTHORIZER_NOT_READY), lambda _: broker.hang_up(), answered)) as broker,
+        a_forwarder(endpoint_of(broker.address), registry=registry) as forwarder,
+    ):
+        await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    value = registry.get_sample_value
+    assert value("requests_forwarded_to_controller_total", {"client_id": "admin-client"}) == 1
+    retries = "requests_forwarded_to_controller_retries_total"
+    assert value(retries, {"reason": "AUTHORIZER_NOT_READY"}) == 1
+    assert value(retries, {"reason": "connection lost"}) == 1
+    assert value("requests_forwarded_to_controller_in_flight") == 0
+    assert value("requests_forwarded_to_controller_seconds_count") == 1
+
+
+@pytest.mark.spec("E11", "Q10")
+async def test_clients_cannot_make_more_series_than_the_limit() -> None:
+    registry = CollectorRegistry()
+    metrics = ForwarderMetrics(registry)
+
+    for number in range(MAX_CLIENT_IDS + 5):
+        metrics.count(f"client-{number}")
+
+    name = "requests_forwarded_to_controller_total"
+    assert registry.get_sample_value(name, {"client_id": OTHER_CLIENT_ID}) == 5
+
+
+@pytest.mark.spec("E5")
+async def test_many_requests_share_one_connection() -> None:
+    async with (
+        FakeBroker(in_turn(answered)) as controller,
+        a_forwarder(endpoint_of(controller.address)) as forwarder,
+    ):
+        replies = await asyncio.gather(
+            *(forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t")) for _ in range(30))
+        )
+
+    assert {reply.error_code for reply, _ in replies} == {ErrorCode.NONE}
+    assert len({reply.forward_id for reply, _ in replies}) == 30
+    assert controller.connections == 1
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("E1")
+async def test_a_real_kraft_controller_takes_our_envelope(kafka: Broker, topic_name: str) -> None:
+    request = types.CreateTopicsRequest
+    topic = request.CreatableTopic(name=topic_name, num_partitions=1, replication_factor=1)
+
+    async with a_forwarder(endpoint_of(kafka.controller)) as forwarder:
+        reply, created = await forward(
+            forwarder, ApiKey.CREATE_TOPICS, request(topics=[topic], timeout_ms=9_000)
+        )
+        again, exists = await forward(
+            forwarder, ApiKey.CREATE_TOPICS, request(topics=[topic], timeout_ms=9_000)
+        )
+
+    assert (reply.error_code, again.error_code, reply.last_offset) == (0, 0, None)
+    assert [(result.name, result.error_code) for result in created.topics] == [(topic_name, 0)]
+    assert [result.error_code for result in exists.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("E1", "E2")
+async def test_a_real_kraft_controller_stores_a_quota_and_a_credential_we_forward(kafka: Broker) -> None:
+    quotas = types.AlterClientQuotasRequest
+    entity = [quotas.EntityData(entity_type="user", entity_name="forwarded")]
+    limit = quotas.EntryData(entity=entity, ops=[quotas.OpData(key="producer_byte_rate", value=1e6)])
+    scram = types.AlterUserScramCredentialsRequest
+    credential = scram.ScramCredentialUpsertion(
+        name="forwarded", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
+    )
+
+    async with a_forwarder(endpoint_of(kafka.controller)) as forwarder:
+        _, limited = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quotas(entries=[limit]))
+        _, stored = await forward(
+            forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram(upsertions=[credential])
+        )
+
+    assert [entry.error_code for entry in limited.entries] == [0]
+    assert [(result.user, result.error_code) for result in stored.results] == [("forwarded", 0)]
