@@ -47,7 +47,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 fetch: $(INSTALLED)
 	@$(call say,Apache Kafka for the demo and the tests)
 	$(BIN)/python -m proxy.demo.kafka
-	@$(MAKE) $(SPARK_FETCHED)
+	@$(MAKE) --silent $(SPARK_FETCHED)
 
 $(SPARK_FETCHED): $(INSTALLED)
 	@$(call say,Spark packages for the audit jobs)
