@@ -90,7 +90,8 @@ def _set_up(stack: Stack) -> None:
 def _play(stack: Stack) -> list[story.Outcome]:
     outcomes = story.play(Stage(stack))
     print("\n" + story.table(outcomes, shutil.get_terminal_size((120, 40)).columns))
-    print(f"\nreport: {report_of(stack.directory)}\nlogs:   {stack.logs}", flush=True)
+    report = report_of(stack.directory)
+    print(f"\nreport: {report if report.exists() else 'none'}\nlogs:   {stack.logs}", flush=True)
     return outcomes
 
 

@@ -15,6 +15,8 @@ CONSUMER = "dave"
 IDLER = "erin"
 ACTORS = (PRODUCER, CONSUMER, IDLER)
 
+_SHOWN_CHARACTERS = 160
+
 
 class NotShown(Exception):
     """A step did not show what it should; the message says what was seen instead."""
@@ -53,4 +55,6 @@ def must_say(run: ToolRun, words: str) -> ToolRun:
 
 
 def last_lines(text: str, count: int = 3) -> str:
-    return " / ".join(text.strip().splitlines()[-count:]) or "nothing"
+    """The end of what a tool printed, short enough for a table."""
+    lines = (line.strip()[:_SHOWN_CHARACTERS] for line in text.strip().splitlines()[-count:])
+    return " / ".join(lines) or "nothing"

@@ -83,8 +83,8 @@ _NAME, _DONE = 18, 34
 
 
 def _row(outcome: Outcome, width: int) -> list[str]:
-    seen = textwrap.wrap(outcome.seen, max(30, width - _NAME - _DONE - 7)) or [""]
-    done = textwrap.wrap(outcome.step.doing, _DONE)
+    seen = textwrap.wrap(outcome.seen, max(30, width - _NAME - _DONE - 7), break_on_hyphens=False) or [""]
+    done = textwrap.wrap(outcome.step.doing, _DONE, break_on_hyphens=False)
     height = max(len(seen), len(done))
     marks = ["ok" if outcome.shown else "NO", *[""] * height]
     names = [outcome.step.name, *[""] * height]

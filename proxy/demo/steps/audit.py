@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from proxy.demo.run import run
 from proxy.demo.stage import NotShown, Stage, last_lines
@@ -27,13 +26,15 @@ def reconcile(stage: Stage) -> str:
         raise NotShown(
             f"Spark ended with code {done.returncode}: {last_lines(done.stdout + done.stderr)} ({log})"
         )
-    findings = json.loads((out / "findings.json").read_text(encoding="utf-8"))
-    if done.returncode == 1:
+    document = json.loads((out / "findings.json").read_text(encoding="utf-8"))
+    findings, summary = document["findings"], document["summary"]
+    if findings:
+        first = findings[0]
         raise NotShown(
-            f"{_count(findings)} findings where there should be none: see {report_of(stack.directory)}"
+            f"{len(findings)} findings, the first: {first['check']}: {first['explanation']} ({out})"
         )
-    return f"no findings; report: {report_of(stack.directory)}"
-
-
-def _count(findings: dict[str, Any]) -> int:
-    return len(findings.get("findings", []))
+    judged = sum(summary["decisions"].values())
+    return (
+        f"{summary['records']} audit records and {summary['metadata_records']} of the metadata log,"
+        f" {judged} decisions evaluated again, no findings"
+    )
