@@ -9,9 +9,11 @@ from typing import Any
 import kubernetes_validate
 import promql_parser
 import pytest
+import trustme
 import yaml
 
 from forwarding.config import ControllerConfig
+from proxy.check import check
 from proxy.config import ProxyConfig, UsersFile, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,11 +34,20 @@ def text(path: str) -> str:
 
 def with_secrets(directory: Path, files: dict[str, str]) -> Path:
     """The files as a container sees them: side by side, with every secret that they name."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    contents = {
+        "ca.crt": authority.cert_pem.bytes(),
+        ".crt": b"".join(pem.bytes() for pem in issued.cert_chain_pems),
+        ".key": issued.private_key_pem.bytes(),
+        ".password": b"secret\n",
+    }
     for name, content in files.items():
         (directory / name).write_text(content, encoding="utf-8")
         for secret in SECRET_FILE.findall(content):
             (directory / secret).parent.mkdir(exist_ok=True)
-            (directory / secret).write_text("secret", encoding="utf-8")
+            kind = next(ending for ending in contents if secret.endswith(ending))
+            (directory / secret).write_bytes(contents[kind])
     return directory
 
 
@@ -78,13 +89,12 @@ def example(source: str, process: str, *users: str) -> dict[str, str]:
 
 @pytest.mark.spec("O5")
 @pytest.mark.parametrize("source", ["compose", "kubernetes"])
-def test_the_example_configurations_of_the_proxy_are_accepted(source: str, tmp_path: Path) -> None:
-    directory = with_secrets(tmp_path, example(source, "proxy", "users.yaml"))
+def test_penstock_check_finds_nothing_wrong_with_the_examples(source: str, tmp_path: Path) -> None:
+    files = example(source, "proxy") | example(source, "controller", "controller-users.yaml")
+    directory = with_secrets(tmp_path, files | {"users.yaml": text("config/users.yaml")})
 
-    config = load(directory / "proxy.yaml", ProxyConfig)
-
-    assert config.users_file is not None
-    assert "admin" in load(config.users_file, UsersFile).users
+    assert check(directory / "proxy.yaml") == []
+    assert check(directory / "controller.yaml") == []
 
 
 @pytest.mark.spec("O5", "E4")
