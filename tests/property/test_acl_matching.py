@@ -191,7 +191,7 @@ def test_the_index_after_any_changes_is_the_one_built_from_what_is_left(
             delta.add(candidate)
             left[candidate.id] = candidate
         removed = data.draw(
-            st.lists(st.sampled_from(sorted(left)), max_size=8, unique=True) if left else st.just([])
+            st.lists(st.sampled_from(list(left)), max_size=8, unique=True) if left else st.just([])
         )
         for acl_id in removed:
             delta.remove(acl_id)
