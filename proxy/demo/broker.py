@@ -30,6 +30,8 @@ class BrokerSettings:
     certificate: Path | None = None
     """A PEM file of private key and certificate chain for the SSL listener."""
     heap_mb: int = 512
+    log: Path | None = None
+    """What it prints; None: `broker.log` in its directory."""
 
 
 class Broker:
@@ -41,7 +43,7 @@ class Broker:
         self.process = ChildProcess(
             "the Kafka broker",
             jvm.command(libs, "kafka.Kafka", [str(self._properties_file)], heap, "INFO"),
-            settings.directory / "broker.log",
+            settings.log or settings.directory / "broker.log",
         )
 
     @property

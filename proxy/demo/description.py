@@ -35,6 +35,7 @@ def _description(stack: Stack) -> dict[str, Any]:
         "audit_topic": settings.AUDIT_TOPIC,
         "metadata_topic": settings.METADATA_TOPIC,
         "logs": str(stack.logs),
+        "configs": {"controller": str(stack.controller_file), "proxy": str(stack.proxy_file)},
         "pids": {
             "broker": stack.broker.pid,
             "controller": stack.controller.pid,

@@ -49,6 +49,7 @@ class Stack:
             wanted.libs,
             BrokerSettings(
                 directory=self.directory / "broker",
+                log=self.logs / "broker.log",
                 properties=wanted.broker_properties,
                 scram_users={proxy_login.name: proxy_login.password},
             ),
