@@ -1,0 +1,251 @@
+"""Metadata: who sees which topics, when a missing one is made, where brokers are said to be."""
+
+from typing import Any
+
+import pytest
+
+from proxy.metadata.acl import Operation
+from proxy.wire import codecs
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.asking import CLUSTER_RIGHT, Asked, Asking
+
+pytestmark = pytest.mark.spec("A7")
+
+VERSIONS = codecs.request_versions(ApiKey.METADATA)
+BY_NAME = [1, 4, 9, 12, 13]
+UNKNOWN, DENIED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NO_ID = bytes(16)
+TOPIC = t.MetadataResponse.MetadataResponseTopic
+PARTITION = t.MetadataResponse.MetadataResponsePartition
+
+
+def asking(version: int, *rights: str) -> Asking:
+    return Asking(ApiKey.METADATA, version, *rights)
+
+
+def request(*names: str, create: bool = False, **fields: Any) -> Any:
+    topics = [t.MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    return t.MetadataRequest(topics=topics, allow_auto_topic_creation=create, **fields)
+
+
+def topic(name: str | None, code: int = 0, version: int = 13, topic_id: bytes = b"o" * 16) -> Any:
+    partitions = [PARTITION(partition_index=0, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1])]
+    return TOPIC(
+        name=name,
+        error_code=code,
+        topic_id=topic_id if version >= 10 and not code else NO_ID,
+        partitions=[] if code else partitions,
+    )
+
+
+def answer(*topics: Any, controller: int = 2) -> Any:
+    brokers = [
+        t.MetadataResponse.MetadataResponseBroker(node_id=node, host=f"broker-{node}", port=9092)
+        for node in (1, 2, 3)
+    ]
+    return t.MetadataResponse(brokers=brokers, topics=list(topics), controller_id=controller)
+
+
+def errors(response: Any) -> list[tuple[str | None, int]]:
+    return [(topic.name, topic.error_code) for topic in response.topics]
+
+
+def names(asked: Asked) -> list[str]:
+    return [topic.name for topic in asked.forwarded.topics]
+
+
+@pytest.mark.parametrize("version", BY_NAME)
+def test_denied_topics_are_not_asked_for_and_come_back_in_the_order_of_the_request(version: int) -> None:
+    switch = {"create": True} if version < 4 else {}
+    asked = asking(version, "DESCRIBE TOPIC b*", "CREATE CLUSTER kafka-cluster").for_(
+        request("a", "bb", "c", "b", **switch)
+    )
+
+    assert names(asked) == ["bb", "b"]
+    told = asked.told(answer(topic("b", version=version), topic("bb", version=version)))
+    assert errors(told) == [("a", DENIED), ("bb", 0), ("c", DENIED), ("b", 0)]
+    assert [len(topic.partitions) for topic in told.topics] == [0, 1, 0, 1]
+    assert asked.denials == ["DESCRIBE TOPIC a", "DESCRIBE TOPIC c"]
+
+
+def test_a_denied_topic_tells_neither_whether_it_exists_nor_its_id() -> None:
+    told = asking(12).for_(request("secrets", "no-such")).told(answer())
+
+    assert [(part.error_code, part.topic_id, part.is_internal) for part in told.topics] == 2 * [
+        (DENIED, NO_ID, False)
+    ]
+
+
+def test_an_allowed_request_goes_as_it_came() -> None:
+    assert asking(12, "DESCRIBE TOPIC a").for_(request("a")).goes_as_it_came
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_list_of_all_topics_shows_those_that_may_be_described(version: int) -> None:
+    asked = asking(version, "READ TOPIC a", "WRITE TOPIC c").for_(
+        t.MetadataRequest(topics=[] if version == 0 else None)
+    )
+
+    told = asked.told(answer(*(topic(name, version=version) for name in "abc")))
+
+    assert errors(told) == [("a", 0), ("c", 0)]
+    assert asked.denials == []
+    assert asked.goes_as_it_came
+
+
+def test_a_request_for_no_topics_is_no_request_for_all() -> None:
+    asked = asking(1).for_(request(create=True))
+
+    assert asked.goes_as_it_came
+    assert asked.told(answer()).topics == []
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_missing_topic_is_made_only_with_create_on_all_that_are_asked_for(version: int) -> None:
+    rights = ("DESCRIBE TOPIC *", "CREATE TOPIC a")
+
+    asked = asking(version, *rights).for_(request("a", "b", create=True))
+
+    assert not asked.forwarded.allow_auto_topic_creation
+    assert errors(asked.told(answer(topic("a", UNKNOWN), topic("b", UNKNOWN)))) == [
+        ("a", UNKNOWN),
+        ("b", DENIED),
+    ]
+    assert asked.denials == ["CREATE TOPIC b"]
+    assert asking(version, *rights).for_(request("a", create=True)).forwarded.allow_auto_topic_creation
+
+
+def test_an_existing_topic_needs_no_create() -> None:
+    asked = asking(12, "READ TOPIC a").for_(request("a", create=True))
+
+    assert errors(asked.told(answer(topic("a")))) == [("a", 0)]
+    assert asked.denials == []
+
+
+def test_create_on_the_cluster_is_enough_to_make_a_topic() -> None:
+    asked = asking(12, "DESCRIBE TOPIC a", f"CREATE {CLUSTER_RIGHT}").for_(request("a", create=True))
+
+    assert asked.goes_as_it_came
+    assert errors(asked.told(answer(topic("a", UNKNOWN)))) == [("a", UNKNOWN)]
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_versions_that_cannot_forbid_creation_ask_for_a_list_of_all_instead(version: int) -> None:
+    asked = asking(version, "DESCRIBE TOPIC *").for_(request("b", "a", create=True))
+
+    assert asked.forwarded.topics == ([] if version == 0 else None)
+    told = asked.told(answer(topic("a", version=version), topic("c", version=version)))
+    assert errors(told) == [("b", DENIED), ("a", 0)]
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_with_every_topic_denied_nothing_is_told_of_others(version: int) -> None:
+    asked = asking(version).for_(request("a", create=True))
+
+    assert errors(asked.told(answer(topic("c", version=version)))) == [("a", DENIED)]
+
+
+@pytest.mark.spec("E9")
+def test_a_policy_that_refuses_creation_is_an_authorization_error_below_v10() -> None:
+    violation = ErrorCode.POLICY_VIOLATION
+    rights = ("DESCRIBE TOPIC a", f"CREATE {CLUSTER_RIGHT}")
+
+    old = asking(9, *rights).for_(request("a", create=True)).told(answer(topic("a", violation)))
+    new = asking(10, *rights).for_(request("a", create=True)).told(answer(topic("a", violation)))
+
+    assert errors(old) == [("a", DENIED)]
+    assert errors(new) == [("a", violation)]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_topics_asked_for_by_id_lose_their_name_when_denied(version: int) -> None:
+    ids = [b"o" * 16, b"s" * 16, b"?" * 16]
+    wanted = [t.MetadataRequest.MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in ids]
+    asked = asking(version, "DESCRIBE TOPIC orders").for_(t.MetadataRequest(topics=wanted))
+
+    unknown = TOPIC(name=None, topic_id=ids[2], error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+    told = asked.told(answer(topic("orders"), topic("secrets", topic_id=ids[1]), unknown))
+
+    assert asked.goes_as_it_came
+    assert [(part.name, part.topic_id, part.error_code) for part in told.topics] == [
+        ("orders", ids[0], 0),
+        (None, ids[1], DENIED),
+        (None, ids[2], ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_versions_10_and_11_ask_by_name_only(version: int) -> None:
+    wanted = [t.MetadataRequest.MetadataRequestTopic(name=None, topic_id=b"o" * 16)]
+
+    response = asking(version).for_(t.MetadataRequest(topics=wanted)).answer
+
+    assert errors(response) == [("", ErrorCode.INVALID_REQUEST)]
+
+
+def test_topic_ids_are_learned_from_answers() -> None:
+    asked = asking(12, "DESCRIBE TOPIC new").for_(request("new"))
+
+    asked.told(answer(topic("new", topic_id=b"n" * 16)))
+
+    assert asked.call.gate.topic_names.name(b"n" * 16) == "new"
+
+
+@pytest.mark.spec("O1")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_brokers_are_told_by_the_addresses_of_their_proxies_only(version: int) -> None:
+    told = asking(version, "DESCRIBE TOPIC a").for_(request("a", create=version < 4)).told(answer())
+
+    assert [(node.node_id, node.host, node.port) for node in told.brokers] == [
+        (1, "proxy-one", 19092),
+        (2, "proxy-two", 29092),
+    ]
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize(("told_by_broker", "expected"), [(2, 2), (3, 1), (-1, 1)])
+def test_the_controller_is_some_broker_that_can_be_reached(told_by_broker: int, expected: int) -> None:
+    told = asking(9).for_(t.MetadataRequest(topics=None)).told(answer(controller=told_by_broker))
+
+    assert told.controller_id == expected
+
+
+@pytest.mark.parametrize("version", [8, 10, 13])
+def test_authorized_operations_are_those_of_the_client(version: int) -> None:
+    cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
+    asked = asking(version, "READ TOPIC a", f"DESCRIBE {CLUSTER_RIGHT}", f"CREATE {CLUSTER_RIGHT}").for_(
+        request("a", "b", include_topic_authorized_operations=True, **cluster)
+    )
+    brokers_view = topic("a", version=version)
+    brokers_view.topic_authorized_operations = 0x7FFF
+
+    told = asked.told(answer(brokers_view))
+
+    assert told.topics[0].topic_authorized_operations == bits(Operation.READ, Operation.DESCRIBE)
+    assert told.topics[1].topic_authorized_operations == -(2**31)
+    if version <= 10:
+        assert told.cluster_authorized_operations == bits(Operation.CREATE, Operation.DESCRIBE)
+
+
+def test_operations_on_the_cluster_are_none_without_describe_on_it() -> None:
+    asked = asking(8, f"CREATE {CLUSTER_RIGHT}").for_(
+        t.MetadataRequest(topics=None, include_cluster_authorized_operations=True)
+    )
+
+    assert asked.told(answer()).cluster_authorized_operations == 0
+
+
+def test_operations_nobody_asked_for_are_not_told() -> None:
+    brokers_view = topic("orders")
+    brokers_view.topic_authorized_operations = 8
+
+    told = asking(9, "READ TOPIC orders").for_(request("orders")).told(answer(brokers_view))
+
+    assert told.topics[0].topic_authorized_operations == -(2**31)
+    assert told.cluster_authorized_operations == -(2**31)
+
+
+def bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)

@@ -1,0 +1,225 @@
+"""APIs that list topics with partitions, each with an error of its own: what goes on, what comes back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from proxy.session.apis.topic_shapes import TOPIC_SHAPES
+from proxy.session.call import Answer
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.catalog import request as request_schema
+from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.asking import CLUSTER_RIGHT, Asking
+
+pytestmark = pytest.mark.spec("A7")
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@dataclass(frozen=True)
+class Case:
+    key: ApiKey
+    operation: str
+    topic: str
+    """Struct of a topic in the request."""
+    partition: str | None
+    also: tuple[str, ...] = ()
+    """Rights that the request needs beside those on topics."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Other fields of the request."""
+    versions: tuple[int, ...] = ()
+
+    def request(self, *names: str) -> Any:
+        shape = TOPIC_SHAPES[self.key]
+        message = getattr(types, request_schema(self.key).name)
+        partitions: list[Any] = [0, 1]
+        if self.partition is not None and shape.asked_index is not None:
+            struct = getattr(message, self.partition)
+            partitions = [struct(**{shape.asked_index: index}) for index in partitions]
+        topics = [
+            getattr(message, self.topic)(**{shape.name: name, shape.asked_partitions: partitions})
+            for name in names
+        ]
+        return message(**{shape.asked_topics: topics}, **dict(self.fields))
+
+    def answer(self, *names: str) -> Any:
+        """The broker's, without an error, in an order of its own."""
+        shape = TOPIC_SHAPES[self.key]
+        return shape.refuse_all(self.request(*reversed(names)), ErrorCode.NONE)
+
+    def errors(self, response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
+        shape = TOPIC_SHAPES[self.key]
+        return [
+            (
+                getattr(topic, shape.name),
+                [
+                    (getattr(part, shape.answered_index), getattr(part, shape.error_code))
+                    for part in getattr(topic, shape.answered_partitions)
+                ],
+            )
+            for topic in getattr(response, shape.answered_topics)
+        ]
+
+
+CASES = [
+    Case(ApiKey.LIST_OFFSETS, "DESCRIBE", "ListOffsetsTopic", "ListOffsetsPartition"),
+    Case(ApiKey.DELETE_RECORDS, "DELETE", "DeleteRecordsTopic", "DeleteRecordsPartition"),
+    Case(ApiKey.OFFSET_FOR_LEADER_EPOCH, "DESCRIBE", "OffsetForLeaderTopic", "OffsetForLeaderPartition"),
+    Case(ApiKey.DESCRIBE_PRODUCERS, "READ", "TopicRequest", None),
+    Case(
+        ApiKey.OFFSET_COMMIT,
+        "READ",
+        "OffsetCommitRequestTopic",
+        "OffsetCommitRequestPartition",
+        also=("READ GROUP team",),
+        fields=(("group_id", "team"),),
+        versions=tuple(range(2, 10)),
+    ),
+    Case(
+        ApiKey.TXN_OFFSET_COMMIT,
+        "READ",
+        "TxnOffsetCommitRequestTopic",
+        "TxnOffsetCommitRequestPartition",
+        also=("READ GROUP team", "WRITE TRANSACTIONAL_ID payer"),
+        fields=(("group_id", "team"), ("transactional_id", "payer")),
+    ),
+    Case(
+        ApiKey.OFFSET_DELETE,
+        "READ",
+        "OffsetDeleteRequestTopic",
+        "OffsetDeleteRequestPartition",
+        also=("DELETE GROUP team",),
+        fields=(("group_id", "team"),),
+    ),
+]
+
+EVERY = [
+    pytest.param(case, version, id=f"{case.key.name}-v{version}")
+    for case in CASES
+    for version in case.versions or codecs.request_versions(case.key)
+]
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY)
+def test_allowed_topics_pass_unread(case: Case, version: int) -> None:
+    asking = Asking(case.key, version, *case.also, f"{case.operation} TOPIC a", f"{case.operation} TOPIC b")
+
+    assert asking.for_(case.request("a", "b")).passes_unread
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY)
+def test_denied_topics_are_taken_out_and_put_back_in_the_order_of_the_request(
+    case: Case, version: int
+) -> None:
+    asking = Asking(case.key, version, *case.also, f"{case.operation} TOPIC b", f"{case.operation} TOPIC d")
+
+    asked = asking.for_(case.request("a", "b", "c", "d"))
+
+    shape = TOPIC_SHAPES[case.key]
+    assert [getattr(topic, shape.name) for topic in shape.asked(asked.forwarded)] == ["b", "d"]
+    assert case.errors(asked.told(case.answer("b", "d"))) == [
+        ("a", [(0, DENIED), (1, DENIED)]),
+        ("b", [(0, 0), (1, 0)]),
+        ("c", [(0, DENIED), (1, DENIED)]),
+        ("d", [(0, 0), (1, 0)]),
+    ]
+    assert asked.denials == [f"{case.operation} TOPIC a", f"{case.operation} TOPIC c"]
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY)
+def test_with_all_topics_denied_each_of_them_is_told_so(case: Case, version: int) -> None:
+    asked = Asking(case.key, version, *case.also).for_(case.request("b", "a"))
+
+    told = asked.answer if isinstance(asked.verdict, Answer) else asked.told(case.answer())
+
+    assert case.errors(told) == [(name, [(0, DENIED), (1, DENIED)]) for name in "ba"]
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY)
+def test_a_request_for_no_topics_passes_unread(case: Case, version: int) -> None:
+    assert Asking(case.key, version, *case.also).for_(case.request()).passes_unread
+
+
+def test_a_refused_list_offsets_partition_has_no_offset_and_no_timestamp() -> None:
+    (case, *_) = CASES
+
+    (topic,) = Asking(case.key, 7).for_(case.request("a")).answer.topics
+
+    assert [(part.offset, part.timestamp, part.leader_epoch) for part in topic.partitions] == 2 * [
+        (-1, -1, -1)
+    ]
+
+
+def test_cluster_action_opens_the_epochs_of_all_topics() -> None:
+    case = CASES[2]
+
+    asked = Asking(case.key, 4, f"CLUSTER_ACTION {CLUSTER_RIGHT}").for_(case.request("a"))
+
+    assert asked.passes_unread
+    assert asked.denials == []
+
+
+def test_a_name_that_no_topic_can_have_is_left_to_the_broker() -> None:
+    case = CASES[3]
+
+    asked = Asking(case.key, 0).for_(case.request("no topic", "a"))
+
+    assert [topic.name for topic in asked.forwarded.topics] == ["no topic"]
+    told = asked.told(case.answer("no topic"))
+    assert case.errors(told)[1] == ("a", [(0, DENIED), (1, DENIED)])
+    assert told.topics[1].partitions[0].error_message == "Topic authorization failed."
+
+
+def test_a_group_that_fails_at_the_broker_answers_without_topics() -> None:
+    case = CASES[-1]
+    asked = Asking(case.key, 0, *case.also).for_(case.request("a"))
+
+    failed = types.OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+
+    assert asked.forwarded.topics == []
+    assert asked.told(failed) == failed
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.OFFSET_COMMIT, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+def test_without_the_group_or_the_transaction_every_partition_is_refused(
+    key: ApiKey, code: ErrorCode
+) -> None:
+    case = next(case for case in CASES if case.key == key)
+
+    response = Asking(key, 5, "READ TOPIC a").for_(case.request("a")).answer
+
+    assert case.errors(response) == [("a", [(0, code), (1, code)])]
+
+
+def test_offsets_are_not_deleted_without_the_group() -> None:
+    response = Asking(ApiKey.OFFSET_DELETE, 0, "READ TOPIC a").for_(CASES[-1].request("a")).answer
+
+    assert (response.error_code, response.topics) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])
+
+
+def test_commits_by_topic_id_are_refused_by_id() -> None:
+    struct = types.OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = types.OffsetCommitRequest.OffsetCommitRequestPartition
+    ids = [b"s" * 16, b"o" * 16, b"?" * 16]
+    request = types.OffsetCommitRequest(
+        group_id="team",
+        topics=[struct(topic_id=topic_id, partitions=[partition(partition_index=3)]) for topic_id in ids],
+    )
+
+    asked = Asking(ApiKey.OFFSET_COMMIT, 10, "READ GROUP team", "READ TOPIC orders").for_(request)
+
+    assert [topic.topic_id for topic in asked.forwarded.topics] == [ids[1]]
+    told = asked.told(TOPIC_SHAPES[ApiKey.OFFSET_COMMIT].refuse_all(asked.forwarded, ErrorCode.NONE))
+    assert [(topic.topic_id, topic.partitions[0].error_code) for topic in told.topics] == [
+        (ids[0], DENIED),
+        (ids[1], ErrorCode.NONE),
+        (ids[2], ErrorCode.UNKNOWN_TOPIC_ID),
+    ]

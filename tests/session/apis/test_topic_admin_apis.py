@@ -1,0 +1,276 @@
+"""Topics made, widened, deleted and described: the allowed ones go on, the others come back refused."""
+
+from typing import Any
+
+import pytest
+
+from proxy.session.call import Answer, ToTheController
+from proxy.wire import codecs
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asked, Asking
+
+pytestmark = pytest.mark.spec("A7", "E2", "E3")
+
+DENIED, INVALID = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST
+CREATED = t.CreateTopicsResponse.CreatableTopicResult
+NO_ID = bytes(16)
+
+
+def results(parts: list[Any]) -> list[tuple[str | None, int]]:
+    return [(part.name, part.error_code) for part in parts]
+
+
+def to_controller(asked: Asked) -> Any:
+    assert isinstance(asked.verdict, ToTheController)
+    return asked.forwarded
+
+
+def creation(*names: str) -> Any:
+    topic = t.CreateTopicsRequest.CreatableTopic
+    return t.CreateTopicsRequest(
+        topics=[topic(name=name, num_partitions=3, replication_factor=1) for name in names], timeout_ms=1234
+    )
+
+
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.CREATE_TOPICS))
+def test_topics_that_may_not_be_created_are_put_back_in_the_order_of_the_request(version: int) -> None:
+    asked = Asking(ApiKey.CREATE_TOPICS, version, "CREATE TOPIC b", "CREATE TOPIC d").for_(creation(*"abcd"))
+
+    assert [topic.name for topic in to_controller(asked).topics] == ["b", "d"]
+    told = asked.told(t.CreateTopicsResponse(topics=[CREATED(name="d"), CREATED(name="b")]))
+    assert results(told.topics) == [("a", DENIED), ("b", 0), ("c", DENIED), ("d", 0)]
+    assert told.topics[0].error_message == "Authorization failed."
+    assert asked.denials == ["CREATE TOPIC a", "CREATE TOPIC c"]
+
+
+def test_the_controller_has_as_long_as_the_client_waits() -> None:
+    asked = Asking(ApiKey.CREATE_TOPICS, 7, "CREATE TOPIC a").for_(creation("a"))
+
+    assert isinstance(asked.verdict, ToTheController)
+    assert asked.verdict.timeout_ms == 1234
+
+
+def test_create_on_the_cluster_creates_any_topic_and_is_written_down() -> None:
+    asked = Asking(ApiKey.CREATE_TOPICS, 7, f"CREATE {CLUSTER_RIGHT}").for_(creation("a", "b"))
+
+    assert [topic.name for topic in to_controller(asked).topics] == ["a", "b"]
+    assert [(event.resource_type, event.granted) for event in asked.call.events] == [("CLUSTER", True)]
+
+
+def test_duplicates_and_the_metadata_topic_are_invalid_before_they_are_denied() -> None:
+    asked = Asking(ApiKey.CREATE_TOPICS, 7, f"CREATE {CLUSTER_RIGHT}").for_(
+        creation("a", "b", "a", "__cluster_metadata")
+    )
+
+    assert [topic.name for topic in to_controller(asked).topics] == ["b"]
+    told = asked.told(t.CreateTopicsResponse(topics=[CREATED(name="b")]))
+    assert results(told.topics) == [("a", INVALID), ("b", 0), ("__cluster_metadata", INVALID)]
+    assert told.topics[0].error_message == "Duplicate topic name."
+
+
+def test_with_nothing_to_create_the_controller_is_not_asked() -> None:
+    answer = Asking(ApiKey.CREATE_TOPICS, 7).for_(creation("b", "a")).answer
+
+    assert results(answer.topics) == [("b", DENIED), ("a", DENIED)]
+
+
+@pytest.mark.parametrize(
+    ("right", "told_partitions"), [("DESCRIBE_CONFIGS TOPIC a", 3), ("READ TOPIC a", -1)]
+)
+def test_the_configs_of_a_new_topic_are_told_to_who_may_describe_them(
+    right: str, told_partitions: int
+) -> None:
+    asked = Asking(ApiKey.CREATE_TOPICS, 7, "CREATE TOPIC a", right).for_(creation("a"))
+    config = t.CreateTopicsResponse.CreatableTopicConfigs(name="retention.ms", value="1")
+
+    told = asked.told(
+        t.CreateTopicsResponse(
+            topics=[CREATED(name="a", num_partitions=3, replication_factor=1, configs=[config])]
+        )
+    )
+
+    (topic,) = told.topics
+    assert topic.num_partitions == told_partitions
+    assert topic.configs == ([config] if told_partitions == 3 else [])
+    assert topic.topic_config_error_code == (0 if told_partitions == 3 else DENIED)
+
+
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.CREATE_PARTITIONS))
+def test_more_partitions_need_alter_on_the_topic(version: int) -> None:
+    topic = t.CreatePartitionsRequest.CreatePartitionsTopic
+    result = t.CreatePartitionsResponse.CreatePartitionsTopicResult
+    names = ["a", "b", "c", "c"]
+    asked = Asking(ApiKey.CREATE_PARTITIONS, version, "ALTER TOPIC b", f"ALTER {CLUSTER_RIGHT}").for_(
+        t.CreatePartitionsRequest(topics=[topic(name=name, count=4) for name in names])
+    )
+
+    assert [topic.name for topic in to_controller(asked).topics] == ["b"]
+    told = asked.told(t.CreatePartitionsResponse(results=[result(name="b")]))
+    assert results(told.results) == [("a", DENIED), ("b", 0), ("c", INVALID)]
+
+
+def deletion(version: int, *names: str) -> Any:
+    if version < 6:
+        return t.DeleteTopicsRequest(topic_names=list(names))
+    state = t.DeleteTopicsRequest.DeleteTopicState
+    return t.DeleteTopicsRequest(topics=[state(name=name) for name in names])
+
+
+def deletion_by_id(*topic_ids: bytes) -> Any:
+    state = t.DeleteTopicsRequest.DeleteTopicState
+    return t.DeleteTopicsRequest(topics=[state(name=None, topic_id=topic_id) for topic_id in topic_ids])
+
+
+DELETED = t.DeleteTopicsResponse.DeletableTopicResult
+
+
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DELETE_TOPICS))
+def test_topics_that_may_not_be_deleted_are_put_back_in_the_order_of_the_request(version: int) -> None:
+    asked = Asking(ApiKey.DELETE_TOPICS, version, "DELETE TOPIC b", "DELETE TOPIC d").for_(
+        deletion(version, *"abcd")
+    )
+
+    left = to_controller(asked)
+    assert (left.topic_names or [topic.name for topic in left.topics]) == ["b", "d"]
+    # KRaft tells the id of what it has deleted by name, too.
+    ids = [bytes([number]) * 16 if version >= 6 else NO_ID for number in (1, 2)]
+    told = asked.told(
+        t.DeleteTopicsResponse(
+            responses=[DELETED(name="d", topic_id=ids[0]), DELETED(name="b", topic_id=ids[1])]
+        )
+    )
+    assert results(told.responses) == [("a", DENIED), ("b", 0), ("c", DENIED), ("d", 0)]
+    assert asked.denials == ["DELETE TOPIC a", "DELETE TOPIC c"]
+
+
+def test_topics_by_id_are_deleted_by_id_and_denied_ones_named_to_who_may_describe_them() -> None:
+    rights = ("DELETE TOPIC orders", "DESCRIBE TOPIC payments")
+    ids = [KNOWN_TOPICS["secrets"], KNOWN_TOPICS["payments"], KNOWN_TOPICS["orders"], b"?" * 16]
+
+    asked = Asking(ApiKey.DELETE_TOPICS, 6, *rights).for_(deletion_by_id(*ids))
+
+    assert [(topic.name, topic.topic_id) for topic in to_controller(asked).topics] == [(None, ids[2])]
+    told = asked.told(t.DeleteTopicsResponse(responses=[DELETED(name="orders", topic_id=ids[2])]))
+    assert [(part.name, part.topic_id, part.error_code) for part in told.responses] == [
+        (None, ids[0], DENIED),
+        ("payments", ids[1], DENIED),
+        ("orders", ids[2], 0),
+        (None, ids[3], ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+
+
+def test_delete_on_the_cluster_deletes_any_topic() -> None:
+    asked = Asking(ApiKey.DELETE_TOPICS, 6, f"DELETE {CLUSTER_RIGHT}").for_(deletion(6, "a", "b"))
+
+    assert [topic.name for topic in to_controller(asked).topics] == ["a", "b"]
+
+
+def test_what_names_a_topic_twice_or_not_at_all_is_invalid() -> None:
+    state = t.DeleteTopicsRequest.DeleteTopicState
+    orders = KNOWN_TOPICS["orders"]
+    request = t.DeleteTopicsRequest(
+        topics=[
+            state(name="a"),
+            state(name="a"),
+            state(name="b", topic_id=orders),
+            state(name=None),
+            state(name=None, topic_id=orders),
+            state(name=None, topic_id=orders),
+        ]
+    )
+
+    answer = Asking(ApiKey.DELETE_TOPICS, 6, f"DELETE {CLUSTER_RIGHT}").for_(request).answer
+
+    assert [(part.name, part.topic_id, part.error_code) for part in answer.responses] == [
+        ("a", NO_ID, INVALID),
+        ("b", orders, INVALID),
+        (None, NO_ID, INVALID),
+        (None, orders, INVALID),
+    ]
+
+
+PAGE = t.DescribeTopicPartitionsResponse
+PAGE_TOPIC = PAGE.DescribeTopicPartitionsResponseTopic
+
+
+def page_of(*names: str, cursor: tuple[str, int] | None = None) -> Any:
+    request = t.DescribeTopicPartitionsRequest
+    where = None if cursor is None else request.Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    return request(topics=[request.TopicRequest(name=name) for name in names], cursor=where)
+
+
+def page(*names: str, next_topic: str | None = None) -> Any:
+    partition = PAGE.DescribeTopicPartitionsResponsePartition(partition_index=0, leader_id=1)
+    cursor = None if next_topic is None else PAGE.Cursor(topic_name=next_topic, partition_index=0)
+    topics = [
+        PAGE_TOPIC(name=name, topic_id=name.encode()[:1] * 16, partitions=[partition]) for name in names
+    ]
+    return PAGE(topics=topics, next_cursor=cursor)
+
+
+def describing(*rights: str) -> Asking:
+    return Asking(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, *rights)
+
+
+def test_denied_topics_of_a_page_follow_the_others() -> None:
+    asked = describing("READ TOPIC b").for_(page_of("a", "b", "c"))
+
+    assert [topic.name for topic in asked.forwarded.topics] == ["b"]
+    told = asked.told(page("b"))
+    assert results(told.topics) == [("b", 0), ("a", DENIED), ("c", DENIED)]
+    assert [len(topic.partitions) for topic in told.topics] == [1, 0, 0]
+    assert [topic.topic_authorized_operations for topic in told.topics] == [
+        1 << 3 | 1 << 8,
+        -(2**31),
+        -(2**31),
+    ]
+
+
+def test_a_page_of_denied_topics_is_answered_here() -> None:
+    assert results(describing().for_(page_of("a")).answer.topics) == [("a", DENIED)]
+
+
+def test_a_page_begins_at_its_cursor_also_when_that_topic_is_denied() -> None:
+    asked = describing("READ TOPIC a", "READ TOPIC c").for_(page_of("a", "b", "c", cursor=("b", 1)))
+
+    assert [topic.name for topic in asked.forwarded.topics] == ["c"]
+    assert asked.forwarded.cursor is None
+    assert results(asked.told(page("c")).topics) == [("c", 0), ("b", DENIED)]
+
+
+@pytest.mark.parametrize("cursor", [("x", 0), ("a", -1)])
+def test_a_cursor_that_points_nowhere_is_invalid(cursor: tuple[str, int]) -> None:
+    asked = describing("READ TOPIC *").for_(page_of("a", "b", cursor=cursor))
+
+    assert isinstance(asked.verdict, Answer)
+    assert results(asked.answer.topics) == [("a", INVALID), ("b", INVALID)]
+
+
+def test_a_list_of_all_topics_shows_those_that_may_be_described() -> None:
+    asked = describing("READ TOPIC b", "READ TOPIC d").for_(page_of())
+
+    told = asked.told(page("a", "b", "c", next_topic="d"))
+
+    assert results(told.topics) == [("b", 0)]
+    assert told.next_cursor.topic_name == "d"
+    assert asked.denials == []
+
+
+def test_the_next_page_does_not_tell_the_name_of_a_hidden_topic() -> None:
+    told = describing("READ TOPIC b").for_(page_of()).told(page("a", "b", next_topic="secrets"))
+
+    assert told.next_cursor == PAGE.Cursor(topic_name="s", partition_index=0)
+
+
+def test_pages_of_hidden_topics_come_to_an_end() -> None:
+    begin, pages = "", 0
+    while begin is not None and pages < 10:
+        asked = describing().for_(page_of(cursor=(begin, 0)))
+        cursor = asked.told(page("secrets", next_topic="secrets")).next_cursor
+        assert cursor is None or cursor.topic_name != "secrets"
+        begin = cursor and cursor.topic_name
+        pages += 1
+
+    assert pages == len("secrets")
