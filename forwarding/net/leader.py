@@ -1,7 +1,7 @@
-"""How long this process is the active controller: claims the log, and again when it has lost track of it.
+"""How long this process is the active controller: elected, it claims the log; losing track, it asks again.
 
-`run` belongs in the process's TaskGroup. Once fenced it stands by: another controller has claimed the log,
-and to claim it back would only start a quarrel. What an active controller does is writer's.
+`run` belongs in the process's TaskGroup. The election says who should write, the claim makes it so; what
+an active controller does is writer's.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from forwarding.net.broker import Broker
+from forwarding.net.election import Election
 from forwarding.net.log import LogUnavailable
 from forwarding.net.writer import Writer
 from forwarding.retry import Backoff
@@ -22,27 +23,46 @@ log = structlog.get_logger(__name__)
 
 
 class Leader:
-    """Makes `writer` active, and active again."""
+    """Makes `writer` active while this process is elected."""
 
-    def __init__(self, writer: Writer, broker: Broker, topic: str) -> None:
+    def __init__(self, writer: Writer, election: Election, broker: Broker, topic: str) -> None:
         self._writer = writer
+        self._election = election
         self._broker = broker
         self._topic = topic
 
     async def run(self) -> None:
-        """Claim the log; whenever its end is no longer known, claim it again; stop when fenced."""
-        await self._until_done(self._ensure_topic)
-        while not self._writer.fenced:
-            await self._until_done(self._writer.activate)
-            await self._writer.lost.wait()
-        log.warning("controller stands by: another one has claimed the metadata log", topic=self._topic)
+        """Make the topic, take part in the election, lead whenever elected; until cancelled."""
+        await self._until_done(self._ensure_topic, lambda: True)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._election.run())
+            while True:
+                await self._election.won.wait()
+                if await self._until_done(self._writer.activate, self._election.won.is_set):
+                    await self._lead()
+
+    async def _lead(self) -> None:
+        """Until the election or the log says otherwise."""
+        async with asyncio.TaskGroup() as tasks:
+            ends = [
+                tasks.create_task(self._election.lost.wait()),
+                tasks.create_task(self._writer.lost.wait()),
+            ]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+        if self._writer.lost.is_set():
+            # Fenced, or cut off for a while: either way another may have been elected meanwhile, and
+            # claiming the log back without asking would fence it.
+            self._election.renew()
+        await self._writer.resign()
 
     async def _ensure_topic(self) -> None:
         await self._broker.ensure_topic(self._topic)
 
-    async def _until_done(self, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _until_done(self, attempt: Callable[[], Awaitable[None]], wanted: Callable[[], bool]) -> bool:
         failures = 0
-        while True:
+        while wanted():
             try:
                 await attempt()
             except (LogUnavailable, ChannelError, FeedTimeout) as error:
@@ -50,4 +70,5 @@ class Leader:
                 log.warning("metadata log not available yet", topic=self._topic, error=str(error))
                 await asyncio.sleep(BACKOFF.pause_ms(failures, 0.5, BACKOFF.maximum_ms) / 1000)
             else:
-                return
+                return True
+        return False

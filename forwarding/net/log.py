@@ -160,10 +160,7 @@ def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:
 
 async def _stop(producer: AIOKafkaProducer) -> None:
     """Stop for good, in order or not: a producer left behind would go on trying to commit."""
-    ended = producer._txn_manager.wait_for_transaction_end()
-    if ended is not None and ended.done():
-        # Looked at, so that asyncio does not report it as forgotten: it was raised to us another way.
-        ended.exception()
+    _look_at_failures(producer)
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await producer.stop()
@@ -173,3 +170,16 @@ async def _stop(producer: AIOKafkaProducer) -> None:
         # connections first, so that what is under way fails, then the sender.
         await producer.client.close()
         await producer._sender.close()
+
+
+def _look_at_failures(producer: AIOKafkaProducer) -> None:
+    """Failures that were raised to us one way and left behind in futures another way.
+
+    Nobody awaits those, and asyncio would report each as forgotten, with a traceback, when it is collected.
+    """
+    accumulator = producer._message_accumulator
+    batches = [batch for queue in accumulator._batches.values() for batch in queue]
+    futures = [batch._drain_waiter for batch in [*batches, *accumulator._pending_batches]]
+    for future in [producer._txn_manager.wait_for_transaction_end(), *futures]:
+        if future is not None and future.done() and not future.cancelled():
+            future.exception()

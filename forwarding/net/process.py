@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.controller.controller import SERVED, TO_BROKER, Controller
 from forwarding.net.broker import Broker
 from forwarding.net.connection import Surroundings
+from forwarding.net.election import Election
 from forwarding.net.leader import Leader
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
@@ -87,7 +88,8 @@ class ControllerProcess:
             self.metrics,
             may_write,
         )
-        self._leader = Leader(self.writer, self._broker, settings.topic)
+        election = Election(settings.broker, settings.topic, f"{settings.transactional_id}-election")
+        self._leader = Leader(self.writer, election, self._broker, settings.topic)
         surroundings = Surroundings(
             settings.listener,
             sasl(lambda: self.loader.image),

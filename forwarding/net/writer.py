@@ -80,8 +80,7 @@ class Writer:
         self.activated = asyncio.Event()
         """Set while active, to be waited for."""
         self.lost = asyncio.Event()
-        """Set when the log is no longer ours or we no longer know: `fenced` says which."""
-        self.fenced = False
+        """Set when the log is no longer ours, or we no longer know."""
 
     async def activate(self) -> None:
         """Claim the log and catch up with its end; LogUnavailable, ChannelError or FeedTimeout if not yet."""
@@ -90,7 +89,6 @@ class Writer:
             end = await self._feed.stable_offset()
             await self._feed.wait_for(end - 1, REPLAY_TIMEOUT_MS)
             self._settle()
-            self.fenced = False
             self.lost.clear()
             self._set_active(True)
             log.info("controller is active", metadata_offset=self._loader.image.offset)
@@ -264,7 +262,6 @@ class Writer:
     def _lose(self, reason: str, *, fenced: bool) -> None:
         log.warning("controller is no longer active", reason=reason, fenced=fenced)
         self._set_active(False)
-        self.fenced = fenced
         self.lost.set()
 
     def _set_active(self, active: bool) -> None:
