@@ -18,16 +18,18 @@ from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Challenge, R
 from proxy.security.sasl.plain import WRONG_AUTHZID
 
 # RFC 5802, section 7. `n` and `y` ask for no channel binding; `p` does, and `m` announces an extension
-# that has to be understood: neither matches. A name has "," and "=" only escaped.
-_NAME = r"(?:[^,=\0]|=2C|=3D)+"
-_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
-_BASE64 = r"(?:[A-Za-z0-9/+]{4})*(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
+# that has to be understood: neither matches. A name has "," and "=" only escaped. All repetitions are
+# possessive: what a stranger sends is read once, never tried in other ways.
+_NAME = r"(?:[^,=\0]++|=2C|=3D)++"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]++"
+_EXTENSIONS = r"(?:,(?!p=)[A-Za-z]++=[^,\0]++)*+"
+_BASE64 = r"(?:[A-Za-z0-9/+]{4})*+(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
 _CLIENT_FIRST = re.compile(
     rf"(?P<gs2>[ny],(?:a=(?P<authzid>{_NAME}))?,)"
-    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>{_EXTENSIONS}))"
+    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL = re.compile(
-    rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+    rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 
 
@@ -44,11 +46,12 @@ class TokenCredential:
 class _Claim:
     """Whom a client says it is, and what it would take to prove it."""
 
+    name: str
     principal: Principal
     credential: ScramCredential
     expires_at_ms: int | None = None
-    doom: str | None = None
-    """Why the proof cannot succeed, though the client learns it only after sending one."""
+    doom: str = ""
+    """Why no proof can succeed, though the client learns it only after sending one; "": one can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +137,11 @@ class ScramExchange:
         auth_message = f"{begun.client_first_bare},{begun.server_first},{match['unproven']}".encode()
         proven = self._proves(claim.credential, auth_message, b64decode(match["proof"]))
         signature = self._hmac(claim.credential.server_key, auth_message)
-        if claim.doom is not None:
-            return Rejected("", claim.doom)
-        if not proven:
-            return Rejected("", f"wrong proof for {shown(claim.principal.name)}")
-        if claim.expires_at_ms is not None and now_ms >= claim.expires_at_ms:
-            return Rejected("", f"the delegation token of {claim.principal} has expired")
+        fault = claim.doom or ("" if proven else "wrong proof")
+        if not fault and claim.expires_at_ms is not None and now_ms >= claim.expires_at_ms:
+            fault = "the delegation token has expired"
+        if fault:
+            return Rejected("", f"{shown(claim.name)}: {fault}")
         return Accepted(claim.principal, b"v=" + b64encode(signature), claim.expires_at_ms)
 
     def _user_claim(self, username: str) -> _Claim:
@@ -148,23 +150,18 @@ class ScramExchange:
         dummy = self._dummy_credential(username)
         credential = self._lookup(username)
         if credential is None:
-            return _Claim(
-                principal, dummy, doom=f"{shown(username)} has no {self._mechanism.mechanism_name} credential"
-            )
+            return _Claim(username, principal, dummy, doom="no such credential")
         if credential.iterations < MIN_ITERATIONS:
-            few = f"{credential.iterations} iterations for {shown(username)}"
-            return _Claim(principal, dummy, doom=f"{few}, at least {MIN_ITERATIONS} are needed")
-        return _Claim(principal, credential)
+            return _Claim(username, principal, dummy, doom="its credential has too few iterations")
+        return _Claim(username, principal, credential)
 
     def _token_claim(self, token_id: str) -> _Claim:
         dummy = self._dummy_credential(token_id)
         token = None if self._token_lookup is None else self._token_lookup(token_id)
         if token is None:
-            return _Claim(
-                Principal(USER_TYPE, token_id), dummy, doom=f"no delegation token {shown(token_id)}"
-            )
+            return _Claim(token_id, Principal(USER_TYPE, token_id), dummy, doom="no such delegation token")
         owner = Principal(token.owner.principal_type, token.owner.name, token_authenticated=True)
-        return _Claim(owner, token.credential, token.expires_at_ms)
+        return _Claim(token_id, owner, token.credential, token.expires_at_ms)
 
     def _dummy_credential(self, username: str) -> ScramCredential:
         """The same salt at each attempt, of the kind that Kafka's tools make: 26 letters and digits."""
