@@ -119,7 +119,8 @@ def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    result = reconcile(*_trail(spark, arguments), days=arguments.date)
+    log_end = sources.log_end(spark, Tables(arguments.tables))
+    result = reconcile(*_trail(spark, arguments), log_end=log_end, days=arguments.date)
     sources.write_findings(spark, arguments.out, result.findings, result.summary)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")

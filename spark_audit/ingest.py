@@ -66,8 +66,8 @@ def ingest_continuously(
 
 def _streams(spark: SparkSession, topics: Topics, tables: Tables) -> list[tuple[str, str, Write]]:
     return [
-        ("audit", topics.audit, audit_batch(tables)),
-        ("metadata_log", topics.metadata, log_batch(tables)),
+        (sources.AUDIT_STREAM, topics.audit, audit_batch(tables)),
+        (sources.METADATA_STREAM, topics.metadata, log_batch(tables)),
     ]
 
 

@@ -18,6 +18,8 @@ from spark_audit.reconcile.decisions import coverage, decision_findings, verdict
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.reconcile.quarantined import quarantined
+from spark_audit.reconcile.quotas import quotas
+from spark_audit.reconcile.sessions import sessions
 from spark_audit.trail import each_record_once
 
 
@@ -30,19 +32,27 @@ class Result:
 
 
 def reconcile(
-    audit: DataFrame, quarantine: DataFrame, metadata_log: DataFrame, days: Sequence[str] = ()
+    audit: DataFrame,
+    quarantine: DataFrame,
+    metadata_log: DataFrame,
+    *,
+    log_end: int | None = None,
+    days: Sequence[str] = (),
 ) -> Result:
     """`days` (YYYY-MM-DD) limits the findings to faults that show on these days; none: all days.
 
-    Checks still read the whole trail: a sequence and an ACL may have begun on any earlier day.
+    Checks still read the whole trail: a sequence and an ACL may have begun on any earlier day. `log_end`
+    is the offset behind the last one read from the metadata topic, None where that is not known.
     """
     records = audit.transform(each_record_once).persist()
     log = metadata_log.persist()
-    judged = verdicts(records, log).persist()
+    judged = verdicts(records, log, log_end).persist()
     checks = [
         gaps(audit),
         decision_findings(judged),
         forwarded(records, log),
+        quotas(records, log),
+        sessions(records),
         changes(records, log),
         quarantined(quarantine),
     ]

@@ -136,6 +136,7 @@ EVENTS = (
     "forwarded_received",
     "quota_changed",
     "throttled",
+    "records_dropped",
 )
 
 # Where in Kafka a row came from: the evidence that leads back to the bytes.

@@ -27,7 +27,12 @@ _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-_ALWAYS = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    # It would log each error with its stack, and looks at the caller's stack for each column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 # Defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
 _LAPTOP = {
     "spark.sql.shuffle.partitions": "4",
@@ -37,6 +42,7 @@ _LAPTOP = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 _REACH_TIMEOUT_S = 5.0
+AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
 
 
 class SourceError(Exception):
@@ -188,6 +194,29 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("delta").load(path)
 
 
+def log_end(spark: SparkSession, tables: Tables) -> int | None:
+    """The offset behind the last one that ingest has read of the metadata topic; None without a checkpoint.
+
+    The table cannot tell: the log's end may be markers of transactions, which leave no row.
+    """
+    checkpoint = tables.checkpoint(METADATA_STREAM)
+    batches = [int(name) for name in _listed(spark, f"{checkpoint}/commits") if name.isdigit()]
+    if not batches:
+        return None
+    # A version, the batch's settings, then one line per source: {"topic": {"partition": offset}}.
+    source = read_text(spark, f"{checkpoint}/offsets/{max(batches)}").splitlines()[-1]
+    (partitions,) = json.loads(source).values()
+    return max(int(offset) for offset in partitions.values())
+
+
+def _listed(spark: SparkSession, uri: str) -> list[str]:
+    """The names in a directory; none when it does not exist."""
+    filesystem, place = _hadoop_path(spark, uri)
+    if not filesystem.exists(place):
+        return []
+    return [str(status.getPath().getName()) for status in filesystem.listStatus(place)]
+
+
 def write_findings(
     spark: SparkSession, out: str, findings: Sequence[Row], summary: Mapping[str, Any]
 ) -> None:
@@ -221,13 +250,17 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:
-    # PySpark has no public way to write one small file where executors write theirs.
-    hadoop: Any = spark.sparkContext._jvm
-    place = hadoop.org.apache.hadoop.fs.Path(uri)
-    filesystem = place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    filesystem, place = _hadoop_path(spark, uri)
     stream = filesystem.create(place, True)
     stream.write(bytearray(content))
     stream.close()
+
+
+def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    # PySpark has no public way to list or write single files where executors write theirs.
+    jvm: Any = spark.sparkContext._jvm
+    place = jvm.org.apache.hadoop.fs.Path(uri)
+    return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
 
 
 def read_text(spark: SparkSession, path: str) -> str:

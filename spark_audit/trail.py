@@ -39,7 +39,7 @@ def settings(records: DataFrame) -> DataFrame:
     allow = F.lower(F.trim(_setting("allow.everyone.if.no.acl.found"))) == "true"
     return started.select(
         *AUTHOR,
-        F.transform(names, F.trim).alias(SUPER_USERS),
+        F.transform(names, lambda name: F.trim(name)).alias(SUPER_USERS),
         allow.alias(ALLOW_EVERYONE),
         _setting("authorizer.class.name").alias(AUTHORIZER),
     )

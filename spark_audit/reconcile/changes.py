@@ -10,8 +10,11 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.acl_history import orphan_removals
-from spark_audit.reconcile.claims import CHECKED_KINDS, claimed_offsets, may_write
+from spark_audit.reconcile.claims import CHECKED_KINDS, claimed_offsets, claims_to_the_end, may_write
 from spark_audit.reconcile.finding import findings, words
+
+OUTCOME_UNKNOWN_MS = 600_000
+"""No controller takes longer to read the log again after it lost the outcome of a commit."""
 
 
 def changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
@@ -23,7 +26,11 @@ def changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 def unexplained(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Records of a checked kind at offsets that nobody claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
-    alone = _checked(metadata_log).join(claimed, S.LOG_OFFSET, "left_anti")
+    unclaimed = _checked(metadata_log).join(claimed, S.LOG_OFFSET, "left_anti")
+    age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
+    somewhere = (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET)) & age_ms.between(0, OUTCOME_UNKNOWN_MS)
+    late = F.broadcast(claims_to_the_end(records))
+    alone = unclaimed.join(late, somewhere & may_write(), "left_anti")
     return findings(
         alone,
         check="changes.unexplained",

@@ -35,6 +35,16 @@ def possible_range() -> Column:
     return F.coalesce((F.col(S.FIRST_OFFSET) >= 0) & size.between(0, LARGEST_CLAIM - 1), F.lit(False))
 
 
+def claims_to_the_end(records: DataFrame) -> DataFrame:
+    """Claims without a beginning: method, last_offset, time_ms.
+
+    A controller that lost the outcome of a commit, and found its change when it had read the log to
+    last_offset, knows that it is there but not where.
+    """
+    found = received(records).where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
+    return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS)
+
+
 def claimed_offsets(records: DataFrame) -> DataFrame:
     """One row per claimed offset: offset, forward_id, method, date."""
     claiming = received(records).where(possible_range())

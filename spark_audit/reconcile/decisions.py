@@ -24,6 +24,8 @@ SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
     "default.deny",
 )
 NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
+PROTECTED = "protected.topic"
+"""A controller's own rule: nobody changes the topics of the metadata log and the audit through it."""
 EVALUATED = "StandardAuthorizer"
 """The class whose decisions can be repeated: Kafka's, and Penstock's which follows it."""
 
@@ -38,20 +40,23 @@ EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
 _GROUP = (*AUTHOR, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
 
 
-def verdicts(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def verdicts(records: DataFrame, metadata_log: DataFrame, log_end: int | None = None) -> DataFrame:
     """One row per process, day, question and outcome, with what was to be expected.
 
     `expected`: struct(granted, rule, acls); rule is null where Kafka's rules allow more than one.
     `unverifiable`: why it could not be checked though it should have been. `not_evaluated`: why it
-    need not be.
+    need not be. `log_end` is the offset behind the last one that ingest has read; an image's offset counts
+    markers of transactions too, which are in no table.
     """
     intervals = acl_intervals(metadata_log).persist()
     asked = _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left")
     by_name = answers(asked.where(F.col(S.RESOURCE_NAME).isNotNull()), intervals)
     by_type = type_answers(asked.where(F.col(S.RESOURCE_NAME).isNull()), intervals)
     answered = asked.join(by_name, list(QUESTION), "left").join(by_type, list(TYPE_QUESTION), "left")
-    bounds = metadata_log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias(LOG_END))
-    answered = answered.crossJoin(bounds.crossJoin(history_lost_before(metadata_log)))
+    # Without the true end, what can be known is the last record and the marker behind it.
+    end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
+    bounds = metadata_log.agg(end).crossJoin(history_lost_before(metadata_log))
+    answered = answered.crossJoin(F.broadcast(bounds))
     judged = answered.withColumn(EXPECTED, F.coalesce(*_expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
     judged = judged.withColumn(NOT_EVALUATED, F.coalesce(*_exemptions()))
@@ -121,7 +126,7 @@ def _expectations() -> list[Column]:
     by_type = F.col(BY_NAME) | F.col(BY_TYPE) | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
     return [
         F.when(F.col(AUTHORIZER) == "", _expect(True, NO_AUTHORIZER)),
-        F.when(F.col(S.RULE) == FAILED, _expect(False, FAILED)),
+        F.when(F.col(S.RULE).isin(FAILED, PROTECTED), _expect(False, F.col(S.RULE))),
         F.when(super_user, _expect(True, SUPER_USER)),
         F.when(F.col(S.RULE) == NOT_READY, _expect(False, NOT_READY)),
         F.when(F.col(S.RESOURCE_NAME).isNull(), _expect(by_type, None)),
@@ -132,10 +137,10 @@ def _expectations() -> list[Column]:
     ]
 
 
-def _expect(granted: bool | Column, rule: str | None, acls: Column | None = None) -> Column:
+def _expect(granted: bool | Column, rule: str | Column | None, acls: Column | None = None) -> Column:
     return F.struct(
         (F.lit(granted) if isinstance(granted, bool) else granted).alias("granted"),
-        F.lit(rule).cast("string").alias("rule"),
+        (rule if isinstance(rule, Column) else F.lit(rule).cast("string")).alias("rule"),
         (F.lit(None).cast("array<string>") if acls is None else acls).alias("acls"),
     )
 
@@ -143,7 +148,7 @@ def _expect(granted: bool | Column, rule: str | None, acls: Column | None = None
 def _needs_acls() -> Column:
     """Neither a super user's decision nor one that was made without looking at ACLs."""
     rule = F.coalesce(f"{EXPECTED}.rule", F.lit(BY_ACL))
-    return ~rule.isin(NO_AUTHORIZER, FAILED, SUPER_USER, NOT_READY)
+    return ~rule.isin(NO_AUTHORIZER, FAILED, PROTECTED, SUPER_USER, NOT_READY)
 
 
 def _missing_evidence() -> list[Column]:
@@ -153,7 +158,7 @@ def _missing_evidence() -> list[Column]:
         F.when(F.col(AUTHORIZER).isNull(), "no `started` record tells the settings of this process"),
         F.when(F.col(S.RESOURCE_TYPE).isNull() | F.col(S.OPERATION).isNull(), "the record names no resource"),
         F.when(_needs_acls() & F.col(EPOCH).isNull(), "the record has no metadata offset"),
-        F.when(_needs_acls() & (F.col(HIGHEST) > F.col(LOG_END)), "the metadata log ends before its offset"),
+        F.when(_needs_acls() & (F.col(HIGHEST) >= F.col(LOG_END)), "the metadata log ends before its offset"),
         F.when(
             _needs_acls() & wrong & (F.col(LOWEST) < F.col(LOST_BEFORE)),
             "older ACLs are missing from the log",
@@ -170,6 +175,7 @@ def _exemptions() -> list[Column]:
         ),
         F.when(denied & (F.col(f"{EXPECTED}.rule") == FAILED), "denied on an error of the authorizer"),
         F.when(denied & (F.col(f"{EXPECTED}.rule") == NOT_READY), "denied before the log was loaded"),
+        F.when(denied & (F.col(f"{EXPECTED}.rule") == PROTECTED), "denied as a topic of Penstock's own"),
     ]
 
 

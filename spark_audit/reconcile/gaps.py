@@ -21,13 +21,8 @@ SILENCE_MS = 300_000
 
 def gaps(audit: DataFrame) -> DataFrame:
     """All of the checks below as one table of findings."""
-    parts = [
-        holes(audit),
-        different_copies(audit),
-        records_after_stop(audit),
-        unfinished(audit),
-        miscounted(audit),
-    ]
+    checks = holes, different_copies, records_after_stop, unfinished, miscounted, dropped
+    parts = [check(audit) for check in checks]
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -144,6 +139,21 @@ def miscounted(audit: DataFrame) -> DataFrame:
         date=S.DATE,
         explanation=words("process %s/%s says at sequence %s that it has written %s records", *KEY, S.COUNT),
         evidence=[*KEY, S.EVENT, S.COUNT],
+    )
+
+
+def dropped(audit: DataFrame) -> DataFrame:
+    """What a process itself says it could not write: its spool was full."""
+    told = audit.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(KEY))
+    return findings(
+        told,
+        check="gaps.dropped",
+        severity="high",
+        date=S.DATE,
+        explanation=words(
+            "process %s/%s says at sequence %s that it lost %s record(s): %s", *KEY, S.COUNT, S.MESSAGE
+        ),
+        evidence=[*KEY, S.COUNT, S.MESSAGE],
     )
 
 

@@ -1,0 +1,138 @@
+"""(d) Bytes per quota-id against the limit in force, and whether a process held to that limit.
+
+Takes the audit records (each once) and the metadata log, which says what limit governs whom at which
+offset. Counts what summaries tell of Produce (bytes in) and Fetch (bytes out). How much may pass is
+Kafka's rule turned round: a bucket holds as many seconds of its limit as the window is long, and a request
+is let through whole before its connection is muted, so each connection may once overshoot by what it had
+under way.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.reconcile.quota_history import (
+    CLIENT,
+    EXPECTED_ID,
+    EXPECTED_LIMIT,
+    governing,
+    quota_intervals,
+)
+from spark_audit.trail import AUTHOR
+
+WINDOW_S = 11
+"""Kafka's default quota.window.num of one-second samples."""
+STRETCH_MS = 3_600_000
+"""Bytes are summed over stretches of time much longer than the window, so that bursts even out."""
+PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+_BUCKET = (*AUTHOR, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
+
+
+def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Both checks as one table of findings."""
+    return exceeded(records, metadata_log).unionByName(other_limit(records, metadata_log))
+
+
+def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Buckets that let through more than their limit allows."""
+    charged = _charged(records, metadata_log)
+    stretch = F.floor(F.col("from_ms") / STRETCH_MS).alias("stretch")
+    by_connection = charged.groupBy(*_BUCKET, stretch, S.CONNECTION_ID).agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.sum("bytes").alias("bytes"),
+        F.max("bytes").alias("burst"),
+        F.min("from_ms").alias("from_ms"),
+        F.max("to_ms").alias("to_ms"),
+    )
+    by_bucket = by_connection.groupBy(*_BUCKET, "stretch").agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.sum("bytes").alias("bytes"),
+        F.sum("burst").alias("burst"),
+        F.min("from_ms").alias("from_ms"),
+        F.max("to_ms").alias("to_ms"),
+    )
+    seconds = (F.col("to_ms") - F.col("from_ms")) / 1000 + WINDOW_S
+    allowed = (F.col(S.QUOTA_LIMIT) * seconds + F.col("burst")).cast("long")
+    over = by_bucket.withColumn("allowed_bytes", allowed).where(F.col("bytes") > F.col("allowed_bytes"))
+    return findings(
+        over,
+        check="quotas.exceeded",
+        severity="high",
+        date=S.DATE,
+        explanation=words(
+            "process %s/%s let %s bytes through for quota-id %s (%s): at %s bytes/s it is %s bytes at most",
+            *AUTHOR,
+            "bytes",
+            S.QUOTA_ID,
+            S.QUOTA_KEY,
+            S.QUOTA_LIMIT,
+            "allowed_bytes",
+        ),
+        evidence=[*_BUCKET, "from_ms", "to_ms", "bytes", "allowed_bytes"],
+    )
+
+
+def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Records whose limit or quota-id is not the one that the log had at their offset."""
+    told = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
+    told = told.transform(_with_key)
+    expected = governing(told, quota_intervals(metadata_log))
+    joined = told.join(expected, list(CLIENT))
+    fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & (F.col(S.QUOTA_ID) == F.col(EXPECTED_ID))
+    wrong = joined.where(~F.coalesce(fits, F.lit(False)))
+    group = (*_BUCKET, S.PRINCIPAL, S.CLIENT_ID, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
+    grouped = wrong.groupBy(*group).agg(
+        F.count(F.lit(1)).alias("records"),
+        F.min(S.METADATA_OFFSET).alias("lowest_offset"),
+        sample(S.SEQUENCE).alias("sequences"),
+    )
+    return findings(
+        grouped,
+        check="quotas.other_limit",
+        severity="high",
+        date=S.DATE,
+        explanation=words(
+            "process %s/%s held %s to %s %s of quota-id %s; from offset %s on the log says %s of quota-id %s",
+            *AUTHOR,
+            S.PRINCIPAL,
+            S.QUOTA_KEY,
+            S.QUOTA_LIMIT,
+            S.QUOTA_ID,
+            "lowest_offset",
+            EXPECTED_LIMIT,
+            EXPECTED_ID,
+        ),
+        evidence=[*group[:-1], "records", "lowest_offset", "sequences"],
+    )
+
+
+def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Summaries of clients that a byte quota of the log governs: limit, quota-id, bytes, from_ms, to_ms."""
+    summaries = records.where(
+        (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", "Fetch")
+    )
+    clients = summaries.transform(_with_key)
+    governed = clients.drop(S.QUOTA_ID, S.QUOTA_LIMIT).join(
+        governing(clients, quota_intervals(metadata_log)), list(CLIENT)
+    )
+    into = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES))
+    out_of = F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES))
+    return governed.select(
+        *AUTHOR,
+        S.DATE,
+        S.CONNECTION_ID,
+        F.col(EXPECTED_ID).alias(S.QUOTA_ID),
+        S.QUOTA_KEY,
+        F.col(EXPECTED_LIMIT).alias(S.QUOTA_LIMIT),
+        F.coalesce(into, out_of, F.lit(0)).alias("bytes"),
+        F.coalesce(S.INTERVAL_START_MS, S.TIME_MS).alias("from_ms"),
+        F.coalesce(S.INTERVAL_END_MS, S.TIME_MS).alias("to_ms"),
+    )
+
+
+def _with_key(records: DataFrame) -> DataFrame:
+    """Adds the quota a record is about: its own word, else what its API is charged to."""
+    of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD) == "Fetch", CONSUMER)
+    keyed = records.withColumn(S.QUOTA_KEY, F.coalesce(S.QUOTA_KEY, of_api))
+    return keyed.withColumn(S.CLIENT_ID, F.coalesce(S.CLIENT_ID, F.lit("")))

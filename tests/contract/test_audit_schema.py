@@ -1,0 +1,59 @@
+"""The audit record as the proxy writes it is the audit record as Spark reads it."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import types as T
+
+from proxy.audit import record
+from spark_audit import schema as S
+
+SPARK_TYPES: dict[object, T.DataType] = {
+    str: T.StringType(),
+    bool: T.BooleanType(),
+    float: T.DoubleType(),
+    Mapping[str, str]: T.MapType(T.StringType(), T.StringType()),
+}
+INTEGERS = (T.IntegerType(), T.LongType())
+# Numbers of Kafka's wire format that are 32 bits wide there; every other integer is a long.
+NARROW = {S.RECORD_SCHEMA_VERSION, S.API_VERSION, S.CORRELATION_ID, S.ERROR_CODE}
+
+
+def not_null(annotation: object) -> object:
+    """`str | None` -> `str`."""
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation
+    (kind,) = (part for part in typing.get_args(annotation) if part is not types.NoneType)
+    return kind
+
+
+@pytest.mark.spec("D2", "D4")
+def test_spark_reads_every_field_that_a_process_writes_in_the_same_order() -> None:
+    assert tuple(S.DATA.names) == record.DATA_FIELDS
+
+
+@pytest.mark.spec("D2", "D4")
+def test_each_field_has_the_type_that_the_record_declares() -> None:
+    declared = {field.name: not_null(field.type) for field in dataclasses.fields(record.AuditEvent)}
+
+    wrong = {
+        name: kind
+        for name, kind in declared.items()
+        if kind is not int and S.DATA[name].dataType != SPARK_TYPES[kind]
+    }
+    assert wrong == {}
+
+
+@pytest.mark.spec("D2", "D4")
+def test_integers_are_longs_but_for_those_that_are_narrow_on_the_wire() -> None:
+    integers = {field.name for field in S.DATA.fields if field.dataType in INTEGERS}
+
+    assert {name for name in integers if S.DATA[name].dataType == T.IntegerType()} == NARROW
+
+
+@pytest.mark.spec("D2")
+def test_both_sides_speak_of_the_same_version_and_event_type() -> None:
+    assert (S.SCHEMA_VERSION, S.EVENT_TYPE_PREFIX) == (record.SCHEMA_VERSION, record.EVENT_TYPE_PREFIX)

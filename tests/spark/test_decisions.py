@@ -1,0 +1,232 @@
+"""(b) Decisions evaluated again: against the oracle, and with each fault planted."""
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
+from tests.spark.audit_trail import Clock, Process, Record, Trail
+from tests.spark.frames import audit_frame, log_frame
+from tests.spark.oracle import Answer, Question
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "S7")]
+
+Found = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Principal of the record -> (check, evidence with the explanation)."""
+
+NAMES = ("a", "ab", "abc", "b", "ba", "*", "hardcode", "h")
+PRINCIPALS = ("User:u", "User:v", "User:*", "Group:u")
+HOSTS = ("10.0.0.1", "10.0.0.2")
+OPERATIONS = ("READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "ALL")
+
+
+def judged(
+    spark: SparkSession, trail: Trail, records: list[Record] | None = None, log_end: int | None = None
+) -> Any:
+    audit = audit_frame(spark, trail.audit if records is None else records)
+    return verdicts(audit, log_frame(spark, trail.log), log_end).persist()
+
+
+def a_random_acl(chance: random.Random) -> str:
+    return " ".join(
+        (
+            chance.choices(("ALLOW", "DENY"), (3, 1))[0],
+            chance.choice(PRINCIPALS),
+            chance.choice((*HOSTS, "*", "*")),
+            chance.choice(OPERATIONS),
+            chance.choices(("TOPIC", "GROUP"), (4, 1))[0],
+            chance.choice(("LITERAL", "LITERAL", "PREFIXED")),
+            chance.choice(NAMES),
+        )
+    )
+
+
+def ask_at_random(trail: Trail, chance: random.Random, proxy: Process) -> None:
+    name = chance.choice((*NAMES, "abcd", "bab", "zz", None, None))
+    asked = (chance.choice(PRINCIPALS[:2]), chance.choice(HOSTS), chance.choice(OPERATIONS[:-1]), "TOPIC")
+    trail.ask(" ".join(asked if name is None else (*asked, name)), proxy)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_joins_decide_as_the_oracle_does_while_acls_come_and_go(spark: SparkSession, seed: int) -> None:
+    chance = random.Random(seed)
+    trail = Trail()
+    open_by_default = trail.process("proxy-2", settings={"allow.everyone.if.no.acl.found": "true"})
+    for number in range(60):
+        if trail.acls and chance.random() < 0.4:
+            trail.remove_acl(chance.choice(list(trail.acls.values())))
+        else:
+            trail.add_acl(number, a_random_acl(chance))
+        for _ in range(6):
+            ask_at_random(trail, chance, chance.choice((trail.proxy, open_by_default)))
+
+    result = judged(spark, trail)
+
+    assert [row["explanation"] for row in decision_findings(result).collect()] == []
+    assert [tuple(row) for row in coverage(result).collect()] == [("evaluated", 360)]
+
+
+@pytest.fixture(scope="module")
+def spoiled() -> Trail:
+    """A true trail with one forged decision for each fault; the principal says which."""
+    trail = Trail()
+    read = trail.add_acl(1, "ALLOW User:* * READ TOPIC LITERAL orders")
+    other = trail.add_acl(2, "ALLOW User:* * ALL TOPIC PREFIXED pay")
+    trail.add_acl(3, "DENY User:mallory * READ TOPIC LITERAL orders")
+
+    def forge(principal: str, answer: Answer, **fields: Any) -> None:
+        question = Question(
+            f"User:{principal}", "10.0.0.1", "TOPIC", "orders", fields.pop("operation", "READ")
+        )
+        trail.proxy.decided(question, answer, fields.pop("offset", trail.offset), **fields)
+
+    forge("honest", Answer(True, "acl", read["id"]))
+    forge("mallory", Answer(True, "acl", read["id"]))
+    forge("locked-out", Answer(False, "default.deny"))
+    forge("climber", Answer(True, "super.users"))
+    forge("borrower", Answer(True, "acl", other["id"]))
+    forge("walk-in", Answer(True, "allow.everyone.if.no.acl.found"))
+    forge("unchecked", Answer(True, "no.authorizer"))
+    forge("early-bird", Answer(True, "authorizer.not.ready"))
+    forge("lucky", Answer(True, "authorizer.error"))
+    forge("writer", Answer(True, "acl", read["id"]), operation="WRITE")
+    forge("time-traveller", Answer(False, "default.deny"), offset=trail.offset + 100)
+    forge("nowhere", Answer(True, "acl", read["id"]), offset=None)
+    forge("undecided", Answer(True, "acl", read["id"]), granted=None)
+    trail.remove_acl(read)
+    forge("late", Answer(True, "acl", read["id"]))
+    forge("dates-back", Answer(True, "acl", read["id"]), offset=trail.offset - 2)
+    return trail
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, spoiled: Trail) -> Found:
+    rows = decision_findings(judged(spark, spoiled)).collect()
+    evidence = [json.loads(row["evidence"]) | {"explanation": row["explanation"]} for row in rows]
+    return {
+        proof["principal"].removeprefix("User:"): (row["check"], proof)
+        for row, proof in zip(rows, evidence, strict=True)
+    }
+
+
+@pytest.mark.spec("D6")
+@pytest.mark.parametrize(
+    ("principal", "check"),
+    [
+        ("mallory", "decisions.wrongly_granted"),
+        ("writer", "decisions.wrongly_granted"),
+        ("late", "decisions.wrongly_granted"),
+        ("early-bird", "decisions.wrongly_granted"),
+        ("lucky", "decisions.wrongly_granted"),
+        ("locked-out", "decisions.wrongly_denied"),
+        ("climber", "decisions.wrong_rule"),
+        ("walk-in", "decisions.wrong_rule"),
+        ("unchecked", "decisions.wrong_rule"),
+        ("borrower", "decisions.wrong_acl"),
+        ("time-traveller", "decisions.unverifiable"),
+        ("nowhere", "decisions.unverifiable"),
+        ("undecided", "decisions.unverifiable"),
+    ],
+)
+def test_a_forged_decision_is_found(found: Found, principal: str, check: str) -> None:
+    assert found[principal][0] == check
+
+
+def test_what_was_right_at_its_offset_is_no_finding(found: Found) -> None:
+    assert not {"honest", "dates-back"} & found.keys()
+    assert len(found) == 13
+
+
+def test_a_finding_says_in_words_what_was_decided_and_what_should_have_been(
+    found: Found, spoiled: Trail
+) -> None:
+    _, evidence = found["mallory"]
+    deny = next(acl for acl in spoiled.acls.values() if acl["permission_type"] == "DENY")
+
+    assert evidence["explanation"] == (
+        "process proxy-1/boot-1 granted READ on TOPIC orders to User:mallory from 10.0.0.1 "
+        f"(rule acl, ACL {evidence['acl_id']}), 1 record(s) at offset 4 to 4; "
+        f"the ACLs of that offset say denied (rule acl, ACL {deny['id']})"
+    )
+
+
+def test_records_of_one_question_are_one_finding_with_examples(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    forged = [trail.ask("User:bob 10.0.0.1 READ TOPIC orders") for _ in range(30)]
+    for record in forged:
+        record |= {"granted": True, "rule": "super.users"}
+
+    [row] = decision_findings(judged(spark, trail)).collect()
+
+    evidence = json.loads(row["evidence"])
+    assert (evidence["records"], evidence["sequences"]) == (30, [r["sequence"] for r in forged[:20]])
+
+
+def test_what_cannot_be_evaluated_is_counted_with_its_reason(spark: SparkSession) -> None:
+    clock = Clock()
+    trail = Trail(clock)
+    simple = trail.process(
+        "proxy-2", settings={"authorizer.class.name": "proxy.security.simple.SimpleAclAuthorizer"}
+    )
+    none = trail.process("proxy-3", settings={"authorizer.class.name": ""})
+    question = Question("User:alice", "10.0.0.1", "TOPIC", "orders", "READ")
+    trail.proxy.decided(question, Answer(False, "authorizer.not.ready"), -1, metadata_offset=None)
+    trail.proxy.decided(question, Answer(False, "authorizer.error"), -1)
+    trail.controller.decided(question, Answer(False, "protected.topic"), -1)
+    simple.decided(question, Answer(True, "acl"), -1)
+    none.decided(question, Answer(True, "no.authorizer"), -1, metadata_offset=None)
+    trail.proxy.decided(question, Answer(False, "default.deny"), -1)
+
+    result = judged(spark, trail)
+
+    assert {row["outcome"]: row["records"] for row in coverage(result).collect()} == {
+        "denied before the log was loaded": 1,
+        "denied on an error of the authorizer": 1,
+        "denied as a topic of Penstock's own": 1,
+        "decided by proxy.security.simple.SimpleAclAuthorizer": 1,
+        "evaluated": 2,
+    }
+    assert decision_findings(result).isEmpty()
+
+
+def test_a_process_whose_settings_are_not_known_cannot_be_checked_and_that_is_said(
+    spark: SparkSession,
+) -> None:
+    trail = Trail()
+    trail.ask("User:alice 10.0.0.1 READ TOPIC orders")
+
+    [row] = decision_findings(judged(spark, trail, trail.audit[2:])).collect()
+
+    assert row["check"] == "decisions.unverifiable"
+    assert row["explanation"].endswith("no `started` record tells the settings of this process")
+
+
+def test_an_image_that_counts_a_marker_behind_the_last_record_can_be_checked(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    record = trail.ask("User:alice 10.0.0.1 READ TOPIC orders")
+    record["metadata_offset"] = trail.offset + 7
+
+    known = judged(spark, trail, log_end=trail.offset + 8)
+    unknown = judged(spark, trail)
+
+    assert decision_findings(known).isEmpty()
+    assert [row["check"] for row in decision_findings(unknown).collect()] == ["decisions.unverifiable"]
+
+
+def test_where_compaction_took_an_acl_a_wrong_decision_is_not_called_forged(spark: SparkSession) -> None:
+    trail = Trail()
+    lost = trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    trail.ask("User:alice 10.0.0.1 READ TOPIC orders")
+    trail.remove_acl(lost)
+    del trail.log[0]
+
+    [row] = decision_findings(judged(spark, trail)).collect()
+
+    assert row["check"] == "decisions.unverifiable"
+    assert "older ACLs are missing from the log" in row["explanation"]

@@ -1,0 +1,152 @@
+"""(c) and (f): forwarded admin requests three ways, and changes that nobody asked for."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit.reconcile.changes import changes
+from spark_audit.reconcile.forwarded import forwarded
+from tests.spark.audit_trail import Record, Trail, acl_id, an_acl
+from tests.spark.frames import audit_frame, frames, log_frame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
+
+ADD, REMOVE = (18, "AccessControlEntryRecord"), (19, "RemoveAccessControlEntryRecord")
+QUOTA = (14, "ClientQuotaRecord")
+
+Found = list[tuple[str, Mapping[str, Any]]]
+
+
+def create(trail: Trail, number: int) -> tuple[Record, Record]:
+    return trail.forward("CreateAcls", [(*ADD, an_acl(number, "ALLOW User:a * READ TOPIC LITERAL t"))])
+
+
+def findings(spark: SparkSession, trail: Trail, records: list[Record]) -> Found:
+    audit, log = audit_frame(spark, records), log_frame(spark, trail.log)
+    rows = forwarded(audit, log).unionByName(changes(audit, log)).collect()
+    return [(row["check"], json.loads(row["evidence"]) | {"explanation": row["explanation"]}) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> Found:
+    """One forward for each fault, its forward_id renamed to say which."""
+    trail = Trail()
+    gone: list[Record] = []
+
+    def plant(name: str, told: Record, received: Record) -> tuple[Record, Record]:
+        told["forward_id"] = received["forward_id"] = name
+        return told, received
+
+    plant("honest", *create(trail, 1))
+    gone.append(plant("direct", *create(trail, 2))[0])
+    gone.append(plant("claimed by nobody", *trail.forward("CreateTopics", []))[1])
+    plant("other principal", *create(trail, 3))[0]["principal"] = "User:mallory"
+    plant("other request", *create(trail, 4))[0]["method"] = "DeleteAcls"
+    plant("other error", *create(trail, 5))[0]["error_code"] = 41
+    plant("other offset", *create(trail, 6))[0]["last_offset"] += 1
+    plant("offset from nowhere", *trail.forward("CreateTopics", []))[0]["last_offset"] = 7
+    told, _ = plant("told twice", *create(trail, 7))
+    trail.proxy.write(
+        "forwarded",
+        **{
+            k: v
+            for k, v in told.items()
+            if k in ("forward_id", "principal", "method", "error_code", "last_offset")
+        },
+    )
+    plant("applied twice", *create(trail, 8))
+    gone.append(plant("applied twice", *create(trail, 8))[0])
+    _, lost = plant("lost change", *create(trail, 9))
+    told, received = plant("nonsense offsets", *trail.forward("CreateTopics", []))
+    received |= {"first_offset": 3, "last_offset": 10**12}
+    told["last_offset"] = 10**12
+    told, received = plant("not a controller", *create(trail, 10))
+    received["role"] = "proxy"
+    told["error_code"] = 7
+    plant(
+        "smuggled",
+        *trail.forward(
+            "CreateAcls", [(*QUOTA, {"entity": {"user": "m"}, "key": "k", "value": 1.0, "remove": False})]
+        ),
+    )
+    trail.log.append(
+        trail.log[-1] | {"offset": trail.offset + 2, "record": "UserScramCredentialRecord", "api_key": 11}
+    )
+    trail.forward("DeleteAcls", [(*REMOVE, {"id": acl_id(999)})])
+    trail.log = [record for record in trail.log if record["offset"] != lost["first_offset"]]
+    left = [record for record in trail.audit if not any(record is other for other in gone)]
+    return findings(spark, trail, left)
+
+
+def test_a_true_trail_has_no_finding(spark: SparkSession) -> None:
+    trail = Trail()
+    acl = trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    trail.set_quota({"user": "alice"}, "producer_byte_rate", 1024.0)
+    trail.remove_acl(acl)
+    trail.forward("CreateTopics", [])
+    create(trail, 2)[0].update(error_code=7, last_offset=None)
+    trail.forward("CreateTopics", [])[1]["error_code"] = 36
+    trail.proxy.write(
+        "forwarded", forward_id="never-arrived", principal="User:a", method="CreateAcls", error_code=7
+    )
+
+    assert findings(spark, trail, trail.audit) == []
+
+
+@pytest.mark.parametrize(
+    ("forward_id", "check"),
+    [
+        ("direct", "forwarded.unknown_to_proxy"),
+        ("claimed by nobody", "forwarded.unknown_to_controller"),
+        ("other principal", "forwarded.different_principal"),
+        ("other request", "forwarded.different_request"),
+        ("other error", "forwarded.different_error"),
+        ("other offset", "forwarded.different_offset"),
+        ("offset from nowhere", "forwarded.different_offset"),
+        ("told twice", "forwarded.sent_twice"),
+        ("applied twice", "forwarded.applied_twice"),
+        ("lost change", "forwarded.not_in_the_log"),
+        ("nonsense offsets", "forwarded.impossible_offsets"),
+        ("smuggled", "changes.foreign_kind"),
+    ],
+)
+def test_a_fault_in_one_of_the_three_is_found(found: Found, forward_id: str, check: str) -> None:
+    assert [name for name, evidence in found if evidence.get("forward_id") == forward_id] == [check]
+
+
+def test_changes_that_no_request_explains_are_found(found: Found) -> None:
+    unexplained = [evidence for check, evidence in found if check == "changes.unexplained"]
+
+    assert [evidence["record"] for evidence in unexplained] == [
+        "AccessControlEntryRecord",
+        "UserScramCredentialRecord",
+    ]
+
+
+def test_a_removal_of_what_was_never_added_is_found(found: Found) -> None:
+    assert [e["acl_id"] for check, e in found if check == "changes.incomplete_log"] == [acl_id(999)]
+
+
+def test_nothing_else_is_found(found: Found) -> None:
+    assert len(found) == 12 + 2 + 1
+
+
+def test_a_finding_tells_both_sides(found: Found) -> None:
+    [evidence] = [e for check, e in found if check == "forwarded.different_principal"]
+
+    assert (
+        evidence["explanation"]
+        == "forward other principal: sent for User:mallory, carried out for User:admin"
+    )
+
+
+def test_a_change_found_after_its_commit_was_in_doubt_is_explained(spark: SparkSession) -> None:
+    trail = Trail()
+    _, received = create(trail, 1)
+    received["first_offset"] = None
+    audit, log = frames(spark, trail)
+
+    assert changes(audit, log).isEmpty()

@@ -1,0 +1,115 @@
+"""(d) Bytes and limits against the quotas of the metadata log."""
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit.reconcile.quota_history import governing, quota_intervals, sanitised
+from spark_audit.reconcile.quotas import quotas
+from tests.spark.audit_trail import NOON_MS, Trail
+from tests.spark.frames import frames, log_frame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
+
+RATE = "producer_byte_rate"
+# The most specific first, each with the quota-id that a client "app" of user "alice" gets by it.
+PRECEDENCE: list[tuple[dict[str, str | None], str]] = [
+    ({"user": "alice", "client-id": "app"}, "alice:app"),
+    ({"user": "alice", "client-id": None}, "alice:app"),
+    ({"user": "alice"}, "alice:"),
+    ({"user": None, "client-id": "app"}, "alice:app"),
+    ({"user": None, "client-id": None}, "alice:app"),
+    ({"user": None}, "alice:"),
+    ({"client-id": "app"}, ":app"),
+    ({"client-id": None}, ":app"),
+]
+
+
+def clients(spark: SparkSession, offsets: list[int], principal: str = "User:alice") -> DataFrame:
+    rows = [(principal, "app", RATE, offset) for offset in offsets]
+    return spark.createDataFrame(
+        rows, "principal string, client_id string, quota_key string, metadata_offset long"
+    )
+
+
+@pytest.mark.spec("Q2", "Q4")
+def test_the_most_specific_quota_governs_in_kafkas_order(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.set_quota({"user": "alice", "client-id": "app"}, "consumer_byte_rate", 1.0)
+    trail.set_quota({"ip": "10.0.0.1"}, RATE, 2.0)
+    offsets = []
+    for rank, (entity, _) in reversed(list(enumerate(PRECEDENCE))):
+        trail.set_quota(entity, RATE, 100.0 + rank)
+        offsets.append(trail.offset)
+    intervals = quota_intervals(log_frame(spark, trail.log))
+
+    rows = governing(clients(spark, offsets), intervals).orderBy("metadata_offset").collect()
+
+    told = [(row["expected_limit"], row["expected_quota_id"]) for row in rows]
+    assert told == [(100.0 + rank, quota_id) for rank, (_, quota_id) in reversed(list(enumerate(PRECEDENCE)))]
+
+
+def test_a_removed_quota_governs_no_more(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.set_quota({"user": "alice"}, RATE, 100.0)
+    before = trail.offset
+    removal = {"entity": {"user": "alice"}, "key": RATE, "value": 0.0, "remove": True}
+    trail.forward("AlterClientQuotas", [(14, "ClientQuotaRecord", removal)])
+    intervals = quota_intervals(log_frame(spark, trail.log))
+
+    rows = governing(clients(spark, [before, trail.offset]), intervals).collect()
+
+    assert [row["metadata_offset"] for row in rows] == [before]
+
+
+@pytest.mark.spec("Q5")
+def test_names_are_sanitised_as_kafka_does(spark: SparkSession) -> None:
+    names = spark.createDataFrame([("CN=a b,O=*+:",)], "name string")
+
+    [row] = names.select(sanitised(F.col("name")).alias("name")).collect()
+
+    assert row["name"] == "CN%3Da%20b%2CO%3D%2A%2B%3A"
+
+
+def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
+    trail = Trail()
+    for user in ("frugal", "greedy", "forged", "renamed"):
+        trail.set_quota({"user": user}, RATE, 1_000.0)
+
+    def produced(user: str, second: int, size: int, **fields: Any) -> None:
+        trail.proxy.write(
+            "authorization_summary",
+            principal=f"User:{user}",
+            client_id="app",
+            connection_id=f"{user}-1",
+            method="Produce",
+            request_bytes=size,
+            response_bytes=10**9,
+            interval_start_ms=NOON_MS + second * 1_000,
+            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
+            metadata_offset=trail.offset,
+            **fields,
+        )
+
+    for second in range(0, 600, 10):
+        produced("frugal", second, 10_000)
+        produced("greedy", second, 13_000)
+        produced("nobody", second, 10**9)
+    told = {"quota_key": RATE, "metadata_offset": trail.offset, "client_id": "app"}
+    trail.proxy.write("throttled", principal="User:frugal", quota_id="frugal:", quota_limit=1_000.0, **told)
+    trail.proxy.write("throttled", principal="User:forged", quota_id="forged:", quota_limit=9_000.0, **told)
+    trail.proxy.write("throttled", principal="User:renamed", quota_id=":app", quota_limit=1_000.0, **told)
+
+    rows = quotas(*frames(spark, trail)).orderBy("check", "evidence").collect()
+
+    evidence = [json.loads(row["evidence"]) for row in rows]
+    assert [(row["check"], proof["quota_id"]) for row, proof in zip(rows, evidence, strict=True)] == [
+        ("quotas.exceeded", "greedy:"),
+        ("quotas.other_limit", ":app"),
+        ("quotas.other_limit", "forged:"),
+    ]
+    assert evidence[0]["bytes"] == 60 * 13_000
+    assert evidence[0]["allowed_bytes"] == 1_000 * (600 + 11) + 13_000

@@ -1,0 +1,34 @@
+"""The audit table as the checks read it."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit import trail
+from tests.spark.audit_trail import Clock, Process
+from tests.spark.frames import audit_frame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4")]
+
+
+def test_of_records_with_one_sequence_the_one_that_kafka_got_first_is_kept(spark: SparkSession) -> None:
+    process = Process("proxy-1", Clock())
+    process.start()
+    first = process.write("high_water", message="first")
+    second = first | {"message": "second"}
+    audit = audit_frame(spark, [*process.records, second, process.records[0]])
+
+    kept = audit.transform(trail.each_record_once).orderBy("sequence").collect()
+
+    assert [(row["sequence"], row["message"]) for row in kept] == [(0, None), (1, "first")]
+
+
+def test_settings_come_from_the_record_of_the_start(spark: SparkSession) -> None:
+    process = Process("proxy-1", Clock(), settings={"super.users": "User:admin; User:CN=ops,O=x"})
+    process.start()
+    process.write("high_water", settings={"super.users": "User:mallory"})
+
+    [row] = audit_frame(spark, process.records).transform(trail.settings).collect()
+
+    assert row[trail.SUPER_USERS] == ["User:admin", "User:CN=ops,O=x"]
+    assert row[trail.ALLOW_EVERYONE] is False
+    assert row[trail.AUTHORIZER].endswith("StandardAuthorizer")
