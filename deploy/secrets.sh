@@ -41,7 +41,7 @@ certificate() { # STEM NAME...
   openssl req -x509 -new -key ca.key -days 3650 -out ca.crt -subj "/CN=Penstock example CA"
 }
 certificate proxy "${names[@]}"
-certificate controller controller penstock-controller localhost
+certificate controller controller '*.penstock-controller.kafka.svc' localhost
 
 password admin.password
 password broker.password
