@@ -6,11 +6,12 @@ belongs in the process's TaskGroup.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
 from forwarding.net.log import FAILURES, PARTITION, connection_arguments
 from forwarding.retry import Backoff
@@ -25,15 +26,55 @@ BACKOFF = Backoff(initial_ms=200, maximum_ms=5_000)
 log = structlog.get_logger(__name__)
 
 
+def chosen(members: Mapping[str, int]) -> str:
+    """Who is to hold the partition; `members`: member id -> since when it has held it (ms), 0 for not at all.
+
+    The one who won last keeps it: a member that joins does not take over from one that does its work, and
+    one that was away for a while (frozen, cut off) and thinks that it still holds it does not get it back.
+    """
+    return min(members, key=lambda member: (-members[member], member))
+
+
+class Incumbency:
+    """aiokafka's partition assignor for one partition, by `chosen`."""
+
+    name = "penstock-incumbency"
+    version = 0
+
+    def __init__(self, topic: str, held_since_ms: Callable[[], int]) -> None:
+        self._topic = topic
+        self._held_since_ms = held_since_ms
+
+    def metadata(self, topics: Iterable[str]) -> Any:
+        """What this member tells the group when it joins."""
+        claim = str(self._held_since_ms()).encode()
+        return ConsumerProtocolMemberMetadata(self.version, list(topics), claim)
+
+    def assign(self, _cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
+        """Asked of the member that Kafka made the group's leader, with what all members told."""
+        holder = chosen({member: int(told.user_data) for member, told in members.items()})
+        return {
+            member: ConsumerProtocolMemberAssignment(
+                self.version, [(self._topic, [PARTITION])] if member == holder else [], b""
+            )
+            for member in members
+        }
+
+    def on_assignment(self, assignment: Any) -> None:
+        """Election hears of it as the consumer's listener."""
+
+
 class Election(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ships no types
     """This process's standing in the group."""
 
-    def __init__(self, endpoint: EndpointSettings, topic: str, group_id: str) -> None:
+    def __init__(
+        self, endpoint: EndpointSettings, topic: str, group_id: str, now_ms: Callable[[], int]
+    ) -> None:
         self._endpoint = endpoint
         self._topic = topic
         self._group_id = group_id
-        # A class of its own: aiokafka keeps what a member held in its assignor's class.
-        self._assignor = type("Assignor", (StickyPartitionAssignor,), {})
+        self._now_ms = now_ms
+        self._held_since_ms = 0
         self._renewed = asyncio.Event()
         self.won = asyncio.Event()
         """Set while the partition is ours."""
@@ -73,8 +114,7 @@ class Election(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ship
             group_id=self._group_id,
             enable_auto_commit=False,
             auto_offset_reset="latest",
-            # A member that joins must not take the partition from the one that holds it.
-            partition_assignment_strategy=(self._assignor,),
+            partition_assignment_strategy=(Incumbency(self._topic, lambda: self._held_since_ms),),
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
             **connection_arguments(self._endpoint),
@@ -91,5 +131,9 @@ class Election(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ship
             await consumer.stop()
 
     def _hold(self, *, won: bool) -> None:
+        if not won:
+            self._held_since_ms = 0
+        elif not self._held_since_ms:
+            self._held_since_ms = self._now_ms()
         (self.won.set if won else self.won.clear)()
         (self.lost.clear if won else self.lost.set)()

@@ -8,7 +8,7 @@ effect. What may be retried is forwarding.retry's, what clients see of errors fo
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -24,6 +24,10 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import decode_response_header
+
+ATTEMPT_TIMEOUT_MS = 5_000
+"""A controller that is silent for so long may be frozen or cut off: the others are asked. If it was only
+slow, it is asked again with the same forward id, and answers with what the first attempt came to."""
 
 ApiVersions = Mapping[int, tuple[int, int]]
 
@@ -58,11 +62,17 @@ class Forwarder:
         now_ms: Callable[[], int],
         on_api_versions: Callable[[ApiVersions], None] = lambda _versions: None,
         backoff: Backoff | None = None,
+        attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
     ) -> None:
         """`forward_id_prefix`: unique to this process's life, "<proxy id>/<boot id>"."""
         if not endpoints:
             raise ValueError("no controller endpoint")
-        self._endpoints = tuple(endpoints)
+        self._endpoints = tuple(
+            # Connecting is a part of an attempt and may not take longer.
+            replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, attempt_timeout_ms))
+            for endpoint in endpoints
+        )
+        self._attempt_timeout_ms = attempt_timeout_ms
         self._prefix = forward_id_prefix
         self._metrics = metrics
         self._now_ms = now_ms
@@ -150,21 +160,25 @@ class Forwarder:
             return _Reply(ErrorCode.REQUEST_TIMED_OUT)
         # Zero would be no time at all; what is left is at least worth a try.
         left_ms = max(1, deadline_ms - self._now_ms())
+        limit_ms = min(left_ms, self._attempt_timeout_ms)
         try:
             version = channel.version(ApiKey.ENVELOPE, (0, envelope.MAX_VERSION))
             raw = await channel.send_body(
-                ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=left_ms
+                ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=limit_ms
             )
             message, _ = codecs.response(ApiKey.ENVELOPE, 0).decode(raw)
-        except ChannelTimeout:
-            return _Reply(ErrorCode.REQUEST_TIMED_OUT)
+        except ChannelTimeout as error:
+            log.warning("controller is silent", forward_id=request.forward_id, error=str(error))
+            self._abandon(channel)
+            return _Reply(CONNECTION_LOST if limit_ms < left_ms else ErrorCode.REQUEST_TIMED_OUT)
         except ChannelError as error:
             log.info("forward interrupted", forward_id=request.forward_id, error=str(error))
             return _Reply(CONNECTION_LOST)
         except WireError as error:
             log.error("envelope response unreadable", forward_id=request.forward_id, error=str(error))
             return _Reply(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if next_step(message.error_code) is Step.FIND_CONTROLLER:
+        # With nowhere else to look the same one is asked again: it may be taking over this very moment.
+        if next_step(message.error_code) is Step.FIND_CONTROLLER and len(self._endpoints) > 1:
             self._abandon(channel)
         return _Reply(message.error_code, message)
 
@@ -215,8 +229,7 @@ class Forwarder:
         log.info("controller reached", endpoint=channel.endpoint.address)
 
     def _abandon(self, channel: Channel) -> None:
-        # With nowhere else to look the same one is asked again: it may be taking over this very moment.
-        if channel is self._channel and len(self._endpoints) > 1:
+        if channel is self._channel:
             self._found.clear()
             self._abandoned.set()
 

@@ -88,7 +88,8 @@ class ControllerProcess:
             self.metrics,
             may_write,
         )
-        election = Election(settings.broker, settings.topic, f"{settings.transactional_id}-election")
+        group_id = f"{settings.transactional_id}-election"
+        election = Election(settings.broker, settings.topic, group_id, now_ms)
         self._leader = Leader(self.writer, election, self._broker, settings.topic)
         surroundings = Surroundings(
             settings.listener,

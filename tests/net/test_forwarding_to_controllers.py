@@ -120,6 +120,35 @@ async def test_retrying_ends_with_the_requests_own_deadline(answers: tuple[Any, 
 
 
 @pytest.mark.spec("E5")
+async def test_a_silent_controller_is_left_for_the_next_one() -> None:
+    async with (
+        FakeBroker(in_turn(lambda _request: None)) as frozen,
+        FakeBroker(in_turn(answered)) as alive,
+        a_forwarder(
+            endpoint_of(frozen.address), endpoint_of(alive.address), attempt_timeout_ms=100
+        ) as forwarder,
+    ):
+        reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert reply.error_code == ErrorCode.NONE
+    assert (len(frozen.received(ApiKey.ENVELOPE)), len(alive.received(ApiKey.ENVELOPE))) == (1, 1)
+
+
+@pytest.mark.spec("E5")
+async def test_a_controller_that_does_not_even_greet_is_left_for_the_next_one() -> None:
+    async with (
+        FakeBroker({ApiKey.API_VERSIONS: lambda _request: None}) as frozen,
+        FakeBroker(in_turn(answered)) as alive,
+        a_forwarder(
+            endpoint_of(frozen.address), endpoint_of(alive.address), attempt_timeout_ms=100
+        ) as forwarder,
+    ):
+        reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert reply.error_code == ErrorCode.NONE
+
+
+@pytest.mark.spec("E5")
 async def test_without_any_controller_a_request_times_out() -> None:
     async with FakeBroker({}) as gone:
         address = gone.address

@@ -14,7 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from forwarding.net.forwarder import Forwarder
+from forwarding.net.forwarder import ATTEMPT_TIMEOUT_MS, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from forwarding.retry import Backoff
@@ -148,6 +148,7 @@ async def a_forwarder(
     *endpoints: EndpointSettings,
     registry: CollectorRegistry | None = None,
     on_api_versions: Callable[[Mapping[int, tuple[int, int]]], None] = lambda _versions: None,
+    attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
 ) -> AsyncIterator[Forwarder]:
     forwarder = Forwarder(
         endpoints,
@@ -156,6 +157,7 @@ async def a_forwarder(
         now_ms,
         on_api_versions,
         Backoff(initial_ms=10, maximum_ms=100),
+        attempt_timeout_ms,
     )
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(forwarder.run())
