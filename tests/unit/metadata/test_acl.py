@@ -92,3 +92,44 @@ def test_what_is_no_uuid_of_16_bytes_in_its_one_spelling_is_refused(text: str) -
 @pytest.mark.parametrize("number", [-1, 16, 127])
 def test_a_number_of_a_later_version_is_unknown(kind: type[Operation], number: int) -> None:
     assert kind(number).name == "UNKNOWN"
+
+
+@pytest.mark.spec("S1", "S8")
+def test_the_numbers_are_those_of_kafkas_protocol() -> None:
+    numbers = {
+        kind.__name__: [(code.name, int(code)) for code in kind]
+        for kind in (ResourceType, PatternType, Operation, PermissionType)
+    }
+
+    assert numbers == {
+        "ResourceType": [
+            ("UNKNOWN", 0),
+            ("ANY", 1),
+            ("TOPIC", 2),
+            ("GROUP", 3),
+            ("CLUSTER", 4),
+            ("TRANSACTIONAL_ID", 5),
+            ("DELEGATION_TOKEN", 6),
+            ("USER", 7),
+        ],
+        "PatternType": [("UNKNOWN", 0), ("ANY", 1), ("MATCH", 2), ("LITERAL", 3), ("PREFIXED", 4)],
+        "Operation": [
+            ("UNKNOWN", 0),
+            ("ANY", 1),
+            ("ALL", 2),
+            ("READ", 3),
+            ("WRITE", 4),
+            ("CREATE", 5),
+            ("DELETE", 6),
+            ("ALTER", 7),
+            ("DESCRIBE", 8),
+            ("CLUSTER_ACTION", 9),
+            ("DESCRIBE_CONFIGS", 10),
+            ("ALTER_CONFIGS", 11),
+            ("IDEMPOTENT_WRITE", 12),
+            ("CREATE_TOKENS", 13),
+            ("DESCRIBE_TOKENS", 14),
+            ("TWO_PHASE_COMMIT", 15),
+        ],
+        "PermissionType": [("UNKNOWN", 0), ("ANY", 1), ("DENY", 2), ("ALLOW", 3)],
+    }

@@ -335,6 +335,14 @@ WRITE = Operation.WRITE
         ([acl("ab", WRITE, pattern_type=PREFIXED), acl("ab", WRITE, permission_type=DENY)], True),
         ([acl("*", WRITE), acl("a", WRITE, permission_type=DENY)], True),
         ([acl("*", WRITE), acl("*", WRITE, permission_type=DENY)], False),
+        ([acl("*", WRITE), acl("*", WRITE, permission_type=DENY, pattern_type=PREFIXED)], True),
+        (
+            [
+                acl("*", WRITE, pattern_type=PREFIXED),
+                acl("*", WRITE, permission_type=DENY, pattern_type=PREFIXED),
+            ],
+            False,
+        ),
         (
             [acl("a", WRITE), acl("a", WRITE, permission_type=DENY), acl("b", WRITE)],
             True,
