@@ -4,7 +4,6 @@ Read by forwarding.__main__; stands on the parts of proxy.config, so that a list
 the same way in both files.
 """
 
-import secrets
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -22,8 +21,7 @@ from proxy.config import (
     Log,
     Part,
     Peer,
-    UsersFile,
-    load,
+    password_hashes,
     require_authorizer,
     require_users_file,
     split_host_port,
@@ -31,7 +29,6 @@ from proxy.config import (
 from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.net.credentials import PlainUsers
 from proxy.net.tls import client_context, server_context
-from proxy.security.passwords import hash_password
 
 
 class BrokerPeer(Peer):
@@ -130,14 +127,5 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
 
 
 def plain_users(config: ControllerConfig) -> PlainUsers:
-    """The users of the users file; a password from a file is hashed here and not kept."""
-    if config.users_file is None:
-        return PlainUsers({})
-    hashes = {}
-    for name, user in load(config.users_file, UsersFile).users.items():
-        if user.password_file is not None:
-            password = user.password_file.read_text(encoding="utf-8").rstrip("\r\n")
-            hashes[name] = hash_password(password, secrets.token_bytes(16))
-        elif user.password_hash is not None:
-            hashes[name] = user.password_hash
-    return PlainUsers(hashes)
+    """Who may log in with PLAIN."""
+    return PlainUsers(password_hashes(config.users_file))

@@ -10,7 +10,7 @@ from typing import Any
 from forwarding.controller.controller import Sender
 from forwarding.envelope import Forwarded
 
-MAX_ANSWERS = 10_000
+MAX_ANSWERS = 2_000
 
 Key = tuple[str, str]
 """Who forwarded, and its id for the forward: no proxy can ask for the answers of another."""

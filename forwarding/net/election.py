@@ -21,6 +21,7 @@ SESSION_TIMEOUT_MS = 6_000
 """A controller that is silent for so long is replaced; less than this Kafka does not take by default."""
 HEARTBEAT_INTERVAL_MS = 1_500
 POLL_MS = 500
+STOP_TIMEOUT_S = 5
 BACKOFF = Backoff(initial_ms=200, maximum_ms=5_000)
 
 log = structlog.get_logger(__name__)
@@ -128,7 +129,7 @@ class Election(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ship
                 await consumer.getmany(timeout_ms=POLL_MS)
         finally:
             self._hold(won=False)
-            await consumer.stop()
+            await _stop(consumer)
 
     def _hold(self, *, won: bool) -> None:
         if not won:
@@ -137,3 +138,12 @@ class Election(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ship
             self._held_since_ms = self._now_ms()
         (self.won.set if won else self.won.clear)()
         (self.lost.clear if won else self.lost.set)()
+
+
+async def _stop(consumer: AIOKafkaConsumer) -> None:
+    """Leave the group if it can be reached; if not, it finds out by itself."""
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await consumer.stop()
+    except FAILURES as error:
+        log.info("controller left the election without saying so", error=repr(error))

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import uvloop
 
 from proxy.demo.broker import Broker
 from proxy.net.channel import (
@@ -62,6 +63,19 @@ async def test_a_mechanism_the_server_does_not_offer_is_told_with_those_it_does(
 
     with pytest.raises(AuthenticationError, match=r"UNSUPPORTED_SASL_MECHANISM: offered: .*SCRAM-SHA-256"):
         await Channel.open(endpoint)
+
+
+@pytest.mark.spec("E5")
+def test_a_channel_works_on_uvloop_too() -> None:
+    async def exchanged() -> int:
+        async with (
+            FakeBroker(beats(25)) as broker,
+            await Channel.open(endpoint_of(broker.address)) as channel,
+        ):
+            answer = await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+        return int(answer.error_code)
+
+    assert uvloop.run(exchanged()) == 25
 
 
 @pytest.mark.spec("E5")

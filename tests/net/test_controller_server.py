@@ -156,7 +156,7 @@ async def test_a_login_without_cluster_action_forwards_nothing(kafka: Broker, to
 @pytest.mark.kafka
 @pytest.mark.spec("R3", "R5", "R10")
 async def test_a_proxy_renews_its_session_while_it_forwards(kafka: Broker, topic_name: str) -> None:
-    made = made_controller(controller_settings(plaintext(kafka), topic_name), plain_sasl(USERS, 1_200))
+    made = made_controller(controller_settings(plaintext(kafka), topic_name), plain_sasl(USERS, 3_000))
     async with running(made) as controller:
         endpoint = endpoint_of(controller.endpoint.address, sasl=login("proxy-1", "secret"))
         async with a_forwarder(endpoint) as forwarder, asyncio.timeout(10):
