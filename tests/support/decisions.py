@@ -1,0 +1,68 @@
+"""The controller's decisions asked for by tests: an Envelope is made, opened and decided at an image."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from forwarding.controller.controller import Controller, Sender, Verdict
+from forwarding.envelope import Forwarded, wrap
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.image import MetadataImage
+from proxy.security.authorizer import load_authorizer
+from proxy.security.principal import Principal, deserialize, serialize
+from proxy.wire import codecs
+from tests.support.images import acl_record, image_of
+
+ADMIN = Principal("User", "admin")
+ALICE = Principal("User", "alice")
+PROXY = Sender(Principal("User", "proxy-1"), "10.0.0.9", "CONTROLLER", "penstock")
+STANDARD = "proxy.security.standard.StandardAuthorizer"
+METADATA_TOPIC = "__penstock_metadata"
+
+
+def controller(super_users: str = "User:admin;User:proxy-1") -> Controller:
+    authorizer = load_authorizer(STANDARD, {"super.users": super_users})
+    return Controller(authorizer, deserialize, lambda: b"\x01" * 16, frozenset({METADATA_TOPIC}))
+
+
+def envelope_of(api_key: int, request: Any, principal: Principal = ALICE, version: int | None = None) -> Any:
+    version = codecs.request_versions(api_key)[-1] if version is None else version
+    body = codecs.request(api_key, version).encode(request)
+    return wrap(
+        api_key,
+        version,
+        1,
+        "cli",
+        body,
+        principal=serialize(principal),
+        client_address=bytes([10, 0, 0, 1]),
+        forward_id="p/b/0",
+    )
+
+
+def decided(
+    api_key: int,
+    request: Any,
+    principal: Principal = ALICE,
+    image: MetadataImage = MetadataImage.EMPTY,
+    topic_names: Mapping[bytes, str] | None = None,
+    version: int | None = None,
+) -> Verdict:
+    served = controller()
+    forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
+    assert isinstance(forwarded, Forwarded)
+    return served.decide(forwarded, PROXY, image, topic_names or {})
+
+
+def allowed(*rights: tuple[Operation, str]) -> MetadataImage:
+    """Alice's rights on topics; kafka-cluster means the cluster."""
+    return image_of(
+        *(
+            acl_record(
+                number,
+                name,
+                ResourceType.CLUSTER if name == "kafka-cluster" else ResourceType.TOPIC,
+                operation=operation,
+            )
+            for number, (operation, name) in enumerate(rights)
+        )
+    )
