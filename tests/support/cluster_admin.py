@@ -39,14 +39,12 @@ class ClusterAdmin:
         )
         return name
 
-    def allow(
-        self, user: User, *operations: str, topic: str = "", group: str = "", cluster: bool = False
-    ) -> None:
-        """ALLOW from any host, on one literal resource."""
-        _done(self.client.create_acls(list(_bindings(user, operations, topic, group, cluster, "ALLOW"))))
+    def allow(self, user: User, *operations: str, cluster: bool = False, **resource: str) -> None:
+        """ALLOW from any host on one literal resource (topic=, group=, transactional_id=) or the cluster."""
+        self._create_acls(user, operations, {"broker": "kafka-cluster"} if cluster else resource, "ALLOW")
 
-    def deny(self, user: User, *operations: str, topic: str) -> None:
-        _done(self.client.create_acls(list(_bindings(user, operations, topic, "", False, "DENY"))))
+    def deny(self, user: User, *operations: str, **resource: str) -> None:
+        self._create_acls(user, operations, resource, "DENY")
 
     def allow_produce(self, user: User, topic: str) -> None:
         self.allow(user, "WRITE", "DESCRIBE", topic=topic)
@@ -55,26 +53,23 @@ class ClusterAdmin:
         self.allow(user, "READ", "DESCRIBE", topic=topic)
         self.allow(user, "READ", group=group)
 
-
-def _bindings(
-    user: User, operations: Iterable[str], topic: str, group: str, cluster: bool, permission: str
-) -> Iterable[Any]:
-    kinds = {
-        admin.ResourceType.TOPIC: topic,
-        admin.ResourceType.GROUP: group,
-        admin.ResourceType.BROKER: "kafka-cluster" * cluster,
-    }
-    ((kind, name),) = [(kind, name) for kind, name in kinds.items() if name]
-    for operation in operations:
-        yield admin.AclBinding(
-            kind,
-            name,
-            admin.ResourcePatternType.LITERAL,
-            f"User:{user.name}",
-            "*",
-            admin.AclOperation[operation],
-            admin.AclPermissionType[permission],
-        )
+    def _create_acls(
+        self, user: User, operations: Iterable[str], resource: dict[str, str], permission: str
+    ) -> None:
+        ((kind, name),) = resource.items()
+        bindings = [
+            admin.AclBinding(
+                admin.ResourceType[kind.upper()],
+                name,
+                admin.ResourcePatternType.LITERAL,
+                f"User:{user.name}",
+                "*",
+                admin.AclOperation[operation],
+                admin.AclPermissionType[permission],
+            )
+            for operation in operations
+        ]
+        _done(self.client.create_acls(bindings))
 
 
 def _done(futures: dict[Any, Any]) -> None:
