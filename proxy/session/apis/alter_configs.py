@@ -86,12 +86,11 @@ def _malformed(resource: Any, count: int, incremental: bool) -> str | None:
     if count > 1:
         return "Each resource must appear at most once."
     keys = Counter(config.name for config in resource.configs)
-    twice = [name for name, times in keys.items() if times > 1]
-    if twice:
-        return f"Config keys named more than once: {', '.join(twice)}"
+    if any(times > 1 for times in keys.values()):
+        return "Error due to duplicate config keys"
     valueless = [config.name for config in resource.configs if _lacks_value(config, incremental)]
     if valueless:
-        return f"Config keys without a value: {', '.join(valueless)}"
+        return f"Null value not supported for : {', '.join(valueless)}"
     unknown = config_kind(resource.resource_type) is None
     if unknown or (resource.resource_type == BROKER_LOGGER and not incremental):
         return f"Unknown resource type {resource.resource_type}"

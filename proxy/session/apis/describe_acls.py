@@ -34,7 +34,6 @@ def decide(call: Call, request: Any) -> Verdict:
         by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
     return Answer(
         response(
-            error_message=None,
             resources=[_resource(response, pattern, by_pattern[pattern]) for pattern in sorted(by_pattern)],
         )
     )

@@ -8,7 +8,7 @@ from typing import Any
 from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity, QuotaFilter, QuotaFilterError
 from proxy.session.apis.api import Api
-from proxy.session.apis.refusal import denied, refused
+from proxy.session.apis.refusal import refused
 from proxy.session.call import Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -18,7 +18,7 @@ from proxy.wire.error_codes import ErrorCode
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
-        return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return refused(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     components = ((part.entity_type, part.match_type, part.match) for part in request.components)
     try:
         wanted = QuotaFilter.of(components, request.strict)
@@ -27,7 +27,7 @@ def decide(call: Call, request: Any) -> Verdict:
     limits = call.image.quotas.limits
     entities = sorted((entity for entity in limits if wanted.matches(entity)), key=lambda e: e.path)
     entries = [_entry(entity, limits[entity]) for entity in entities]
-    return Answer(types.DescribeClientQuotasResponse(error_message=None, entries=entries))
+    return Answer(types.DescribeClientQuotasResponse(entries=entries))
 
 
 def _entry(entity: QuotaEntity, limits: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.metadata.acl import Operation
 from proxy.session.apis.api import Api
-from proxy.session.apis.refusal import denied
+from proxy.session.apis.refusal import refused
 from proxy.session.call import Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -20,10 +20,10 @@ from proxy.wire.error_codes import ErrorCode
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows_cluster(Operation.DESCRIBE):
-        return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return refused(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())
     results = [_result(call, user, count) for user, count in asked.items()]
-    return Answer(types.DescribeUserScramCredentialsResponse(error_message=None, results=results))
+    return Answer(types.DescribeUserScramCredentialsResponse(results=results))
 
 
 def _result(call: Call, user: str, count: int) -> Any:
@@ -40,7 +40,7 @@ def _result(call: Call, user: str, count: int) -> Any:
         response.CredentialInfo(mechanism=int(mechanism), iterations=credential.iterations)
         for mechanism, credential in credentials.items()
     ]
-    return result(user=user, error_message=None, credential_infos=infos)
+    return result(user=user, credential_infos=infos)
 
 
 API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, decide, admin=True)

@@ -3,8 +3,9 @@
 Topics without DESCRIBE are left out of a list of all; asked for by name they are TOPIC_AUTHORIZATION_FAILED
 whether they exist or not, asked for by id likewise and without their name. A missing topic is made by the
 broker only when everything asked for may be created (CREATE on the cluster or on each topic), as the switch
-for it stands once in the request. Brokers are told by the addresses of their proxies, and which operations
-are authorised, by our authorizer. Partitions are walked, not built.
+for it stands once in the request; else it is UNKNOWN_TOPIC_OR_PARTITION, as at a broker that makes none. (One
+with auto.create.topics.enable would say TOPIC_AUTHORIZATION_FAILED.) Brokers are told by the addresses of
+their proxies, and which operations are authorised, by our authorizer. Partitions are walked, not built.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import refused
+from proxy.session.apis.topic_name import is_valid
 from proxy.session.call import CLUSTER_NAME, Call, Forward, Verdict
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -22,7 +24,6 @@ from proxy.wire.error_codes import ErrorCode
 
 RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
-_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _FIRST_WITH_TOPIC_IDS = 12
 _FIRST_WITH_CREATION_SWITCH = 4
 
@@ -74,10 +75,9 @@ def _by_name(call: Call, request: Any) -> Verdict:
 
     def on_reply(response: Any) -> None:
         found = [topic for topic in response.topics if topic.name in allowed]
-        found = _without_missing(call, found, uncreatable)
         known = {topic.name for topic in found}
         # Where all topics had to be asked for, those that do not exist were not told.
-        missing = [_missing(call, name, uncreatable) for name in asked if name in allowed - known]
+        missing = [_missing(call, name) for name in asked if name in allowed - known]
         topics = in_request_order(asked, [*found, *refused_topics, *missing], lambda topic: topic.name)
         _finish(call, request, response, topics)
 
@@ -103,17 +103,9 @@ def _narrowed(call: Call, request: Any, allowed: set[str], uncreatable: set[str]
     return request
 
 
-def _without_missing(call: Call, topics: list[Any], uncreatable: set[str]) -> list[Any]:
-    """A topic that is missing and may not be made is refused, as by a broker that makes topics."""
-    names = {topic.name for topic in topics if topic.error_code in _MISSING} & uncreatable
-    if not names:
-        return topics
-    call.allowed_names(Operation.CREATE, ResourceType.TOPIC, sorted(names))
-    return [_denied(call, topic.name) if topic.name in names else topic for topic in topics]
-
-
-def _missing(call: Call, name: str, uncreatable: set[str]) -> Any:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in uncreatable else _MISSING[0]
+def _missing(call: Call, name: str) -> Any:
+    valid = is_valid(name)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _topic(call, name, _NO_TOPIC_ID, code)
 
 

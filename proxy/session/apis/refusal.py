@@ -164,6 +164,22 @@ def _alter_user_scram_credentials(_version: int, request: Any, error: Error) -> 
     return response(results=[response.AlterUserScramCredentialsResult(user=user, **error) for user in users])
 
 
+def _list_partition_reassignments(_version: int, request: Any, error: Error) -> Any:
+    """The topics asked for are repeated, with nothing said of them."""
+    response = types.ListPartitionReassignmentsResponse
+    topics = [
+        response.OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[
+                response.OngoingPartitionReassignment(partition_index=index)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return response(topics=topics, **error)
+
+
 def _configs(name: str, results: str, result: str) -> Refuse:
     """An error for each config resource."""
 
@@ -289,7 +305,7 @@ _REFUSALS: dict[ApiKey, Refuse] = {
     ApiKey.DESCRIBE_QUORUM: _code_and_message("DescribeQuorumResponse"),
     ApiKey.UPDATE_FEATURES: _code_and_message("UpdateFeaturesResponse"),
     ApiKey.UNREGISTER_BROKER: _code_and_message("UnregisterBrokerResponse"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _code_and_message("ListPartitionReassignmentsResponse"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _code("GetTelemetrySubscriptionsResponse"),
     ApiKey.PUSH_TELEMETRY: _code("PushTelemetryResponse"),
     ApiKey.ELECT_LEADERS: _elect_leaders,

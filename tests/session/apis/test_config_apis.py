@@ -155,7 +155,6 @@ def test_config_keys_named_twice_or_without_a_value_are_invalid(
     asked = Asking(key, 1, "ALL TOPIC *").for_(alteration(key, (TOPIC, "a"), configs=configs))
 
     assert results(asked.answer.responses) == [(TOPIC, "a", INVALID)]
-    assert "k" in asked.answer.responses[0].error_message
 
 
 def test_a_config_key_that_is_deleted_needs_no_value() -> None:

@@ -41,7 +41,7 @@ def described_acls(version: int = 3, **fields: Any) -> list[tuple[int, str, int,
     """Resource type, name and pattern type, and how many ACLs stand on it; alice's own left out."""
     asking = Asking(ApiKey.DESCRIBE_ACLS, version, f"DESCRIBE {CLUSTER_RIGHT}", base=ACLS)
     answer = asking.for_(acl_filter(**fields)).answer
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return [
         (part.resource_type, part.resource_name, part.pattern_type, len(part.acls))
         for part in answer.resources
@@ -150,7 +150,7 @@ def quotas(*components: tuple[str, int, str | None], strict: bool = False, versi
 
 
 def entities(answer: Any) -> list[dict[str, str | None]]:
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return [{part.entity_type: part.entity_name for part in entry.entity} for entry in answer.entries]
 
 
