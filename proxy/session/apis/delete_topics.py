@@ -2,8 +2,8 @@
 
 The allowed topics go to the controller. Denied ones are TOPIC_AUTHORIZATION_FAILED; of one asked for by id
 the name is told to those who may DESCRIBE it. An id that no Metadata answer has told is UNKNOWN_TOPIC_ID.
-Where Kafka tells somebody with DESCRIBE but not DELETE that a topic does not exist, it is denied here: whether
-it exists, only the broker knows.
+Where Kafka tells somebody with DESCRIBE but not DELETE that a topic does not exist, it is denied here:
+whether it exists, only the broker knows.
 """
 
 from collections import Counter
