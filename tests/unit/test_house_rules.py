@@ -194,3 +194,10 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
             dead.append(link[0])
 
     assert dead == []
+
+
+def test_every_decision_is_in_the_list_of_decisions() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text(encoding="utf-8")
+
+    assert [path.name for path in sorted(folder.glob("0*.md")) if f"({path.name})" not in listed] == []
