@@ -10,6 +10,7 @@
     loader.py         batches in, images out; knows when the high-water mark is reached
     tree.py           the image as paths, for `penstock shell`
     sharded_map.py    the immutable mapping under the images
+    errors.py         what a log that cannot be applied raises
     sanitizer.py      names as they appear in paths, metrics and quota-ids
 
 Nothing here decides anything: who may do what is proxy.security, how fast is proxy.quota.

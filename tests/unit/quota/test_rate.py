@@ -91,6 +91,15 @@ def test_windows_of_another_number_and_size_are_counted_alike() -> None:
     assert rate.throttle_ms(1000, START) == 6000
 
 
+@pytest.mark.spec("Q6", "Q10")
+@pytest.mark.parametrize(("idle_ms", "forgotten"), [(10_999, False), (11_000, True), (11_001, True)])
+def test_measuring_sees_what_a_record_at_that_moment_would_still_count(idle_ms: int, forgotten: bool) -> None:
+    rate = Rate()
+    rate.record(1000, START)
+
+    assert (rate.measure(START + idle_ms) == 0) is forgotten
+
+
 @pytest.mark.spec("Q6")
 def test_measuring_changes_nothing() -> None:
     measured, untouched = Rate(), Rate()

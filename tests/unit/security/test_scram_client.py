@@ -118,3 +118,15 @@ def test_a_server_that_goes_on_after_the_end_is_refused() -> None:
 )
 def test_a_mechanism_is_found_by_its_sasl_name(name: str, mechanism: ScramMechanism) -> None:
     assert ScramMechanism.named(name) is mechanism
+
+
+@pytest.mark.spec("R9", "S1")
+def test_mechanisms_have_kafkas_numbers_and_others_are_unknown() -> None:
+    assert [(m.name, int(m)) for m in ScramMechanism] == [
+        ("UNKNOWN", 0),
+        ("SCRAM_SHA_256", 1),
+        ("SCRAM_SHA_512", 2),
+    ]
+    assert ScramMechanism(3) is ScramMechanism.UNKNOWN
+    with pytest.raises(ValueError, match="no hash"):
+        _ = ScramMechanism.UNKNOWN.hash_name
