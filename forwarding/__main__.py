@@ -68,7 +68,7 @@ async def _run(
     audit = AuditLog(
         author,
         spool,
-        AuditSink(lambda: connection_arguments(settings.broker), config.audit.topic),
+        AuditSink(settings.broker, lambda: connection_arguments(settings.broker), config.audit.topic),
         now_ms,
         config.audit.spool_fsync_interval_ms,
         [_log_line],

@@ -5,6 +5,7 @@ An unknown key is an error, a path is relative to the file that names it, and a 
 in the file itself: `password.file` names the file that holds it.
 """
 
+import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -19,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic.functional_validators import AfterValidator
+
+from proxy.security.passwords import hash_password
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -317,6 +320,18 @@ def load(path: Path, part: type[PartType]) -> PartType:
     except ValidationError as error:
         lines = [f"{path}: {_place(item['loc'])}: {item['msg']}" for item in error.errors()]
         raise ConfigError("\n".join(lines)) from error
+
+
+def password_hashes(users_file: Path | None) -> dict[str, str]:
+    """The users that PLAIN knows, by name; a password that a file holds is hashed here and not kept."""
+    hashes = {}
+    for name, user in load(users_file, UsersFile).users.items() if users_file is not None else ():
+        if user.password_hash is not None:
+            hashes[name] = user.password_hash
+        elif user.password_file is not None:
+            password = user.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+            hashes[name] = hash_password(password, secrets.token_bytes(16))
+    return hashes
 
 
 def _place(location: tuple[Any, ...]) -> str:

@@ -24,9 +24,10 @@ from proxy.metadata.acl import Operation
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import Principal
-from proxy.session.refusal import refuse
+from proxy.session.apis.refusal import refusal
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import RequestHeader
 
 CLUSTER_DENIED = "Cluster authorization failed."
 
@@ -128,17 +129,20 @@ class Controller:
                 return create_partitions(request, access)
             case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
                 return alter_configs(request, access)
-        return self._cluster_decision(forwarded.header.api_key, request, access, image)
+        return self._cluster_decision(forwarded.header, request, access, image)
 
-    def _cluster_decision(self, api_key: int, request: Any, access: Access, image: MetadataImage) -> Decision:
+    def _cluster_decision(
+        self, header: RequestHeader, request: Any, access: Access, image: MetadataImage
+    ) -> Decision:
         """The APIs that one right on the cluster opens as a whole."""
+        api_key, version = header.api_key, header.api_version
         operation = CLUSTER_RIGHTS.get(api_key)
         if operation is None:
             message = f"{ApiKey.name_of(api_key)} is not served by this controller."
-            return Outcome((), refuse(api_key, request, ErrorCode.UNSUPPORTED_VERSION, message))
+            return Outcome((), refusal(api_key, version, request, ErrorCode.UNSUPPORTED_VERSION, message))
         if not access.to_cluster(operation):
             return Outcome(
-                (), refuse(api_key, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_DENIED)
+                (), refusal(api_key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_DENIED)
             )
         match api_key:
             case ApiKey.CREATE_ACLS:

@@ -15,7 +15,7 @@ from proxy.metadata.scram import (
     ScramMechanism,
     credential_from_salted_password,
 )
-from proxy.session.refusal import refuse
+from proxy.session.apis.refusal import ANY_VERSION, refusal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -33,7 +33,9 @@ def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
     times = Counter(alteration.name for alteration in [*request.deletions, *request.upsertions])
     if len(times) > MAX_RECORDS_PER_REQUEST:
         limit = f"{len(times)} users in one request, the limit is {MAX_RECORDS_PER_REQUEST}."
-        refused = refuse(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, ErrorCode.POLICY_VIOLATION, limit)
+        refused = refusal(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, limit
+        )
         return Outcome((), refused)
     results, records = {}, []
     for alteration in [*request.deletions, *request.upsertions]:

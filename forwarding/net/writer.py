@@ -27,7 +27,7 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
-from proxy.session.refusal import refuse
+from proxy.session.apis.refusal import refusal as refusal_of_all
 from proxy.wire import metadata_records
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -215,7 +215,7 @@ class Writer:
         header = forwarded.header
         log.warning("no answer from the broker", method=ApiKey.name_of(header.api_key), error=str(error))
         # Done or not is unknown: for that Kafka's clients have this code.
-        return refuse(header.api_key, forwarded.message, ErrorCode.REQUEST_TIMED_OUT, None)
+        return _refused(forwarded, ErrorCode.REQUEST_TIMED_OUT)
 
     def _settle(self) -> None:
         """The log is read to its end: was the commit whose outcome was lost in it?"""
@@ -281,15 +281,20 @@ PASSING = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 
 def _too_large(forwarded: Forwarded, size_bytes: int) -> Any:
     message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
-    return refuse(forwarded.header.api_key, forwarded.message, ErrorCode.POLICY_VIOLATION, message)
+    return _refused(forwarded, ErrorCode.POLICY_VIOLATION, message)
 
 
 def _unrecordable(forwarded: Forwarded) -> Any:
     message = "The audit trail of the controller is full: no change can be recorded, so none is made."
-    return refuse(forwarded.header.api_key, forwarded.message, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    return _refused(forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
 def _error_name(error_code: int) -> str:
     if error_code == AUTHORIZER_NOT_READY:
         return "AUTHORIZER_NOT_READY"
     return ErrorCode(error_code).name
+
+
+def _refused(forwarded: Forwarded, error_code: ErrorCode, message: str | None = None) -> Any:
+    header = forwarded.header
+    return refusal_of_all(header.api_key, header.api_version, forwarded.message, error_code, message)

@@ -10,10 +10,15 @@ from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError
+from aiokafka.errors import KafkaError
+
+from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 
 RETRY_MS = (200, 10_000)
+CREATE_TOPICS_VERSIONS = (4, 7)  # From 4 on the broker's own replication factor can be asked for.
 
 log = structlog.get_logger(__name__)
 
@@ -21,8 +26,11 @@ log = structlog.get_logger(__name__)
 class AuditSink:
     """The way to the audit topic."""
 
-    def __init__(self, connection: Callable[[], Mapping[str, Any]], topic: str) -> None:
-        """`connection`: aiokafka's arguments for reaching the cluster, asked at each rebuild."""
+    def __init__(
+        self, broker: EndpointSettings, connection: Callable[[], Mapping[str, Any]], topic: str
+    ) -> None:
+        """`connection`: aiokafka's arguments for reaching the broker, asked at each rebuild."""
+        self._broker = broker
         self._connection = connection
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
@@ -39,7 +47,7 @@ class AuditSink:
                 return
             # aiokafka's sender task dies of an unexpected error and then fails every send with it:
             # whatever it raised, only a new producer helps.
-            except (KafkaError, OSError, RuntimeError, AssertionError) as error:
+            except (ChannelError, KafkaError, OSError, RuntimeError, AssertionError) as error:
                 self.failure_count += 1
                 log.warning("audit records not delivered, trying again", error=repr(error), wait_ms=wait_ms)
                 await self.close()
@@ -72,12 +80,16 @@ class AuditSink:
     async def _ensure_topic(self) -> None:
         # One partition by default, so that the order of the trail is the order of the topic. An operator
         # who wants more, or other retention, creates the topic beforehand.
-        admin = AIOKafkaAdminClient(**self._connection())
-        await admin.start()
-        try:
-            if self._topic not in await admin.list_topics():
-                await admin.create_topics([NewTopic(self._topic, num_partitions=1, replication_factor=-1)])
-        except TopicAlreadyExistsError:
-            pass
-        finally:
-            await admin.close()
+        request = types.CreateTopicsRequest
+        wanted = request.CreatableTopic(name=self._topic, num_partitions=1, replication_factor=-1)
+        async with await Channel.open(self._broker) as channel:
+            version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
+            answer = await channel.request(
+                ApiKey.CREATE_TOPICS,
+                version,
+                request(topics=[wanted], timeout_ms=self._broker.request_timeout_ms),
+            )
+        topic = answer.topics[0]
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            name = ErrorCode.name_of(topic.error_code)
+            raise ChannelError(f"audit topic {self._topic}: {name}: {topic.error_message}")

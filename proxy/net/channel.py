@@ -118,7 +118,7 @@ class Channel:
         await self._protocol.close()
 
     def detach(self) -> asyncio.Transport:
-        """Give the transport away, logged in; nothing may be in flight, and the channel is of no use after."""
+        """Give the transport away, logged in; nothing may be in flight, and the channel is over."""
         return self._protocol.detach()
 
     async def wait_closed(self) -> None:

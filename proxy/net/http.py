@@ -7,12 +7,15 @@ Only GET, only small requests, one answer per connection: nobody else is meant t
 import asyncio
 from collections.abc import Callable
 
+import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 _MAX_HEAD_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
+
+log = structlog.get_logger(__name__)
 
 
 class HttpServer:
@@ -47,6 +50,9 @@ class HttpServer:
                 await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # Whoever it was did not speak HTTP, or left.
+        except Exception:  # the task boundary: a fault in a collector is told, and ends nothing else
+            log.exception("fault while answering over HTTP")
+            writer.write(_response("500 Internal Server Error", _PLAIN, b"see the log\n"))
         finally:
             writer.close()
 

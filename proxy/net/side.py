@@ -6,6 +6,7 @@ and then whoever feeds it stops reading (back-pressure), and the buffer those by
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from proxy.net.buffers import ReceiveBuffers
 from proxy.session.effects import Data
@@ -27,10 +28,10 @@ class Side(asyncio.BufferedProtocol):
         """Its peer is slower than what it is fed with."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # A cast, not an assertion: uvloop's transports are no subclasses of asyncio's.
+        self.transport = cast(asyncio.Transport, transport)
         # No buffering by the loop: what is written is sent before `write` returns, or `full` is set.
-        transport.set_write_buffer_limits(0)
+        self.transport.set_write_buffer_limits(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffers.current

@@ -1,4 +1,4 @@
-"""Events in, log lines and Prometheus metrics out: the other two readers of what the audit log keeps (SPEC O2).
+"""Events in, log lines and Prometheus metrics out: two more readers of what the audit log keeps (SPEC O2).
 
 `read` is called by proxy.net.audit_log with each event. What is too frequent for events (requests, bytes,
 open connections) is kept as plain numbers where it happens, and collected here at each scrape.
@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
-from proxy.quota.throttle import IDLE_MS
 from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire.api_keys import ApiKey
@@ -252,8 +251,7 @@ class StateCollector(Collector):
             labels=["quota", "user", "client_id"],
         )
         now_ms = self._now_ms()
-        for bucket in self._gate.quotas:
-            # Series exist only while the entity is active, so their number is bounded.
-            if now_ms - bucket.last_record_ms < IDLE_MS:
-                rates.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.byte_rate(now_ms))
+        # Series exist only while the entity is active, so their number is bounded.
+        for bucket in self._gate.quotas.active(now_ms):
+            rates.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.byte_rate(now_ms))
         yield rates

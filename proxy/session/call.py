@@ -4,21 +4,21 @@ Made by proxy.session.session for each request that is decoded; the files under 
 and give back a verdict. Denials and admin decisions it is asked about become audit events here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.gate import Gate, ListenerPolicy
-from proxy.session.pipeline import ReplyHandler
 from proxy.wire.api_keys import ApiKey
 
 CLUSTER_NAME = "kafka-cluster"
 
-Named = TypeVar("Named")
+ReplyHandler = Callable[[Any], None]
+"""Changes a decoded response in place before it is encoded again for the client."""
 
 
 @dataclass(slots=True)

@@ -94,7 +94,7 @@ def _without_denied(
         session.carry_out(call, verdict, effects)
         return False
     assert isinstance(verdict, Forward)
-    entry.reply, entry.handler = Reply.HELD, verdict.on_reply
+    entry.reply, entry.handler, entry.call = Reply.HELD, verdict.on_reply, call
     entry.version = min(call.version, fetch.LAST_WITHOUT_ENDPOINTS)
     session.pipeline.push(entry)
     session.send(call, entry.version, message, effects)

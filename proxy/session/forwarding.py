@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
 from proxy.security import principal
+from proxy.session.apis.refusal import refusal
 from proxy.session.call import Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, Recorded, ToClient, ToController
 from proxy.session.pipeline import InFlight, Reply
-from proxy.session.refusal import refuse
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -35,6 +35,7 @@ def send(
         call.correlation_id,
         handler=verdict.on_reply,
         request=to_send,
+        call=call,
     )
     session.pipeline.push(entry)
     session.forwarding = entry
@@ -67,6 +68,8 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     except WireError as error:
         session.close(Close("controller_protocol", f"the controller's answer is malformed: {error}"), effects)
         return effects
+    if entry.call is not None:
+        session.note(entry.call, 0, effects)
     entry.reply, entry.data = Reply.READY, data
     effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready())
     return effects
@@ -76,7 +79,7 @@ def _answer(entry: InFlight, reply: ControllerReply) -> bytes:
     codec = codecs.response(entry.api_key, entry.version)
     body = reply.body
     if reply.error_code != ErrorCode.NONE or body is None:
-        message = refuse(entry.api_key, entry.request, reply.error_code)
+        message = refusal(entry.api_key, entry.version, entry.request, reply.error_code)
     elif entry.handler is None:
         return encode_response(entry.api_key, entry.version, entry.correlation_id, bytes(body))
     else:

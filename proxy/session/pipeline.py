@@ -5,17 +5,14 @@ those before it have left, so that a client sees its answers in the order of its
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from proxy.quota.throttle import Bucket
+from proxy.session.call import Call, ReplyHandler
 from proxy.session.client_state import ClientState
 from proxy.session.summaries import Summary
-
-ReplyHandler = Callable[[Any], None]
-"""Changes a decoded response in place before it is encoded again for the client."""
 
 
 class Reply(IntEnum):
@@ -50,6 +47,8 @@ class InFlight:
     data: bytes = b""
     request: Any = None
     """The decoded request, where an error answer may have to be made from it."""
+    call: Call | None = None
+    """Where the handler decides too: what it decided is noted after it."""
 
 
 class Pipeline:

@@ -5,9 +5,11 @@ fetch answer only the head is looked at, to put in the throttle time (KIP-219) a
 session; small answers that change are held until they are whole.
 """
 
+from collections.abc import Callable
 from struct import Struct
 
 from proxy.session import produce
+from proxy.session.call import Call
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
 from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions
 from proxy.session.gate import ListenerPolicy
@@ -25,9 +27,25 @@ _FIRST_FLEXIBLE_FETCH = 12
 class Replies:
     """What is on its way from the broker to one client."""
 
-    __slots__ = ("_fetch_sessions", "_input", "_listener", "_needed_bytes", "_pipeline", "_streaming_bytes")
+    __slots__ = (
+        "_fetch_sessions",
+        "_input",
+        "_listener",
+        "_needed_bytes",
+        "_note",
+        "_pipeline",
+        "_streaming_bytes",
+    )
 
-    def __init__(self, pipeline: Pipeline, listener: ListenerPolicy, fetch_sessions: FetchSessions) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        listener: ListenerPolicy,
+        fetch_sessions: FetchSessions,
+        note: Callable[[Call, int, list[Effect]], None],
+    ) -> None:
+        """`note` writes down what a handler decided."""
+        self._note = note
         self._pipeline = pipeline
         self._listener = listener
         self._fetch_sessions = fetch_sessions
@@ -149,6 +167,8 @@ class Replies:
                 changed = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
             else:
                 changed = _handled(frame, entry, throttle_ms)
+                if entry.call is not None:
+                    self._note(entry.call, 0, effects)
         except WireError as error:
             effects.append(Close("upstream_protocol", f"the broker's answer is malformed: {error}"))
             return stop

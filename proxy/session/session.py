@@ -48,7 +48,7 @@ class Session:
         self.pipeline = Pipeline()
         self.fetch_sessions = fetch.FetchSessions()
         self.client = self._new_client(None, None)
-        self._replies = Replies(self.pipeline, listener, self.fetch_sessions)
+        self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note)
         self.forwarding: InFlight | None = None  # The request that the controller has.
         self._input = bytearray()
         self._needed_bytes = 0
@@ -268,6 +268,9 @@ class Session:
             summary.count += 1
             summary.request_bytes += size_bytes
             size_bytes = 0
+        # A call is noted again after its answer was handled: with what the handler decided, and no more.
+        call.events.clear()
+        call.counted.clear()
         if self.client.is_full():
             effects += self.renew_client(self.client.raw_id, self.client.context.client_id, call.now_ms)
 
@@ -301,6 +304,7 @@ class Session:
             entry.request_bytes = len(as_it_came) - 4 if as_it_came is not None else 1
         if verdict.on_reply is not None:
             entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
+            entry.call = call
         return entry
 
     def send(self, call: Call, version: int, message: Any, effects: list[Effect]) -> None:

@@ -15,8 +15,7 @@ from proxy.session.apis.cluster_operations import to_the_controller
 from proxy.session.apis.config_resources import BROKER, BROKER_LOGGER, config_kind, resource_key
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import MESSAGES
-from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, Verdict
-from proxy.session.pipeline import ReplyHandler
+from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

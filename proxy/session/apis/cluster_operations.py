@@ -11,8 +11,7 @@ from proxy.metadata.acl import Operation
 from proxy.security.authorizer import AllowAll
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
-from proxy.session.call import Call, Forward, ToTheController, Verdict
-from proxy.session.pipeline import ReplyHandler
+from proxy.session.call import Call, Forward, ReplyHandler, ToTheController, Verdict
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 

@@ -14,8 +14,7 @@ from proxy.session.apis.api import Api
 from proxy.session.apis.cluster_operations import to_the_controller
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.topic_shapes import TOPIC_SHAPES, TopicShape
-from proxy.session.call import CLUSTER_NAME, Answer, Call, Verdict
-from proxy.session.pipeline import ReplyHandler
+from proxy.session.call import CLUSTER_NAME, Answer, Call, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -11,8 +11,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_group
 from proxy.session.apis.order import in_request_order
-from proxy.session.call import Answer, Call, Forward, Verdict
-from proxy.session.pipeline import ReplyHandler
+from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -15,8 +15,7 @@ from proxy.session.apis.refusal import denied
 from proxy.session.apis.topic_filter import take_out
 from proxy.session.apis.topic_ids import errors_by_id
 from proxy.session.apis.topic_shapes import TOPIC_SHAPES
-from proxy.session.call import Answer, Call, Forward, Verdict
-from proxy.session.pipeline import ReplyHandler
+from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

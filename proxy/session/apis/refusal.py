@@ -34,6 +34,10 @@ def refused(call: Call, request: Any, error_code: ErrorCode, message: str | None
     return Answer(refusal(call.api_key, call.version, request, error_code, message))
 
 
+ANY_VERSION = 0
+"""For the APIs whose refusal has the same shape in all versions."""
+
+
 def refusal(
     api_key: int, version: int, request: Any, error_code: ErrorCode, message: str | None = None
 ) -> Any:

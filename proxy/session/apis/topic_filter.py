@@ -9,8 +9,7 @@ from typing import Any
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.topic_shapes import TopicShape
-from proxy.session.call import Answer, Call, Forward, Verdict
-from proxy.session.pipeline import ReplyHandler
+from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 

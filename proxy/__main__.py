@@ -1,0 +1,99 @@
+"""The command line: `penstock proxy | controller | check | shell | audit | demo`.
+
+Each subcommand is imported only when it is asked for: the proxy starts without Spark, Spark without uvloop.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from proxy.net import log_lines
+
+EXIT_CONFIG = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of the subcommand; 2 for a configuration that cannot be used."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["audit"]:
+        from spark_audit.__main__ import main as audit
+
+        return audit(words[1:])
+    if words[:1] == ["demo"]:
+        from proxy.demo.__main__ import main as demo
+
+        return demo(words[1:])
+    arguments = _parser().parse_args(words)
+    log_lines.configure(_level(arguments.config))
+    return int(arguments.run(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="penstock", description="A gate in front of Kafka brokers.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, run, text in (
+        ("proxy", _proxy, "run a proxy"),
+        ("controller", _controller, "run a controller"),
+        ("check", _check, "check a configuration file, of a proxy or a controller, and say what is wrong"),
+        ("shell", _shell, "look at the metadata log as a tree of paths"),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("-c", "--config", type=Path, required=True, metavar="FILE")
+        command.set_defaults(run=run)
+        if name == "shell":
+            command.add_argument("action", choices=("ls", "cat", "find", "tree"))
+            command.add_argument("path", nargs="?", default="/")
+    commands.add_parser("audit", help="ingest, reconcile and report the audit trail with Spark")
+    commands.add_parser("demo", help="play the main job on a real broker on this machine")
+    return parser
+
+
+def _level(config_path: Path) -> str:
+    """log.level of the file, whatever else is wrong with it."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
+        level = document["log"]["level"]
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return "INFO"
+    return level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO"
+
+
+def _proxy(arguments: argparse.Namespace) -> int:
+    from proxy.process import run_proxy
+
+    return run_proxy(arguments.config)
+
+
+def _controller(arguments: argparse.Namespace) -> int:
+    from forwarding.__main__ import run_controller
+
+    return run_controller(arguments.config)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from proxy.check import check
+
+    problems = check(arguments.config)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not problems:
+        print(f"{arguments.config}: ok")
+    return EXIT_CONFIG if problems else 0
+
+
+def _shell(arguments: argparse.Namespace) -> int:
+    from proxy.config import ConfigError
+    from proxy.shell import run_shell
+
+    try:
+        return run_shell(arguments.config, arguments.action, arguments.path)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return EXIT_CONFIG
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""`penstock check`: everything that can be known to be wrong before a process is started.
+
+Tells whether a file is a proxy's or a controller's by its keys, reads it as a whole, and tries what the
+process would make of it: certificates, the users file, the authorizer.
+"""
+
+from pathlib import Path
+
+import yaml
+
+from forwarding.config import ControllerConfig, process_settings
+from proxy.config import ConfigError, ProxyConfig, load, password_hashes
+from proxy.net.tls import TlsError, server_context
+from proxy.security.authorizer import load_authorizer
+
+
+def check(path: Path) -> list[str]:
+    """What is wrong with the file, a line each; empty when nothing is."""
+    config: ControllerConfig | ProxyConfig
+    try:
+        config = load(path, ControllerConfig) if _is_controllers(path) else load(path, ProxyConfig)
+    except ConfigError as error:
+        return str(error).splitlines()
+    problems = []
+    try:
+        password_hashes(config.users_file)
+        settings = config.authorizer.settings()
+        load_authorizer(config.authorizer.authorizer_class_name or "", settings)
+        if isinstance(config, ControllerConfig):
+            process_settings(config)
+        else:
+            _listeners(config)
+    except (ConfigError, TlsError, ValueError) as error:
+        problems += [f"{path}: {line}" for line in str(error).splitlines()]
+    return problems
+
+
+def _listeners(config: ProxyConfig) -> None:
+    for listener in config.listeners:
+        tls = listener.ssl
+        if tls is not None:
+            server_context(tls.certificate, tls.key, tls.client_auth, tls.ca)
+
+
+def _is_controllers(path: Path) -> bool:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return False  # `load` says what it is.
+    return isinstance(document, dict) and "controller.id" in document

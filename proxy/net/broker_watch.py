@@ -1,0 +1,83 @@
+"""The broker that the proxy stands in front of: what it speaks, its cluster's nodes, whether it is up.
+
+Run in the process's TaskGroup; asks over a channel of its own and asks again after the connection was lost,
+so that ApiVersions follows a broker that was upgraded. What is made of the answers is the caller's.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+
+REFRESH_INTERVAL_S = 10.0
+RETRY_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+Ranges = Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """What the broker told of itself and its cluster."""
+
+    api_versions: Mapping[int, tuple[int, int]]
+    nodes: Mapping[int, tuple[str, int]]
+    """Node id -> host and port as the broker advertises them."""
+    supported_features: Ranges
+    finalized_features: Ranges
+    finalized_features_epoch: int
+
+
+class BrokerWatch:
+    """Keeps `on_facts` told."""
+
+    def __init__(self, endpoint: EndpointSettings, on_facts: Callable[[BrokerFacts], None]) -> None:
+        self._endpoint = endpoint
+        self._on_facts = on_facts
+        self.known = asyncio.Event()
+        """Set once the broker has told its versions."""
+        self.up = False
+
+    async def run(self) -> None:
+        """Ask now, and again at each interval; until cancelled."""
+        while True:
+            try:
+                async with await Channel.open(self._endpoint) as channel:
+                    while True:
+                        self._on_facts(await _ask(channel))
+                        self.up = True
+                        self.known.set()
+                        await asyncio.sleep(REFRESH_INTERVAL_S)
+            except ChannelError as error:
+                self.up = False
+                log.warning("broker not reached", error=str(error))
+            await asyncio.sleep(RETRY_S)
+
+
+async def _ask(channel: Channel) -> BrokerFacts:
+    version = channel.version(ApiKey.API_VERSIONS, (0, 4))
+    ours = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+    told = await channel.request(ApiKey.API_VERSIONS, version, ours)
+    cluster_version = channel.version(ApiKey.DESCRIBE_CLUSTER, _range(ApiKey.DESCRIBE_CLUSTER))
+    cluster: Any = await channel.request(
+        ApiKey.DESCRIBE_CLUSTER, cluster_version, types.DescribeClusterRequest()
+    )
+    return BrokerFacts(
+        {api.api_key: (api.min_version, api.max_version) for api in told.api_keys},
+        {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers},
+        {f.name: (f.min_version, f.max_version) for f in told.supported_features},
+        {f.name: (f.min_version_level, f.max_version_level) for f in told.finalized_features},
+        told.finalized_features_epoch,
+    )
+
+
+def _range(api_key: int) -> tuple[int, int]:
+    versions = codecs.request_versions(api_key)
+    return versions[0], versions[-1]

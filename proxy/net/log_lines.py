@@ -1,0 +1,36 @@
+"""How log lines look: JSON, one object a line, on standard error, with level and UTC time.
+
+Set once by each process's entry point; everybody else only calls structlog.
+"""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure(level: str) -> None:
+    """`level`: DEBUG, INFO, WARNING or ERROR. Lines of libraries' own loggers come the same way."""
+    number = logging.getLevelNamesMapping()[level]
+    shared: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)

@@ -1,0 +1,323 @@
+"""The proxy process put together: configuration in, listeners open once the metadata log is loaded.
+
+Run by proxy.__main__. One of the places that know both planes: the forwarder is handed to the listeners here.
+Nothing is decided here; parts are made, connected, started in order and stopped in order.
+"""
+
+import asyncio
+import gc
+import json
+import secrets
+import signal
+import ssl
+from pathlib import Path
+
+import structlog
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from forwarding.config import endpoint
+from forwarding.net.forwarder import Forwarder
+from forwarding.net.log import connection_arguments
+from forwarding.net.metrics import ForwarderMetrics
+from forwarding.versions import for_clients
+from proxy import addresses
+from proxy.audit.record import AuditEvent, Author
+from proxy.config import ConfigError, ProxyConfig, load, password_hashes, split_host_port
+from proxy.config import Listener as ListenerConfig
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.loader import Loader
+from proxy.net.audit_log import AuditLog
+from proxy.net.audit_sink import AuditSink
+from proxy.net.broker_watch import BrokerFacts, BrokerWatch
+from proxy.net.clock import now_ms
+from proxy.net.credentials import PlainUsers, sasl_listener
+from proxy.net.http import HttpServer
+from proxy.net.listener import Listener
+from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.net.spool import Spool, SpoolError
+from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.net.tls import TlsError, server_context
+from proxy.quota.throttle import ClientQuotas
+from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.session import served
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import ToController
+from proxy.session.gate import Gate, Limits, ListenerPolicy
+
+AUDIT_CLOSE_MS = 5_000
+READ_YOUR_WRITES_MS = 5_000
+EXIT_FAULT, EXIT_CONFIG = 1, 2
+
+log = structlog.get_logger(__name__)
+
+
+def run_proxy(config_path: str | Path) -> int:
+    """Run one proxy; 0 after a drain, 1 after a fault, 2 when it cannot start as configured."""
+    try:
+        config = load(Path(config_path), ProxyConfig)
+        process = ProxyProcess(config)
+    except (ConfigError, TlsError, SpoolError, ValueError) as error:
+        log.error("proxy cannot start", error=str(error))
+        return EXIT_CONFIG
+    # What was made so far lives as long as the process; the collector need not look at it again.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        uvloop.run(process.run())
+    except Exception:
+        log.exception("proxy ended by a fault")
+        return EXIT_FAULT
+    return 0
+
+
+class ProxyProcess:
+    """All parts of one proxy."""
+
+    def __init__(self, config: ProxyConfig) -> None:
+        """ConfigError, TlsError, SpoolError or ValueError name what cannot be used."""
+        self._config = config
+        self._registry = CollectorRegistry()
+        self._telemetry = Telemetry(self._registry)
+        self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
+        self._users = PlainUsers(password_hashes(config.users_file))
+        self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
+        self._audit = AuditLog(
+            self.author,
+            Spool(config.audit.spool_dir, config.audit.spool_max_bytes),
+            AuditSink(self._broker, lambda: connection_arguments(self._broker), config.audit.topic),
+            now_ms,
+            config.audit.spool_fsync_interval_ms,
+            [self._telemetry.read],
+        )
+        self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
+        self._facts: BrokerFacts | None = None
+        self._loader = Loader(self._on_image)
+        self._feed = TopicFeed(self._broker, config.metadata.topic, self._loader)
+        self._watch = BrokerWatch(self._broker, self._on_broker)
+        self._forwarder = Forwarder(
+            [endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints],
+            f"{config.proxy_id}/{self.author.boot_id}",
+            ForwarderMetrics(self._registry),
+            now_ms,
+            lambda _versions: self._offer_versions(),
+        )
+        self._policies = [_policy(entry, config, self._users, self._gate) for entry in config.listeners]
+        self._contexts = [_tls(entry) for entry in config.listeners]
+        self._listeners: list[Listener] = []
+        self._open = False
+        self._draining = asyncio.Event()
+        self._registry.register(
+            StateCollector(self._gate, self._policies, self._audit, self._telemetry, now_ms)
+        )
+
+    def not_ready(self) -> str | None:
+        """Why traffic should not come yet, for /readyz; None when it may."""
+        if self._draining.is_set():
+            return "draining"
+        if not self._loader.ready:
+            return "the metadata log is not loaded"
+        if not self._watch.up:
+            return "the broker is not reached"
+        if not self._forwarder.connected:
+            return "no controller is reached"
+        return None if self._open else "the listeners are not open"
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then drain."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._draining.set)
+        loop.set_exception_handler(_log_fault)
+        self._audit.append(AuditEvent(event="started", settings=self._told_settings()))
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(part)
+                for part in (self._feed.run(), self._watch.run(), self._forwarder.run(), self._audit.run())
+            ]
+            http = await self._start_http()
+            background.append(tasks.create_task(self._serve(tasks)))
+            background.append(tasks.create_task(self._sweep()))
+            await self._draining.wait()
+            log.info("draining")
+            await self._drain()
+            for task in background:
+                task.cancel()
+        self._audit.append(AuditEvent(event="stopped"))
+        await self._audit.close(AUDIT_CLOSE_MS)
+        if http is not None:
+            await http.close()
+        log.info("proxy has stopped")
+
+    async def _serve(self, tasks: asyncio.TaskGroup) -> None:
+        await self._watch.known.wait()
+        early = [policy.early_start for policy in self._policies]
+        await self._start_listeners(tasks, [index for index, is_early in enumerate(early) if is_early])
+        await self._feed.loaded.wait()
+        await self._start_listeners(tasks, [index for index, is_early in enumerate(early) if not is_early])
+        self._open = True
+
+    async def _start_listeners(self, tasks: asyncio.TaskGroup, indexes: list[int]) -> None:
+        for index in indexes:
+            entry, policy = self._config.listeners[index], self._policies[index]
+            listener = Listener(
+                self._gate,
+                policy,
+                self._broker,
+                self._forward,
+                self._audit.append,
+                self._telemetry,
+                tasks,
+                self._has_room,
+            )
+            host, port = split_host_port(entry.bind)
+            bound = await listener.start(host, port, self._contexts[index])
+            self._listeners.append(listener)
+            log.info("listening", listener=entry.name, host=host, port=bound)
+
+    def _has_room(self) -> bool:
+        return sum(len(listener.connections) for listener in self._listeners) < (
+            self._config.limits.max_connections
+        )
+
+    async def _drain(self) -> None:
+        timeout_ms = self._config.limits.drain_timeout_ms
+        await asyncio.gather(*(listener.drain(timeout_ms) for listener in self._listeners))
+        # The closed connections' last bytes and last records leave in the loop's next turns.
+        await asyncio.sleep(0.05)
+
+    async def _sweep(self) -> None:
+        """Write out what was counted, close idle connections, forget idle buckets."""
+        while True:
+            await asyncio.sleep(self._config.audit.summary_interval_ms / 1000)
+            moment_ms = now_ms()
+            idle_ms = self._config.limits.connections_max_idle_ms
+            idle_since_ms = moment_ms - idle_ms if idle_ms else 0
+            for listener in self._listeners:
+                for connection in list(listener.connections):
+                    connection.sweep(moment_ms, idle_since_ms)
+            self._gate.quotas.drop_idle(moment_ms)
+
+    async def _forward(self, request: ToController) -> ControllerReply:
+        reply = await self._forwarder.forward(
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+            request.client_id,
+            request.body,
+            principal=request.principal,
+            client_address=request.client_address,
+            deadline_ms=now_ms() + request.timeout_ms,
+        )
+        if reply.last_offset is not None:
+            try:
+                await self._feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
+            except FeedTimeout as error:
+                # The change is made; only this proxy's own view of it is late.
+                log.warning("answered before the image had the change", error=str(error))
+        return reply
+
+    def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
+        self._gate.image = image
+        for path in changed_quota_paths:
+            # KIP-55 has the notification spelled like this.
+            notification = json.dumps({"version": 2, "entity_path": path})
+            self._audit.append(
+                AuditEvent(
+                    event="quota_changed",
+                    entity_path=path,
+                    message=notification,
+                    metadata_offset=image.offset,
+                )
+            )
+
+    def _on_broker(self, facts: BrokerFacts) -> None:
+        self._facts = facts
+        self._gate.supported_features = facts.supported_features
+        self._gate.finalized_features = facts.finalized_features
+        self._gate.finalized_features_epoch = facts.finalized_features_epoch
+        self._offer_versions()
+        self._tell_addresses(facts)
+
+    def _offer_versions(self) -> None:
+        if self._facts is not None:
+            self._gate.versions = for_clients(
+                served.versions(self._facts.api_versions),
+                self._facts.api_versions,
+                self._forwarder.controller_api_versions,
+                served.ANSWERED_HERE,
+            )
+
+    def _tell_addresses(self, facts: BrokerFacts) -> None:
+        others = {
+            node_id: {name: split_host_port(address) for name, address in by_name.items()}
+            for node_id, by_name in self._config.upstream.advertised_brokers.items()
+        }
+        bootstrap = split_host_port(self._config.upstream.bootstrap)
+        own = addresses.own_node_id(facts.nodes, bootstrap, frozenset(others))
+        if own is None:
+            log.error("cannot tell which node this broker is", nodes=dict(facts.nodes), bootstrap=bootstrap)
+        for entry, policy in zip(self._config.listeners, self._policies, strict=True):
+            advertised = split_host_port(entry.advertised or entry.bind)
+            policy.addresses = addresses.of_listener(entry.name, advertised, own, others)
+
+    async def _start_http(self) -> HttpServer | None:
+        if self._config.http is None:
+            return None
+        host, port = split_host_port(self._config.http.bind)
+        http = HttpServer(host, port, self._registry, self.not_ready)
+        await http.start()
+        return http
+
+    def _told_settings(self) -> dict[str, str]:
+        """What decisions rest on besides the log, for whoever evaluates them again later."""
+        listeners = ",".join(
+            f"{entry.name}={entry.security_protocol}/{entry.connections_max_reauth_ms}"
+            for entry in self._config.listeners
+        )
+        return self._config.authorizer.settings() | {
+            "metadata.topic": self._config.metadata.topic,
+            "listeners": listeners,
+        }
+
+
+def _authorizer(config: ProxyConfig) -> Authorizer:
+    name = config.authorizer.authorizer_class_name or ""
+    if not name:
+        log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
+    return load_authorizer(name, config.authorizer.settings())
+
+
+def _limits(config: ProxyConfig) -> Limits:
+    limits = config.limits
+    return Limits(
+        limits.socket_request_max_bytes,
+        limits.decoded_request_max_bytes,
+        limits.sasl_server_max_receive_size,
+    )
+
+
+def _policy(entry: ListenerConfig, config: ProxyConfig, users: PlainUsers, gate: Gate) -> ListenerPolicy:
+    sasl = None
+    if entry.uses_sasl:
+        mechanisms = tuple(entry.sasl_enabled_mechanisms)
+        sasl = sasl_listener(
+            entry.name, mechanisms, entry.connections_max_reauth_ms, users, lambda: gate.image
+        )
+    return ListenerPolicy(
+        entry.name,
+        sasl,
+        failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
+        early_start=entry.name in config.authorizer.early_start_listeners,
+    )
+
+
+def _tls(entry: ListenerConfig) -> ssl.SSLContext | None:
+    if entry.ssl is None or not entry.uses_ssl:
+        return None
+    return server_context(entry.ssl.certificate, entry.ssl.key, entry.ssl.client_auth, entry.ssl.ca)
+
+
+def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    # uvloop closes the connection whose callback raised; the others go on.
+    log.error("fault in the event loop", message=context.get("message"), exc_info=context.get("exception"))
