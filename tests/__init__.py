@@ -1,1 +1,1 @@
-"""To be mapped."""
+"""Tests: bytes in and effects out, or real processes (see docs/flow.md and CONTRIBUTING)."""

@@ -57,27 +57,27 @@ class ControllerMetrics:
 
 
 class ForwarderMetrics:
-    """requests_forwarded_to_controller_*: the proxy's side (E11)."""
+    """penstock_forwarding_* and Kafka's NumRequestsForwardingToControllerPerSec: the proxy's side (E11)."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
-            "requests_forwarded_to_controller_total",
+            "penstock_requests_forwarded_to_controller_total",
             "Requests sent on to the controller",
             ("client_id",),
             registry=registry,
         )
         self.in_flight = Gauge(
-            "requests_forwarded_to_controller_in_flight",
+            "penstock_forwarding_in_flight",
             "Requests waiting for the controller",
             registry=registry,
         )
         self.seconds = Histogram(
-            "requests_forwarded_to_controller_seconds",
+            "penstock_forwarding_latency_seconds",
             "From the client's request to the controller's final answer",
             registry=registry,
         )
         self.retries = Counter(
-            "requests_forwarded_to_controller_retries_total",
+            "penstock_forwarding_retries_total",
             "Attempts after the first, by what made them necessary",
             ("reason",),
             registry=registry,

@@ -1,1 +1,10 @@
-"""To be mapped."""
+"""Everything that waits: sockets, topics, disks, the clock. No rule of Kafka's is decided here.
+
+listener, connection, side, buffers  clients: accept, read, carry out effects, back-pressure, drain
+upstream, broker_watch               the broker: a connection for each client; what it speaks
+channel, reply_protocol              a client connection of our own to a Kafka endpoint
+metadata_feed, partition, transactions  the metadata topic into a Loader
+audit_log, spool, audit_sink         audit events onto disk and into the audit topic
+telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
+credentials, tls, clock              what logins are checked against, certificates, time
+"""

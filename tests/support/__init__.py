@@ -1,1 +1,1 @@
-"""To be mapped."""
+"""What tests stand on: fakes that decode real bytes, real Kafka, real Penstock processes."""

@@ -272,6 +272,9 @@ def _alter_replica_log_dirs(_version: int, request: Any, error: Error) -> Any:
 
 
 _REFUSALS: dict[ApiKey, Refuse] = {
+    ApiKey.CREATE_DELEGATION_TOKEN: _code("CreateDelegationTokenResponse"),
+    ApiKey.RENEW_DELEGATION_TOKEN: _code("RenewDelegationTokenResponse"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _code("ExpireDelegationTokenResponse"),
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_FETCH: _offset_fetch,
