@@ -1,0 +1,71 @@
+"""Figures of all rounds in, build/bench.json and a table out."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+UNITS = {
+    "cpu_us_per_request": "µs",
+    "cpu_s_per_gib": "s/GiB",
+    "kib_per_connection": "KiB",
+    "cpu_us_per_connection": "µs",
+}
+BUDGETS = {
+    ("small_requests", "cpu_us_per_request"): 20.0,
+    ("consume", "cpu_s_per_gib"): 0.80,
+    ("idle", "kib_per_connection"): 8.0,
+    ("connect", "cpu_us_per_connection"): 150.0,
+}
+"""What the proxy may cost, by workload and figure. Told, not enforced: machines differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One workload on one target, over all rounds; None where the target has no such cost."""
+
+    workload: str
+    target: str
+    figure: str
+    values: Sequence[float]
+    relative_speed: float | None = None
+    """Wall-clock rate against that of `direct` in the same run."""
+
+    def row(self) -> dict[str, object]:
+        """One element of build/bench.json."""
+        values = self.values
+        return {
+            "workload": self.workload,
+            "target": self.target,
+            "figure": self.figure,
+            "unit": UNITS[self.figure],
+            "min": round(min(values), 3) if values else None,
+            "median": round(median(values), 3) if values else None,
+            "max": round(max(values), 3) if values else None,
+            "rounds": len(values),
+        }
+
+
+def write(path: Path, measured: Sequence[Measured]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [each.row() for each in measured]
+    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def table(measured: Sequence[Measured]) -> str:
+    """The same for people, with the budget and the rate beside it."""
+    lines = [_LINE.format("workload", "target", "figure", "min", "median", "max", "budget", "rate")]
+    lines += [_line(each) for each in measured]
+    return "\n".join(lines) + "\n"
+
+
+_LINE = "{:<15} {:<7} {:<22} {:>8} {:>8} {:>8} {:>8} {:>6}"
+
+
+def _line(measured: Measured) -> str:
+    row = measured.row()
+    budget = BUDGETS.get((measured.workload, measured.figure)) if measured.target == "proxy" else None
+    numbers = [row["min"], row["median"], row["max"], budget, measured.relative_speed]
+    cells = ["-" if number is None else f"{number:.2f}" for number in numbers]
+    return _LINE.format(measured.workload, measured.target, measured.figure, *cells)
