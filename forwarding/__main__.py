@@ -14,11 +14,11 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from forwarding.config import ControllerConfig, plain_users, process_settings
+from forwarding.config import ControllerConfig, process_settings
 from forwarding.net.log import connection_arguments
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, load, split_host_port
+from proxy.config import ConfigError, load, password_hashes, split_host_port
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
@@ -43,7 +43,7 @@ def run_controller(config_path: str | Path) -> int:
         authorizer = load_authorizer(
             config.authorizer.authorizer_class_name or "", config.authorizer.settings()
         )
-        settings, users = process_settings(config), plain_users(config)
+        settings, users = process_settings(config), PlainUsers(password_hashes(config.users_file))
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("controller cannot start", error=str(error))

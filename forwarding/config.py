@@ -21,14 +21,11 @@ from proxy.config import (
     Log,
     Part,
     Peer,
-    password_hashes,
     require_authorizer,
     require_users_file,
     split_host_port,
 )
-from proxy.net.channel import EndpointSettings, SaslLogin
-from proxy.net.credentials import PlainUsers
-from proxy.net.tls import client_context, server_context
+from proxy.net.tls import server_context
 
 
 class BrokerPeer(Peer):
@@ -75,30 +72,6 @@ class ControllerConfig(Part):
         return self.listener.name in self.authorizer.early_start_listeners
 
 
-def endpoint(peer: Peer, address: str, client_id: str) -> EndpointSettings:
-    """How to reach one address of a peer; TlsError when its certificates cannot be used."""
-    host, port = split_host_port(address)
-    login = peer.sasl
-    tls = peer.ssl
-    context = None
-    if peer.uses_ssl:
-        context = (
-            client_context(None, None, None, True)
-            if tls is None
-            else client_context(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
-        )
-    return EndpointSettings(
-        host=host,
-        port=port,
-        ssl=context,
-        sasl=None
-        if login is None
-        else SaslLogin(mechanism=login.mechanism, username=login.username, password=login.password),
-        client_id=client_id,
-        request_timeout_ms=peer.request_timeout_ms,
-    )
-
-
 def process_settings(config: ControllerConfig) -> ProcessSettings:
     """What the controller process is made of."""
     listener = config.listener
@@ -124,8 +97,3 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
             drain_ms=config.limits.drain_timeout_ms,
         ),
     )
-
-
-def plain_users(config: ControllerConfig) -> PlainUsers:
-    """Who may log in with PLAIN."""
-    return PlainUsers(password_hashes(config.users_file))

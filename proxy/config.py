@@ -21,6 +21,8 @@ from pydantic import (
 )
 from pydantic.functional_validators import AfterValidator
 
+from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.tls import client_context
 from proxy.security.passwords import hash_password
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -332,6 +334,30 @@ def password_hashes(users_file: Path | None) -> dict[str, str]:
             password = user.password_file.read_text(encoding="utf-8").rstrip("\r\n")
             hashes[name] = hash_password(password, secrets.token_bytes(16))
     return hashes
+
+
+def endpoint(peer: Peer, address: str, client_id: str) -> EndpointSettings:
+    """How to reach one address of a peer; TlsError when its certificates cannot be used."""
+    host, port = split_host_port(address)
+    login = peer.sasl
+    tls = peer.ssl
+    context = None
+    if peer.uses_ssl:
+        context = (
+            client_context(None, None, None, True)
+            if tls is None
+            else client_context(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
+        )
+    return EndpointSettings(
+        host=host,
+        port=port,
+        ssl=context,
+        sasl=None
+        if login is None
+        else SaslLogin(mechanism=login.mechanism, username=login.username, password=login.password),
+        client_id=client_id,
+        request_timeout_ms=peer.request_timeout_ms,
+    )
 
 
 def _place(location: tuple[Any, ...]) -> str:

@@ -16,14 +16,13 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from forwarding.config import endpoint
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.log import connection_arguments
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.versions import for_clients
 from proxy import addresses
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, ProxyConfig, load, password_hashes, split_host_port
+from proxy.config import ConfigError, ProxyConfig, endpoint, load, password_hashes, split_host_port
 from proxy.config import Listener as ListenerConfig
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader

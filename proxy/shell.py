@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from forwarding.config import ControllerConfig, endpoint
-from proxy.config import ConfigError, ProxyConfig, load
+from forwarding.config import ControllerConfig
+from proxy.config import ConfigError, ProxyConfig, endpoint, load
 from proxy.metadata import tree
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
