@@ -21,6 +21,7 @@ from proxy.config import (
     Log,
     Part,
     Peer,
+    endpoint,
     require_authorizer,
     require_users_file,
     split_host_port,
