@@ -101,13 +101,7 @@ class Authentication:
     def authenticate(self, version: int, request: Any, now_ms: int) -> Step:
         """SaslAuthenticate: one token of the exchange."""
         if self.phase is not Phase.AUTHENTICATE:
-            message = "SaslAuthenticate is expected only after a SaslHandshake that began authentication."
-            return Step(
-                types.SaslAuthenticateResponse(
-                    error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message
-                ),
-                close=self.phase is not Phase.COMPLETE,
-            )
+            return self._out_of_place_token()
         outcome = self._respond(bytes(request.auth_bytes), now_ms)
         if isinstance(outcome, Challenge):
             return Step(types.SaslAuthenticateResponse(auth_bytes=outcome.token))
@@ -144,13 +138,20 @@ class Authentication:
         response = types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         return Step(response, self.refuse("SaslHandshake") if close else None, close)
 
-    def _may_reauthenticate(self, now_ms: int) -> bool:
-        began_ms = self._began_ms
-        return (
-            self._previous is None
-            or began_ms is None
-            or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
+    def _out_of_place_token(self) -> Step:
+        close = self.phase is not Phase.COMPLETE
+        message = "SaslAuthenticate is expected only after a SaslHandshake that began authentication."
+        response = types.SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message
         )
+        return Step(response, self.refuse("SaslAuthenticate") if close else None, close)
+
+    def _may_reauthenticate(self, now_ms: int) -> bool:
+        # As in Kafka: only a session that ends, and counted from one re-authentication to the next.
+        if self.expiry.expires_at_ms is None:
+            return False
+        began_ms = self._reauthentication_began_ms
+        return began_ms is None or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
 
     def _begin(self, listener: SaslListener, version: int, mechanism: str, now_ms: int) -> Step:
         enabled = list(listener.mechanisms)

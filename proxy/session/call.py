@@ -113,6 +113,10 @@ class Call:
         decisions = self.gate.authorizer.authorize(self.context, actions)
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
+    def write_down(self, action: Action, decision: Decision) -> None:
+        """A decision that was made elsewhere."""
+        self._note(action, decision)
+
     def _settle(self, actions: list[Action]) -> list[bool]:
         decisions = self.gate.authorizer.authorize(self.context, actions)
         for action, decision in zip(actions, decisions, strict=True):

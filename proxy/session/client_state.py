@@ -73,7 +73,7 @@ class ClientState:
 
     def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
         """What was counted since the last time, as audit events; counting begins at zero again."""
-        events = [complete(summary.event(now_ms)) for summary in self._by_action.values() if summary.count]
+        events = [complete(summary.event(now_ms)) for summary in self._by_action.values() if summary.active]
         events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
         for summary in self._by_action.values():
             summary.count = summary.request_bytes = summary.response_bytes = 0

@@ -79,6 +79,12 @@ def session_not_found() -> Any:
     return types.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
+def refuse_all(message: Any, error_code: ErrorCode) -> Answer:
+    """The answer that has the error for itself and for each partition asked for."""
+    refused = [_refused(topic, error_code) for topic in message.topics]
+    return Answer(types.FetchResponse(error_code=error_code, responses=refused))
+
+
 def topic_names(call: Call, message: Any) -> list[str | None]:
     """The topics asked for, in order; None for an id that no answer has told yet."""
     if call.version < FIRST_WITH_TOPIC_ID:
@@ -86,15 +92,18 @@ def topic_names(call: Call, message: Any) -> list[str | None]:
     return [call.gate.topic_names.name(bytes(topic.topic_id)) for topic in message.topics]
 
 
-def without_denied(call: Call, message: Any, names: list[str | None]) -> Verdict:
-    """The verdict on a full request of which something is denied or unknown."""
+def without_denied(call: Call, message: Any, names: list[str | None], max_bytes: int) -> Verdict:
+    """The verdict on a full request of which something is denied or unknown.
+
+    `max_bytes`: the most that the broker is asked for in answer to the rest.
+    """
     known = [name for name in names if name is not None]
     if is_follower(message) and not call.allows_cluster(Operation.CLUSTER_ACTION):
         allowed: set[str] = set()
     else:
         allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, known)
     refused = [
-        _refused(topic, name)
+        _refused(topic, _error_of(name))
         for topic, name in zip(message.topics, names, strict=True)
         if name not in allowed
     ]
@@ -103,6 +112,8 @@ def without_denied(call: Call, message: Any, names: list[str | None]) -> Verdict
     if not message.topics:
         return Answer(types.FetchResponse(responses=refused))
     message.session_id, message.session_epoch = 0, -1
+    # The answer is held until it is whole, so it must not be as large as a client may ask for.
+    message.max_bytes = min(message.max_bytes, max_bytes)
 
     def put_back(reply: Any) -> None:
         answered = {_key(topic): topic for topic in [*reply.responses, *refused]}
@@ -116,9 +127,12 @@ def _key(topic: Any) -> tuple[str, bytes]:
     return topic.topic, bytes(topic.topic_id)
 
 
-def _refused(topic: Any, name: str | None) -> Any:
+def _error_of(name: str | None) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _refused(topic: Any, error_code: ErrorCode) -> Any:
     response = types.FetchResponse
-    error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return response.FetchableTopicResponse(
         topic=topic.topic,
         topic_id=topic.topic_id,

@@ -88,7 +88,10 @@ def _without_denied(
     size_bytes: int,
     effects: list[Effect],
 ) -> bool:
-    verdict = fetch.without_denied(call, message, names)
+    max_bytes = session.gate.limits.decoded_request_max_bytes
+    if session.client.consumer.limited:
+        max_bytes = min(max_bytes, session.client.consumer.max_in_window_bytes)
+    verdict = fetch.without_denied(call, message, names, max_bytes)
     session.note(call, size_bytes, effects)
     if isinstance(verdict, Answer):
         session.carry_out(call, verdict, effects)

@@ -61,17 +61,23 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     session.forwarding = None
     effects: list[Effect] = [Recorded(session.complete(_event(entry, reply, now_ms)))]
     if reply.close:
-        session.close(Close("unsupported_by_controller"), effects)
-        return effects
+        return _given_up(session, Close("unsupported_by_controller"), effects)
     try:
         data = _answer(entry, reply)
     except WireError as error:
-        session.close(Close("controller_protocol", f"the controller's answer is malformed: {error}"), effects)
-        return effects
+        message = f"the controller's answer is malformed: {error}"
+        return _given_up(session, Close("controller_protocol", message), effects)
     if entry.call is not None:
         session.note(entry.call, 0, effects)
-    entry.reply, entry.data = Reply.READY, data
+    session.pipeline.make_ready(entry, data)
     effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready())
+    return effects
+
+
+def _given_up(session: "Session", close: Close, effects: list[Effect]) -> list[Effect]:
+    # It is the last in flight, for nothing is taken while the controller has it.
+    session.pipeline.forget_last()
+    session.close(close, effects)
     return effects
 
 

@@ -51,19 +51,39 @@ class InFlight:
     """Where the handler decides too: what it decided is noted after it."""
 
 
+_READY_BYTES = 256
+"""What an entry costs beside its bytes, roughly: many small answers count too."""
+
+
 class Pipeline:
     """First in, first out."""
 
-    __slots__ = ("_queue",)
+    __slots__ = ("_queue", "ready_bytes")
 
     def __init__(self) -> None:
         self._queue: deque[InFlight] = deque()
+        self.ready_bytes = 0
+        """Of our own answers that wait."""
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def push(self, entry: InFlight) -> None:
         self._queue.append(entry)
+
+    def push_ready(self, data: bytes) -> None:
+        """An answer of ours, behind those that are on their way."""
+        self._queue.append(InFlight(Reply.READY, -1, -1, -1, data=data))
+        self.ready_bytes += _READY_BYTES + len(data)
+
+    def make_ready(self, entry: InFlight, data: bytes) -> None:
+        """The controller's answer to `entry` is there."""
+        entry.reply, entry.data = Reply.READY, data
+        self.ready_bytes += _READY_BYTES + len(data)
+
+    def forget_last(self) -> None:
+        """The newest request will get no answer: the connection is to end."""
+        self._queue.pop()
 
     def head(self) -> InFlight | None:
         return self._queue[0] if self._queue else None
@@ -76,12 +96,7 @@ class Pipeline:
         ready: list[bytes] = []
         queue = self._queue
         while queue and queue[0].reply is Reply.READY:
-            ready.append(queue.popleft().data)
+            data = queue.popleft().data
+            self.ready_bytes -= _READY_BYTES + len(data)
+            ready.append(data)
         return ready
-
-    def awaited(self, correlation_id: int) -> InFlight | None:
-        """The entry that waits for the controller's answer."""
-        for entry in self._queue:
-            if entry.reply is Reply.AWAITED and entry.correlation_id == correlation_id:
-                return entry
-        return None

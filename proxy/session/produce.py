@@ -72,6 +72,15 @@ def _errors_by_topic(call: Call, message: Any) -> dict[str | bytes, ErrorCode]:
     return errors
 
 
+def refuse_all(message: Any, error_code: ErrorCode, error_message: str) -> Answer:
+    """The answer in which every partition has that error."""
+    refused = _answer(message, lambda _: error_code)
+    for topic in refused.message.responses if refused.message is not None else ():
+        for partition in topic.partition_responses:
+            partition.error_message = error_message
+    return refused
+
+
 def _answer(message: Any, error_of: Callable[[Any], ErrorCode]) -> Answer:
     if message.acks == 0:
         # There is nothing to answer: a client that does not listen notices only that it is cut off.

@@ -13,7 +13,7 @@ from proxy.session.client_state import topic_action
 from proxy.session.effects import Effect, MuteClient
 from proxy.session.pipeline import InFlight, Reply
 from proxy.session.summaries import Summary
-from proxy.wire import skim
+from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
 _PRODUCE = int(ApiKey.PRODUCE)
+_FIRST_SERVED = codecs.request_versions(_PRODUCE).start
 HEAD_BYTES = 14
 
 
@@ -71,7 +72,8 @@ def _may_stream(session: "Session", version: int, now_ms: int) -> bool:
     if authentication.under_way or authentication.expiry.refuses(_PRODUCE, now_ms):
         return False
     offered = session.gate.versions.get(_PRODUCE)
-    return offered is not None and offered[0] <= version <= offered[1]
+    # Older versions may be told, but look different: their heads must not be read as those of later ones.
+    return offered is not None and max(_FIRST_SERVED, offered[0]) <= version <= offered[1]
 
 
 def _new_write(
@@ -105,5 +107,5 @@ def charge_unanswered(session: "Session", length: int, now_ms: int, effects: lis
     throttle_ms = bucket.record(length, now_ms)
     if throttle_ms:
         session.client.throttled(bucket, throttle_ms, now_ms)
-        session.muted = True
+        session.mutes += 1
         effects.append(MuteClient(throttle_ms))

@@ -11,7 +11,7 @@ from typing import Any
 
 from proxy.audit.record import AuditEvent
 from proxy.security.authorizer import RequestContext
-from proxy.session import fetch, fetch_path, forwarding, greeting, produce, produce_path
+from proxy.session import fetch, fetch_path, forwarding, frames, greeting, not_ready, produce, produce_path
 from proxy.session.apis.table import TABLE
 from proxy.session.authentication import Authentication
 from proxy.session.call import Answer, Call, Forward, ToTheController, Verdict
@@ -29,10 +29,11 @@ from proxy.wire.header import RequestHeader, decode_request_header, encode_reque
 _INT32 = Struct(">i").unpack_from
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
 _HEAD_BYTES = 14
-_INT16 = Struct(">h").unpack_from
-_MIN_FRAME_BYTES = 10
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
+
+MAX_READY_BYTES = 1 << 20
+"""Of our own answers that wait behind the broker's; beyond it no further request is taken."""
 
 
 class Session:
@@ -53,17 +54,26 @@ class Session:
         self._input = bytearray()
         self._needed_bytes = 0
         self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
-        self.muted = False
+        self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
+        self._stalled = False  # Too much of ours waits behind the broker's answers.
         self._closing = False
+        self._parting: Close | None = None  # Said once the answers before it have left.
 
     @property
     def blocked(self) -> bool:
         """No further request is taken now; what the client sends meanwhile is kept, so read no more of it."""
-        return self.muted or self._closing or self.forwarding is not None
+        return self.mutes > 0 or self._closing or self._stalled or self.forwarding is not None
+
+    @property
+    def closing(self) -> bool:
+        """Nothing is taken from the client any more."""
+        return self._closing
 
     def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
         effects: list[Effect] = []
+        if self._closing:
+            return effects
         self.listener.counts.request_bytes += len(data)
         if self._streaming_bytes:
             passed = min(len(data), self._streaming_bytes)
@@ -82,22 +92,26 @@ class Session:
 
     def broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Bytes of the broker, cut anywhere; writable, as above."""
+        if self._closing and self._parting is None:
+            return []
         effects = self._replies.receive(data, now_ms)
         for effect in effects:
             if type(effect) is MuteClient:
-                self.muted = True
+                self.mutes += 1
             elif type(effect) is Close:
-                self._closing = True
+                self._closing, self._parting = True, None
+        if self._stalled or self._parting is not None:
+            effects += self._answers_left(now_ms)
         return effects
 
     def controller_replied(self, correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
         """What came of a `ToController`."""
         effects = forwarding.replied(self, correlation_id, reply, now_ms)
-        return effects + self._go_on(now_ms)
+        return effects + self._answers_left(now_ms)
 
     def unmuted(self, now_ms: int) -> list[Effect]:
-        """The time of a `MuteClient` is over."""
-        self.muted = False
+        """The time of a `MuteClient` is over; the client is heard again when that of each of them is."""
+        self.mutes = max(0, self.mutes - 1)
         return self._go_on(now_ms)
 
     def summaries(self, now_ms: int) -> list[Effect]:
@@ -126,14 +140,26 @@ class Session:
     def answer(self, data: bytes, effects: list[Effect]) -> None:
         """An answer of our own takes its place behind those that are on their way."""
         if len(self.pipeline):
-            self.pipeline.push(InFlight(Reply.READY, -1, -1, -1, data=data))
+            self.pipeline.push_ready(data)
+            self._stalled = self.pipeline.ready_bytes > MAX_READY_BYTES
         else:
             effects.append(ToClient(data))
 
     def close(self, close: Close, effects: list[Effect]) -> None:
-        """Nothing more is taken from this client."""
+        """Nothing more is taken from this client; what it asked for before is answered first."""
         self._closing = True
-        effects.append(close)
+        if len(self.pipeline):
+            self._parting = close
+        else:
+            effects.append(close)
+
+    def _answers_left(self, now_ms: int) -> list[Effect]:
+        """What waited for answers to leave: a farewell, or requests there was no room for."""
+        self._stalled = self.pipeline.ready_bytes > MAX_READY_BYTES
+        if self._parting is not None and not len(self.pipeline):
+            parting, self._parting = self._parting, None
+            return [parting]
+        return self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> list[Effect]:
         if self.blocked or not self._input:
@@ -165,23 +191,20 @@ class Session:
             ):
                 self._streaming_bytes = max(0, stop - end)
                 position = min(stop, end)
-            elif self._is_there(data, position, length, effects):
+            elif fault := frames.fault_of_size(self, data, position, length):
+                if run < position:
+                    effects.append(ToBroker(data[run:position]))
+                self._malformed(fault, effects)
+                return end
+            elif stop <= end:
                 run = self._one(data, run, position, stop, now_ms, effects)
                 position = stop
             else:
+                self._needed_bytes = frames.needed_bytes(data, position, length)
                 break
         if run < position:
             effects.append(ToBroker(data[run:position]))
         return position
-
-    def _is_there(self, data: memoryview, position: int, length: int, effects: list[Effect]) -> bool:
-        """Whether the frame is whole; one that is too large is refused before its body arrives."""
-        fault = self._fault_of_size(data, position, length)
-        if fault:
-            self._malformed(fault, effects)
-            return False
-        self._needed_bytes = 4 + length
-        return position + 4 + length <= len(data)
 
     def _one(
         self, data: memoryview, run: int, position: int, stop: int, now_ms: int, effects: list[Effect]
@@ -195,21 +218,6 @@ class Session:
             run = stop
         effects += own
         return run
-
-    def _fault_of_size(self, data: memoryview, position: int, length: int) -> str | None:
-        limits = self.gate.limits
-        limit = limits.decoded_request_max_bytes
-        if self.authentication.under_way:
-            limit = limits.sasl_server_max_receive_size
-            minimum = 0 if greeting.takes_bare_tokens(self) else _MIN_FRAME_BYTES
-        else:
-            minimum = _MIN_FRAME_BYTES
-            # The key of a request that is allowed to be larger, where it is there already.
-            if len(data) - position >= 6 and _INT16(data, position + 4)[0] == _PRODUCE:
-                limit = limits.socket_request_max_bytes
-        if length < minimum:
-            return f"a request of {length} bytes, the least is {minimum}"
-        return f"a request of {length} bytes, limit {limit}" if length > limit else None
 
     def _whole(self, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
         """Treat a whole frame; True when it goes on to the broker as it is (patched, perhaps)."""
@@ -230,7 +238,12 @@ class Session:
     def _request(self, header: RequestHeader, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
         api_key, version = header.api_key, header.api_version
         offered = self.gate.versions.get(api_key)
-        if offered is None or not offered[0] <= version <= offered[1]:
+        # Versions of Produce may be told that nobody serves (see proxy.session.served).
+        if (
+            offered is None
+            or not offered[0] <= version <= offered[1]
+            or version not in codecs.request_versions(api_key)
+        ):
             self._refuse(header, effects)
             return False
         raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
@@ -239,13 +252,14 @@ class Session:
         message, end = codecs.request(api_key, version).decode(frame, header.body_offset)
         trailing = end != len(frame)
         call = self._call(header, now_ms)
-        if api_key == _FETCH:
+        early = not_ready.answer(call, message) if call.context.image is None else None
+        if early is None and api_key == _FETCH:
             return fetch_path.treat(self, call, message, frame, header.body_offset, trailing, effects)
-        verdict = (
+        verdict = early or (
             produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
         )
         self.note(call, len(frame), effects)
-        return self._act(call, message, verdict, frame[:end] if not trailing else None, effects)
+        return self._act(call, message, verdict, len(frame), trailing, effects)
 
     def _call(self, header: RequestHeader, now_ms: int) -> Call:
         api = TABLE.get(header.api_key)
@@ -275,7 +289,13 @@ class Session:
             effects += self.renew_client(self.client.raw_id, self.client.context.client_id, call.now_ms)
 
     def _act(
-        self, call: Call, message: Any, verdict: Verdict, as_it_came: memoryview | None, effects: list[Effect]
+        self,
+        call: Call,
+        message: Any,
+        verdict: Verdict,
+        size_bytes: int,
+        trailing: bool,
+        effects: list[Effect],
     ) -> bool:
         """Carry a verdict out; True when the frame goes on as it came."""
         if isinstance(verdict, Answer):
@@ -286,22 +306,23 @@ class Session:
             return False
         unanswered = call.api_key == _PRODUCE and message.acks == 0
         if not unanswered:
-            self.pipeline.push(self._in_flight(call, verdict, message, as_it_came))
+            self.pipeline.push(self._in_flight(call, verdict, size_bytes - 4))
         elif self.client.producer.limited:
-            produce_path.charge_unanswered(self, len(as_it_came or b""), call.now_ms, effects)
-        if verdict.message is None and as_it_came is not None:
+            produce_path.charge_unanswered(self, size_bytes - 4, call.now_ms, effects)
+        if verdict.message is None and not trailing:
             return True
         self.send(call, call.version, message if verdict.message is None else verdict.message, effects)
+        if unanswered and verdict.on_reply is not None:
+            # Part of it was denied, and there is no answer to say so in: Kafka cuts the client off too.
+            self.close(Close("produce_denied"), effects)
         return False
 
-    def _in_flight(
-        self, call: Call, verdict: Forward, message: Any, as_it_came: memoryview | None
-    ) -> InFlight:
+    def _in_flight(self, call: Call, verdict: Forward, length: int) -> InFlight:
         entry = InFlight(Reply.PASS, call.api_key, call.version, call.correlation_id, client=self.client)
         if call.api_key == _PRODUCE:
             entry.reply = Reply.PRODUCE
             entry.bucket = self.client.producer if self.client.producer.limited else None
-            entry.request_bytes = len(as_it_came) - 4 if as_it_came is not None else 1
+            entry.request_bytes = length
         if verdict.on_reply is not None:
             entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
             entry.call = call

@@ -29,6 +29,11 @@ class Summary:
     request_bytes: int = 0
     response_bytes: int = 0
 
+    @property
+    def active(self) -> bool:
+        """Whether anything went by it. An answer may come in a later interval than its request."""
+        return bool(self.count or self.response_bytes)
+
     def event(self, now_ms: int) -> AuditEvent:
         """As an audit event, without the fields that the session adds."""
         action = self.action

@@ -1,0 +1,34 @@
+"""Requests that come before the metadata log has been loaded, on a listener that opens early (KIP-801).
+
+Asked by proxy.session.session while there is no image: super users are served, all others get the whole
+request refused. Kafka gave AUTHORIZER_NOT_READY no number, so clients see UNKNOWN_SERVER_ERROR; the name
+stands in the message where the API has one.
+"""
+
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.security.authorizer import NOT_READY, Action
+from proxy.session import fetch, produce
+from proxy.session.apis.refusal import refusal
+from proxy.session.call import CLUSTER_NAME, Answer, Call
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+MESSAGE = "AUTHORIZER_NOT_READY"
+
+_PROBE = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def answer(call: Call, request: Any) -> Answer | None:
+    """The refusal, written down; None for those who are served already."""
+    decision = call.gate.authorizer.authorize(call.context, [_PROBE])[0]
+    if decision.rule != NOT_READY:
+        return None
+    call.write_down(_PROBE, decision)
+    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if call.api_key == ApiKey.PRODUCE:
+        return produce.refuse_all(request, error_code, MESSAGE)
+    if call.api_key == ApiKey.FETCH:
+        return fetch.refuse_all(request, error_code)
+    return Answer(refusal(call.api_key, call.version, request, error_code, MESSAGE))
