@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
 SCHEMA_VERSION = 1
+MAX_TEXT_CHARACTERS = 8_192
+"""Longer names are cut: whoever sends one of megabytes must not make a record that no topic takes."""
 EVENT_TYPE_PREFIX = "io.penstock."
 
 
@@ -91,20 +93,25 @@ def encode(event: AuditEvent, author: Author, sequence: int, time_ms: int) -> by
         "time_ms": time_ms,
     }
     for name in EVENT_FIELDS:
-        data[name] = getattr(event, name)
+        value = getattr(event, name)
+        data[name] = _cut(value) if isinstance(value, str) else value
     envelope = {
         "specversion": "1.0",
         "id": f"{author.proxy_id}/{author.boot_id}/{sequence}",
         "source": f"penstock://{author.role}/{author.proxy_id}",
         "type": EVENT_TYPE_PREFIX + event.event,
         "time": _rfc3339(time_ms),
-        "subject": event.principal,
+        "subject": None if event.principal is None else _cut(event.principal),
         "datacontenttype": "application/json",
         "dataschema": f"penstock:audit:{SCHEMA_VERSION}",
         "data": data,
     }
     # A lone surrogate cannot come from UTF-8 on the wire; ensure_ascii keeps the line safe all the same.
     return json.dumps(envelope, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARACTERS else text[: MAX_TEXT_CHARACTERS - 1] + "…"
 
 
 def _rfc3339(time_ms: int) -> str:

@@ -7,7 +7,9 @@ session; small answers that change are held until they are whole.
 
 from collections.abc import Callable
 from struct import Struct
+from struct import error as struct_error
 
+from proxy.quota.throttle import Bucket
 from proxy.session import produce
 from proxy.session.call import Call
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
@@ -15,6 +17,7 @@ from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions
 from proxy.session.gate import ListenerPolicy
 from proxy.session.pipeline import InFlight, Pipeline, Reply
 from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import encode_response, response_body_offset
 
@@ -35,6 +38,7 @@ class Replies:
         "_note",
         "_pipeline",
         "_streaming_bytes",
+        "_throttled",
     )
 
     def __init__(
@@ -43,9 +47,11 @@ class Replies:
         listener: ListenerPolicy,
         fetch_sessions: FetchSessions,
         note: Callable[[Call, int, list[Effect]], None],
+        throttled: Callable[[Bucket, int, int], None],
     ) -> None:
-        """`note` writes down what a handler decided."""
+        """`note` writes down what a handler decided, `throttled` that an answer told the client to wait."""
         self._note = note
+        self._throttled = throttled
         self._pipeline = pipeline
         self._listener = listener
         self._fetch_sessions = fetch_sessions
@@ -93,9 +99,9 @@ class Replies:
                 break
             length, correlation_id = _HEAD(data, position)
             entry = self._pipeline.head()
-            if entry is None or entry.correlation_id != correlation_id or length < 4:
-                effects.append(Close("upstream_protocol", f"unexpected correlation id {correlation_id}"))
-                return end
+            fault = _fault(entry, length, correlation_id)
+            if fault is not None or entry is None:
+                return self._broken(f"{fault}", data[run:position], end, effects)
             stop = position + 4 + length
             if entry.reply is Reply.PASS or entry.reply is Reply.FETCH:
                 if entry.reply is Reply.FETCH and not self._fetch(
@@ -110,6 +116,8 @@ class Replies:
                 if stop > end:
                     break
                 run = self._whole(data, run, position, stop, entry, now_ms, effects)
+                if run < 0:
+                    return end
             position = stop
             self._pipeline.pop()
             ready = self._pipeline.pop_ready()
@@ -120,6 +128,13 @@ class Replies:
         if run < position:
             effects.append(ToClient(data[run:position]))
         return position
+
+    def _broken(self, fault: str, before: memoryview, end: int, effects: list[Effect]) -> int:
+        """The broker is not to be understood any more; the answers before that are still good."""
+        if before:
+            effects.append(ToClient(before))
+        effects.append(Close("upstream_protocol", fault))
+        return end
 
     def _finish(self, effects: list[Effect]) -> None:
         self._pipeline.pop()
@@ -158,7 +173,10 @@ class Replies:
         now_ms: int,
         effects: list[Effect],
     ) -> int:
-        """Treat a whole answer; where the run of those that pass (patched in place, perhaps) begins now."""
+        """Treat a whole answer; where the run of those that pass (patched in place, perhaps) begins now.
+
+        Negative when the answer is malformed, and the connection to end.
+        """
         frame = data[position:stop]
         throttle_ms = self._charge(frame, entry, now_ms)
         changed: Data
@@ -169,9 +187,10 @@ class Replies:
                 changed = _handled(frame, entry, throttle_ms)
                 if entry.call is not None:
                     self._note(entry.call, 0, effects)
-        except WireError as error:
-            effects.append(Close("upstream_protocol", f"the broker's answer is malformed: {error}"))
-            return stop
+        except (WireError, IndexError, struct_error) as error:
+            fault = f"the broker's answer to {ApiKey.name_of(entry.api_key)} is malformed: {error}"
+            self._broken(fault, data[run:position], stop, effects)
+            return -1
         if changed is not frame:
             if run < position:
                 effects.append(ToClient(data[run:position]))
@@ -188,8 +207,8 @@ class Replies:
         return entry.bucket.record(entry.request_bytes or len(frame) - 4, now_ms)
 
     def _mute(self, entry: InFlight, throttle_ms: int, now_ms: int, effects: list[Effect]) -> None:
-        if entry.client is not None and entry.bucket is not None:
-            entry.client.throttled(entry.bucket, throttle_ms, now_ms)
+        if entry.bucket is not None:
+            self._throttled(entry.bucket, throttle_ms, now_ms)
         effects.append(MuteClient(throttle_ms))
 
 
@@ -201,3 +220,16 @@ def _handled(frame: memoryview, entry: InFlight, throttle_ms: int) -> bytes:
     if throttle_ms:
         reply.throttle_time_ms = max(reply.throttle_time_ms, throttle_ms)
     return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(reply))
+
+
+def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | None:
+    """Why the head of an answer cannot be that of the answer that is due."""
+    if entry is None or entry.correlation_id != correlation_id:
+        return f"unexpected correlation id {correlation_id}"
+    least = 4
+    if entry.reply is Reply.FETCH:
+        # What is read of it: correlation id, tags, throttle time, error code, session id.
+        least = (9 if entry.version >= _FIRST_FLEXIBLE_FETCH else 8) + (
+            6 if entry.version >= FIRST_WITH_SESSION else 0
+        )
+    return f"an answer of {length} bytes, the least is {least}" if length < least else None

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.audit.record import AuditEvent
+from proxy.quota.throttle import Bucket
 from proxy.security.authorizer import RequestContext
 from proxy.session import fetch, fetch_path, forwarding, frames, greeting, not_ready, produce, produce_path
 from proxy.session.apis.table import TABLE
@@ -49,7 +50,7 @@ class Session:
         self.pipeline = Pipeline()
         self.fetch_sessions = fetch.FetchSessions()
         self.client = self._new_client(None, None)
-        self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note)
+        self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
         self.forwarding: InFlight | None = None  # The request that the controller has.
         self._input = bytearray()
         self._needed_bytes = 0
@@ -287,6 +288,10 @@ class Session:
         call.counted.clear()
         if self.client.is_full():
             effects += self.renew_client(self.client.raw_id, self.client.context.client_id, call.now_ms)
+
+    def _note_throttled(self, bucket: Bucket, throttle_ms: int, now_ms: int) -> None:
+        # At the client state of now: the one of the request may have been written out for good already.
+        self.client.throttled(bucket, throttle_ms, now_ms)
 
     def _act(
         self,
