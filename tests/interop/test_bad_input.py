@@ -6,7 +6,6 @@ import struct
 import pytest
 
 from proxy.demo.stack import Stack
-from proxy.demo.users import User
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
@@ -77,18 +76,20 @@ def test_bad_input_closes_its_own_connection_and_no_other(
     assert stack.proxy.returncode is None
 
 
-@pytest.mark.spec("O2", "O6")
-def test_bad_input_leaves_a_log_line_and_a_metric(stack: Stack, alice: User) -> None:
+@pytest.mark.spec("O2", "O6", "A7")
+def test_bad_input_leaves_a_log_line_and_a_metric(stack: Stack) -> None:
+    admin = stack.users["admin"]
+    login = _handshake("PLAIN") + _authenticate(f"\0{admin.name}\0{admin.password}".encode())
     before = _protocol_errors(stack)
 
-    _closed_after(stack.entrance().bootstrap, BAD["unknown api"])
     _closed_after(stack.entrance().bootstrap, BAD["length of 2 GiB"])
+    _closed_after(stack.entrance().bootstrap, login + BAD["unknown api"])
 
-    assert _protocol_errors(stack) >= before + 2
-    assert "2147483647" in stack.proxy.log_text()
+    assert _protocol_errors(stack) == before + 2
+    assert "a request of 2147483647 bytes" in stack.proxy.log_text()
+    assert "9999" in stack.proxy.log_text()
 
 
 def _protocol_errors(stack: Stack) -> float:
-    return sum(
-        value for name, value in stack.metrics().items() if name.startswith("penstock_protocol_errors_total")
-    )
+    series = stack.metrics().items()
+    return sum(value for name, value in series if name.startswith("penstock_protocol_errors_total"))
