@@ -120,13 +120,19 @@ class Replies:
                     return end
             position = stop
             self._pipeline.pop()
-            ready = self._pipeline.pop_ready()
-            if ready:
-                effects.append(ToClient(data[run:position]))
-                effects.extend(ToClient(own) for own in ready)
-                run = position
+            run = self._give_ready(data, run, position, effects)
         if run < position:
             effects.append(ToClient(data[run:position]))
+        return position
+
+    def _give_ready(self, data: memoryview, run: int, position: int, effects: list[Effect]) -> int:
+        """Our own answers that stand first now; where the run of the broker's begins after them."""
+        ready = self._pipeline.pop_ready()
+        if not ready:
+            return run
+        if run < position:
+            effects.append(ToClient(data[run:position]))
+        effects.extend(ToClient(own) for own in ready)
         return position
 
     def _broken(self, fault: str, before: memoryview, end: int, effects: list[Effect]) -> int:
