@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 import uvloop
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.log import connection_arguments
@@ -39,6 +39,7 @@ from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError, server_context
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.security.protected import ProtectedTopics
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
@@ -59,6 +60,7 @@ def run_proxy(config_path: str | Path) -> int:
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("proxy cannot start", error=str(error))
         return EXIT_CONFIG
+    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
     # What was made so far lives as long as the process; the collector need not look at it again.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -107,7 +109,14 @@ class ProxyProcess:
         self._open = False
         self._draining = asyncio.Event()
         self._registry.register(
-            StateCollector(self._gate, self._policies, self._audit, self._telemetry, now_ms)
+            StateCollector(
+                self._gate,
+                self._policies,
+                self._audit,
+                self._telemetry,
+                now_ms,
+                lambda: self._forwarder.connected,
+            )
         )
 
     def not_ready(self) -> str | None:
@@ -118,8 +127,6 @@ class ProxyProcess:
             return "the metadata log is not loaded"
         if not self._watch.up:
             return "the broker is not reached"
-        if not self._forwarder.connected:
-            return "no controller is reached"
         return None if self._open else "the listeners are not open"
 
     async def run(self) -> None:
@@ -284,7 +291,8 @@ def _authorizer(config: ProxyConfig) -> Authorizer:
     name = config.authorizer.authorizer_class_name or ""
     if not name:
         log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
-    return load_authorizer(name, config.authorizer.settings())
+    topics = frozenset((config.metadata.topic, config.audit.topic))
+    return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
 
 
 def _limits(config: ProxyConfig) -> Limits:

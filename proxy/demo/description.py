@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.demo import settings
 from proxy.demo.stack import Stack
+from proxy.demo.users import User
 
 
 def write(stack: Stack) -> Path:
@@ -27,7 +28,7 @@ def _description(stack: Stack) -> dict[str, Any]:
         "controller": stack.wiring.controller,
         "metrics": f"http://{stack.wiring.proxy_http}/metrics",
         "controller_metrics": f"http://{stack.wiring.controller_http}/metrics",
-        "users": {user.name: {"mechanism": user.mechanism, "password": user.password} for user in users},
+        "users": {user.name: _login(user, user in stack.wiring.guests) for user in users},
         "properties": {user.name: str(stack.properties_file(user.name)) for user in users},
         "properties_ssl": {user.name: str(stack.properties_file(user.name, "SASL_SSL")) for user in users},
         "ca": str(stack.tls.ca),
@@ -43,3 +44,10 @@ def _description(stack: Stack) -> dict[str, Any]:
             "demo": os.getpid(),
         },
     }
+
+
+def _login(user: User, guest: bool) -> dict[str, Any]:
+    # PLAIN comes first because it works for every client: librdkafka before 2.6.1 (Debian's kcat) repeats its
+    # own nonce in SCRAM's last message, which Kafka 4 refuses, and so do we.
+    mechanisms = ["PLAIN", user.mechanism] if guest else [user.mechanism]
+    return {"mechanism": mechanisms[0], "mechanisms": mechanisms, "password": user.password}

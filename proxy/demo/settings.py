@@ -34,6 +34,8 @@ class Wiring:
     """connections.max.reauth.ms of the listener REAUTH."""
     admin: User
     """A PLAIN user at proxy and controller, and a super user of both."""
+    guests: tuple[User, ...] = ()
+    """Users without rights whom the proxy knows by PLAIN too, whatever else they log in with."""
     proxy: User
     """The proxy at the controller."""
     broker_login: User
@@ -44,7 +46,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
     """`changes` replace whole parts of the file, by their top-level key."""
     directory.mkdir(parents=True, exist_ok=True)
     _secret(directory / "controller.password", wiring.proxy.password)
-    _users(directory, wiring.admin)
+    _users(directory, wiring.admin, *wiring.guests)
     document = {
         "proxy.id": "proxy-1",
         "listeners": [_listener(name, address, wiring, tls) for name, address in wiring.listeners.items()],

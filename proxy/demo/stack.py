@@ -63,6 +63,7 @@ class Stack:
             controller_http=controller_http,
             reauth_ms=wanted.reauth_ms,
             admin=self.users["admin"],
+            guests=(self.users["alice"], self.users["bob"]),
             proxy=User("proxy-1", "PLAIN", secrets.token_urlsafe(16)),
             broker_login=proxy_login,
         )
