@@ -57,6 +57,11 @@ class AuditLog:
         return self._spool.size_bytes
 
     @property
+    def damaged_count(self) -> int:
+        """Lines of the spool that could not be read back."""
+        return self._spool.damaged_count
+
+    @property
     def full(self) -> bool:
         """The last event could not be kept: admin writes are to be refused until one can."""
         return self._refusing
@@ -110,8 +115,11 @@ class AuditLog:
         if not lines:
             return False
         await self._sink.send([(line.key, line.value) for line in lines])
-        self._spool.shipped(lines[-1].end)
         self.shipped_count += len(lines)
+        try:
+            self._spool.shipped(lines[-1].end)
+        except SpoolError as error:
+            log.error("audit checkpoint not written", error=str(error))
         return True
 
     async def _sync(self) -> None:

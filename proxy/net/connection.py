@@ -24,6 +24,9 @@ from proxy.session.effects import (
 )
 from proxy.session.session import Session
 
+MAX_LINGER_S = 10.0
+"""How long a closed connection may take to deliver what was written before."""
+
 
 class Edge(Protocol):
     """What a connection needs of the process around it."""
@@ -56,6 +59,7 @@ class Connection(Side):
         "_early",
         "_edge",
         "_last_activity_ms",
+        "_linger",
         "session",
         "upstream",
     )
@@ -70,6 +74,7 @@ class Connection(Side):
         self._early: list[bytes] = []  # For the broker, while its side is not up.
         self._close_reason: str | None = None
         self._last_activity_ms = edge.now_ms()
+        self._linger: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -122,19 +127,34 @@ class Connection(Side):
         """Write out what was counted; end a connection on which nothing has happened since."""
         if self._close_reason is None:
             self.carry_out(self.session.summaries(now_ms))
-            if self._last_activity_ms < idle_since_ms and not len(self.session.pipeline):
+            # One that only waits for answers to say farewell after them has no claim to be waited for.
+            if self._last_activity_ms < idle_since_ms and (self.quiet or self.session.closing):
                 self.close("idle")
 
     def close(self, reason: str) -> None:
-        """End it; what was written before is still delivered."""
-        if self._close_reason is None:
-            self._close_reason = reason
+        """End it; what was written before is still delivered, to a peer that takes it within a while."""
+        if self._close_reason is not None:
+            return
+        self._close_reason = reason
+        if self.upstream is not None:
+            self.upstream.close()
         if self.transport is not None:
             self.transport.close()
+            loop = asyncio.get_running_loop()
+            self._linger = loop.call_later(MAX_LINGER_S, self.transport.abort)
+
+    def abort(self, reason: str) -> None:
+        """End it now, whatever is still to be delivered."""
+        self.close(reason)
+        if self.transport is not None:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = self._close_reason or ("connection_reset" if exc is not None else "client_closed")
         self._close_reason = reason
+        self._early.clear()
+        if self._linger is not None:
+            self._linger.cancel()
         if self.upstream is not None:
             self.upstream.close()
         for buffer in self._kept:
@@ -146,7 +166,7 @@ class Connection(Side):
             self._edge.gone(self, reason)
 
     def eof_received(self) -> bool:
-        """A client that will send no more gets no more: Kafka closes too."""
+        """A client that will send no more gets no more, not even what is in flight: Kafka closes too."""
         return False
 
     @property
@@ -195,15 +215,18 @@ class Connection(Side):
         asyncio.get_running_loop().call_later(delay_ms / 1000, call)
 
     def _update_reading(self) -> None:
+        # A client that does not take its answers is not heard either: our own would pile up here.
+        waits = self.full or self.session.blocked
         upstream = self.upstream
         if upstream is None:
-            self.read(not self.session.blocked and not self._connecting)
+            self.read(not waits and not self._connecting)
         else:
-            self.read(not upstream.full and not self.session.blocked)
+            self.read(not waits and not upstream.full)
 
     def _client_drained(self) -> None:
         if self.upstream is not None:
             self.upstream.read(True)
+        self._update_reading()
 
 
 _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {

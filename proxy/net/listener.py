@@ -136,7 +136,7 @@ class Listener:
                     connection.close("drained")
             await asyncio.sleep(0.02)
         for connection in list(self.connections):
-            connection.close("drain_timeout")
+            connection.abort("drain_timeout")
 
     async def _connect_upstream(self, connection: Connection) -> None:
         try:

@@ -36,8 +36,7 @@ class Spool:
         """Opens the directory, making it; cuts off a line that the last process did not finish."""
         self._directory = directory
         self._max_bytes = max_bytes
-        self.damaged_count = 0
-        """Lines found whose checksum does not fit; they are skipped, and told."""
+        self._damaged: set[tuple[int, int]] = set()
         directory.mkdir(parents=True, exist_ok=True)
         segments = self._segments()
         self._number = segments[-1] + 1 if segments else 1
@@ -45,6 +44,11 @@ class Spool:
         self._file = os.open(self._path(self._number), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         self._segment_bytes = 0
         self._shipped = self._read_checkpoint()
+
+    @property
+    def damaged_count(self) -> int:
+        """Lines found whose checksum does not fit; they are skipped, and told."""
+        return len(self._damaged)
 
     def append(self, key: bytes, value: bytes) -> None:
         """Write one line. SpoolError when it cannot be kept; then nothing of it is in the spool."""
@@ -84,16 +88,23 @@ class Spool:
         return lines
 
     def shipped(self, end: tuple[int, int]) -> None:
-        """Everything before `end` is in the audit topic."""
+        """Everything before `end` is in the audit topic.
+
+        SpoolError when that could not be written down: then a next process ships some of it again.
+        """
         self._shipped = end
-        temporary = self._directory / (_CHECKPOINT + ".new")
-        temporary.write_text(f"{end[0]} {end[1]}\n", encoding="ascii")
-        temporary.replace(self._directory / _CHECKPOINT)
+        # Before the checkpoint: on a full disk it is this that makes room for it.
         for segment in self._segments():
             if segment < end[0]:
                 path = self._path(segment)
                 self.size_bytes -= path.stat().st_size
                 path.unlink()
+        temporary = self._directory / (_CHECKPOINT + ".new")
+        try:
+            temporary.write_text(f"{end[0]} {end[1]}\n", encoding="ascii")
+            temporary.replace(self._directory / _CHECKPOINT)
+        except OSError as error:
+            raise SpoolError(f"{temporary}: {error.strerror}") from error
 
     def close(self) -> None:
         self.sync()
@@ -101,10 +112,12 @@ class Spool:
 
     def _roll(self) -> None:
         os.fsync(self._file)
-        os.close(self._file)
+        # The new one first: while there is none, the old one has to stay what lines are written to.
+        opened = os.open(self._path(self._number + 1), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        finished, self._file = self._file, opened
         self._number += 1
         self._segment_bytes = 0
-        self._file = os.open(self._path(self._number), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        os.close(finished)
 
     def _lines(self, segment: int, offset: int) -> Iterator[Line]:
         with self._path(segment).open("rb") as file:
@@ -115,7 +128,7 @@ class Spool:
                 offset += len(raw)
                 decoded = _decode(raw)
                 if decoded is None:
-                    self.damaged_count += 1
+                    self._damaged.add((segment, offset))
                     continue
                 yield Line(decoded[0], decoded[1], (segment, offset))
 

@@ -5,9 +5,11 @@ open connections) is kept as plain numbers where it happens, and collected here 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from platform import python_version
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -15,6 +17,7 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
 from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
+from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire.api_keys import ApiKey
 
@@ -30,6 +33,9 @@ class Telemetry:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
+        Info("penstock_build", "Which Penstock, on which Python", registry=registry).info(
+            {"version": version("penstock"), "python": python_version()}
+        )
         self.opened_count: dict[str, int] = {}
         self.closed_count: dict[str, int] = {}
         self._connections = counter("penstock_connections_total", "Connections accepted", "listener")
@@ -192,7 +198,9 @@ class StateCollector(Collector):
         audit: AuditLog,
         telemetry: Telemetry,
         now_ms: Callable[[], int],
+        controller_connected: Callable[[], bool],
     ) -> None:
+        self._controller_connected = controller_connected
         self._gate = gate
         self._policies = tuple(policies)
         self._audit = audit
@@ -225,13 +233,19 @@ class StateCollector(Collector):
 
     def _metadata(self) -> Iterable[Metric]:
         image, authorizer = self._gate.image, self._gate.authorizer
+        yield GaugeMetricFamily(
+            "penstock_controller_connected",
+            "1 while a controller is reached: without one data flows, admin writes do not",
+            int(self._controller_connected()),
+        )
         yield GaugeMetricFamily("penstock_metadata_ready", "1 once the log is loaded", int(image is not None))
         if image is not None:
             yield GaugeMetricFamily("penstock_metadata_offset", "Offset of the image in force", image.offset)
             yield GaugeMetricFamily(
                 "penstock_acl_count", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
             )
-        errors = authorizer.error_count if isinstance(authorizer, GuardedAuthorizer) else 0
+        inner = unprotected(authorizer)
+        errors = inner.error_count if isinstance(inner, GuardedAuthorizer) else 0
         yield CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
 
     def _audit_trail(self) -> Iterable[Metric]:
@@ -242,6 +256,7 @@ class StateCollector(Collector):
             "penstock_audit_dropped_total", "Records that could not be kept", labels=["reason"]
         )
         dropped.add_metric(["spool"], audit.dropped_count)
+        dropped.add_metric(["damaged"], audit.damaged_count)
         yield dropped
 
     def _quotas(self) -> Iterable[Metric]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from proxy.metadata.acl import Operation
 from proxy.security.authorizer import AllowAll
+from proxy.security.protected import unprotected
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.call import Call, Forward, ReplyHandler, ToTheController, Verdict
@@ -42,7 +43,7 @@ def _alters_acls(call: Call, request: Any) -> Verdict:
     """ALTER on the cluster; without an authorizer there are no ACLs to alter."""
     if not call.allows_cluster(Operation.ALTER):
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if isinstance(call.gate.authorizer, AllowAll):
+    if isinstance(unprotected(call.gate.authorizer), AllowAll):
         return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
     return to_the_controller(request)
 

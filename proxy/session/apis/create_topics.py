@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
+from proxy.security.protected import changeable
 from proxy.session.apis.api import Api
 from proxy.session.apis.cluster_operations import to_the_controller
 from proxy.session.apis.order import in_request_order
@@ -61,8 +62,10 @@ def decide_create_partitions(call: Call, request: Any) -> Verdict:
 def with_cluster_right(call: Call, operation: Operation, names: list[str]) -> set[str]:
     """Those of the topics they may do this to; having it on the cluster is enough for all."""
     if names and call.shows(operation, ResourceType.CLUSTER, (CLUSTER_NAME,)):
-        # Asked for again, so that it is written down which right it was.
-        return set(names) if call.allows_cluster(operation) else set()
+        reached = set(changeable(call.gate.authorizer, operation, names))
+        # Asked for, so that it is written down which right it was, and what it does not reach.
+        allowed = call.allowed_names(operation, ResourceType.TOPIC, [n for n in names if n not in reached])
+        return allowed | (reached if call.allows_cluster(operation) else set())
     return call.allowed_names(operation, ResourceType.TOPIC, names)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from proxy.security.authorizer import AllowAll
+from proxy.security.protected import unprotected
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.call import Answer, Call, Verdict
@@ -23,7 +24,7 @@ def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if isinstance(call.gate.authorizer, AllowAll):
+    if isinstance(unprotected(call.gate.authorizer), AllowAll):
         return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
     wanted = _filter(request)
     if _has_unknown(wanted):
