@@ -4,7 +4,8 @@ Kept by proxy.session.session, made anew when the image, the principal or the cl
 per-request path a topic already decided on costs one dict lookup here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
@@ -14,6 +15,21 @@ from proxy.session.summaries import Summary, Throttled
 
 MAX_TOPICS = 10_000
 """Decisions remembered per connection; beyond it the memory starts over, having been written out."""
+
+
+@dataclass(slots=True, eq=False)
+class Streamed:
+    """The beginning of a produce request that was let through: another like it needs no second look."""
+
+    version: int
+    head: bytes
+    """From the client id's length to the count of partitions, which is one."""
+    records_at: int
+    """Where the length of the records stands in the frame."""
+    flexible: bool
+    versions: Mapping[int, tuple[int, int]]
+    """What was offered when it was looked at."""
+    summary: Summary
 
 
 class ClientState:
@@ -28,6 +44,7 @@ class ClientState:
         "producer",
         "raw_id",
         "reads",
+        "streamed",
         "writes",
     )
 
@@ -48,6 +65,8 @@ class ClientState:
         """Topics (name or id, as on the wire) that this client may write, with their produce traffic."""
         self.reads: dict[bytes | str, Summary] = {}
         """The same for fetches."""
+        self.streamed: Streamed | None = None
+        """The last of `writes`, as its requests begin."""
         self._by_action: dict[tuple[int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
 

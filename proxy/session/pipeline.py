@@ -85,6 +85,11 @@ class Pipeline:
         """The newest request will get no answer: the connection is to end."""
         self._queue.pop()
 
+    def only(self) -> InFlight | None:
+        """The one request in flight, where there are not several."""
+        queue = self._queue
+        return queue[0] if len(queue) == 1 else None
+
     def head(self) -> InFlight | None:
         return self._queue[0] if self._queue else None
 

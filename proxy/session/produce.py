@@ -105,7 +105,7 @@ def finished_reply(
     frame: memoryview, version: int, throttle_time_ms: int, listener: ListenerPolicy
 ) -> bytes | memoryview:
     """The broker's whole answer (length prefix included) with our throttle time and our addresses in it."""
-    if version >= FIRST_WITH_ENDPOINTS and not _is_plain(frame, version):
+    if version >= FIRST_WITH_ENDPOINTS and not is_plain(frame, version):
         return _rewritten(frame, version, throttle_time_ms, listener)
     if throttle_time_ms and version >= FIRST_WITH_THROTTLE:
         offset = len(frame) - (5 if version >= FIRST_FLEXIBLE else 4)
@@ -114,14 +114,14 @@ def finished_reply(
     return frame
 
 
-def _is_plain(frame: memoryview, version: int) -> bool:
+def is_plain(frame: memoryview, version: int) -> bool:
     """One partition without an error: then the broker tells no addresses."""
     if frame[9] != 2:
         return False
     partitions = 26 if version >= FIRST_WITH_TOPIC_ID else 10 + frame[10]
     if (version < FIRST_WITH_TOPIC_ID and frame[10] >= 128) or frame[partitions] != 2:
         return False
-    return bool(_ERROR_CODE(frame, partitions + 5)[0] == ErrorCode.NONE)
+    return not _ERROR_CODE(frame, partitions + 5)[0]
 
 
 def _rewritten(

@@ -1,6 +1,7 @@
 """The way of a produce request that streams: seen by its head, let through by its topic (KIP-13 pays for it).
 
-Half of proxy.session.session's hot path; what is not as plain as this goes the long way, decoded, through
+Half of proxy.session.session's hot path. Clients write to one topic again and again, so a request that begins
+like the last one is known by those bytes; what is not as plain as this goes the long way, decoded, through
 proxy.session.produce.
 """
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from proxy.metadata.acl import Operation
 from proxy.session import produce
-from proxy.session.client_state import topic_action
+from proxy.session.client_state import ClientState, Streamed, topic_action
 from proxy.session.effects import Effect, MuteClient
 from proxy.session.pipeline import InFlight, Reply
 from proxy.session.summaries import Summary
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
+_START = Struct(">ihhi").unpack_from  # the same without the client id
+_INT32 = Struct(">i").unpack_from
 _PRODUCE = int(ApiKey.PRODUCE)
 _FIRST_SERVED = codecs.request_versions(_PRODUCE).start
 HEAD_BYTES = 14
@@ -54,17 +57,72 @@ def streams(
     summary.request_bytes += length + 4
     counts = session.listener.counts.requests
     counts[_PRODUCE] = counts.get(_PRODUCE, 0) + 1
-    bucket = client.producer if client.producer.limited else None
     if acks:
-        reply = Reply.PASS
-        if bucket is not None or version >= produce.FIRST_WITH_ENDPOINTS:
-            reply = Reply.PRODUCE
-        session.pipeline.push(
-            InFlight(reply, _PRODUCE, version, correlation_id, length, bucket, summary, client)
-        )
-    elif bucket is not None:
+        session.pipeline.push(_in_flight(version, correlation_id, length, session.client, summary))
+        if stop == len(data) and not position:
+            session.client.streamed = _streamed(session, data, body, version, topic, summary)
+    elif session.client.producer.limited:
         charge_unanswered(session, length, now_ms, effects)
     return True
+
+
+def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
+    """Whether `data` is one whole request that begins like the last one; then it has been let through.
+
+    Of what `streams` looks at only that is looked at here which those bytes do not tell.
+    """
+    client = session.client
+    known = client.streamed
+    if known is None or client.image is not session.gate.image or known.versions is not session.gate.versions:
+        return False
+    at = known.records_at
+    if len(data) < at + 8 or bytes(data[12 : at - 4]) != known.head:
+        return False
+    length, api_key, version, correlation_id = _START(data)
+    if (
+        api_key != _PRODUCE
+        or version != known.version
+        or length + 4 != len(data)
+        or _end_of_records(data, at, known.flexible) != len(data)
+        or length > session.gate.limits.socket_request_max_bytes
+        or session.authentication.under_way
+        or session.authentication.expiry.refuses(_PRODUCE, now_ms)
+    ):
+        return False
+    summary = known.summary
+    summary.count += 1
+    summary.request_bytes += length + 4
+    session.listener.counts.requests[_PRODUCE] += 1
+    session.pipeline.push(_in_flight(version, correlation_id, length, client, summary))
+    return True
+
+
+def _end_of_records(data: memoryview, at: int, flexible: bool) -> int:
+    """Where a request ends whose records' length stands at `at`; -1 when they are null."""
+    if flexible:
+        return skim.end_of_compact_records(data, at)
+    length: int = _INT32(data, at)[0]
+    return at + 4 + length if length >= 0 else -1
+
+
+def _in_flight(
+    version: int, correlation_id: int, length: int, client: ClientState, summary: Summary
+) -> InFlight:
+    bucket = client.producer
+    if bucket.limited:
+        return InFlight(Reply.PRODUCE, _PRODUCE, version, correlation_id, length, bucket, summary, client)
+    reply = Reply.PRODUCE if version >= produce.FIRST_WITH_ENDPOINTS else Reply.PASS
+    return InFlight(reply, _PRODUCE, version, correlation_id, length, None, summary, client)
+
+
+def _streamed(
+    session: "Session", data: memoryview, body: int, version: int, topic: bytes, summary: Summary
+) -> Streamed:
+    flexible = version >= produce.FIRST_FLEXIBLE
+    # Behind the topic: the count of partitions (1 or 4 bytes), and the index of the one there is.
+    records_at = body + skim.topic_offset(version) + len(topic) + (5 if flexible else 8)
+    head = bytes(data[12 : records_at - 4])
+    return Streamed(version, head, records_at, flexible, session.gate.versions, summary)
 
 
 def _may_stream(session: "Session", version: int, now_ms: int) -> bool:

@@ -72,10 +72,14 @@ class Session:
 
     def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
-        effects: list[Effect] = []
         if self._closing:
-            return effects
+            return []
         self.listener.counts.request_bytes += len(data)
+        if not (self._streaming_bytes or self._input or self.blocked) and produce_path.streams_again(
+            self, data, now_ms
+        ):
+            return [ToBroker(data)]
+        effects: list[Effect] = []
         if self._streaming_bytes:
             passed = min(len(data), self._streaming_bytes)
             self._streaming_bytes -= passed

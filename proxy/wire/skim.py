@@ -59,18 +59,32 @@ def _flexible(buffer: Buffer, offset: int, version: int) -> Head | None:
         topic = bytes(buffer[offset + 9 : position])
     if transactional_length != _NULL or topics != _ONE or buffer[position] != _ONE:
         return None
-    # The records' length is a varint of their size plus one; null records are for the long way round.
-    position += 5
-    length = shift = 0
-    while True:
-        byte = buffer[position]
+    end = end_of_compact_records(buffer, position + 5)
+    return (acks, topic, end) if end >= 0 else None
+
+
+def end_of_compact_records(buffer: Buffer, position: int) -> int:
+    """Where the body has to end (three empty tag sections behind the records) whose records begin here.
+
+    `position` is that of their length; -1 when they are null, which is for the long way round, or when the
+    length is none. IndexError when `buffer` ends before it does.
+    """
+    length = buffer[position]
+    if length < 128:
+        return position + length + 3 if length else -1
+    length &= 0x7F
+    for shift in (7, 14, 21, 28):
         position += 1
+        byte = buffer[position]
         length |= (byte & 0x7F) << shift
         if byte < 128:
-            break
-        shift += 7
-        if shift > 28:
-            return None
-    if length == 0:
-        return None
-    return acks, topic, position + length - 1 + 3  # three empty tag sections: partition, topic, request
+            # A varint of their size plus one.
+            return position + length + 3 if length else -1
+    return -1
+
+
+def topic_offset(version: int) -> int:
+    """Where the topic's name or id stands in the body of a request that has no transactional id."""
+    if version < _FIRST_FLEXIBLE:
+        return 14
+    return 8 if version >= _FIRST_WITH_TOPIC_ID else 9
