@@ -20,11 +20,14 @@ def each_record_once(audit: DataFrame) -> DataFrame:
     """Of records with one (proxy_id, boot_id, sequence), the one that Kafka got first.
 
     Only the keys are shuffled to find the repeated ones, which are few; whole rows stay where they are.
+    They are looked for here and now: in a trail without any, which is the rule, the table is read as it is.
     """
     place = F.struct(S.KAFKA_PARTITION, S.KAFKA_OFFSET)
     counted = audit.groupBy(*KEY).agg(F.count(F.lit(1)).alias("copies"), F.min(place).alias("first_place"))
-    repeated = counted.where("copies > 1").drop("copies")
-    joined = audit.join(F.broadcast(repeated), list(KEY), "left")
+    repeated = counted.where("copies > 1").drop("copies").persist()
+    if repeated.isEmpty():
+        return audit
+    joined = audit.join(repeated, list(KEY), "left")
     kept = joined.where(F.col("first_place").isNull() | (F.col("first_place") == place))
     return kept.select(*audit.columns)
 

@@ -49,7 +49,9 @@ def verdicts(records: DataFrame, metadata_log: DataFrame, log_end: int | None = 
     markers of transactions too, which are in no table.
     """
     intervals = acl_intervals(metadata_log).persist()
-    asked = _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left")
+    asked = (
+        _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left").persist()
+    )
     by_name = answers(asked.where(F.col(S.RESOURCE_NAME).isNotNull()), intervals)
     by_type = type_answers(asked.where(F.col(S.RESOURCE_NAME).isNull()), intervals)
     answered = asked.join(by_name, list(QUESTION), "left").join(by_type, list(TYPE_QUESTION), "left")

@@ -4,17 +4,19 @@ The page collects these and nothing else to the driver: tables are cut to the ro
 A summary record stands for `count` requests; every other record stands for one.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.claims import claimed_offsets, received
 from spark_audit.trail import AUTHOR
 
-ROWS = 25
+ROWS = 20
 """Rows of a ranking."""
 LATEST = 50
 """Rows of a list that is ordered by time."""
+WRITTEN = 5
+"""Log records told for one request."""
 
 BUCKET_MS, SERIES, REQUESTS = "bucket_ms", "series", "requests"
 DENIED = "denied"
@@ -39,15 +41,15 @@ def totals(records: DataFrame) -> DataFrame:
 
 
 def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
-    """Requests per stretch of time and API; denied ones are a series of their own."""
+    """Requests per stretch of time: bucket_ms, denied, series (the API; where denied who asked), requests."""
     decided = records.where(_granted() | _denied())
     moment = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
     bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
-    series = F.when(_denied(), F.lit(DENIED)).otherwise(F.coalesce(S.METHOD, F.lit("(no API)")))
-    counted = decided.groupBy(bucket.alias(BUCKET_MS), series.alias(SERIES)).agg(
-        _sum(_requests()).alias(REQUESTS)
-    )
-    return counted.orderBy(BUCKET_MS, SERIES)
+    series = F.when(_denied(), F.col(S.PRINCIPAL)).when(_granted(), F.col(S.METHOD))
+    named = F.coalesce(series, F.lit("(unknown)"))
+    group = bucket.alias(BUCKET_MS), _denied().alias(DENIED), named.alias(SERIES)
+    counted = decided.groupBy(*group).agg(_sum(_requests()).alias(REQUESTS))
+    return counted.orderBy(BUCKET_MS, DENIED, SERIES)
 
 
 def principals(records: DataFrame) -> DataFrame:
@@ -127,14 +129,11 @@ def expiry_kills(records: DataFrame) -> DataFrame:
 def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """The latest requests that reached the controller: who, through which proxy, what the log has of it."""
     proxies = records.where(_is("forwarded")).groupBy(S.FORWARD_ID).agg(F.min(S.PROXY_ID).alias("proxy"))
-    offsets = claimed_offsets(records).select(S.FORWARD_ID, S.LOG_OFFSET)
-    told = F.struct(S.LOG_OFFSET, S.RECORD, S.BODY)
-    written = (
-        offsets.join(metadata_log, S.LOG_OFFSET)
-        .groupBy(S.FORWARD_ID)
-        .agg(F.slice(F.sort_array(F.collect_list(told)), 1, 5).alias("written"))
-    )
     latest = received(records).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc()).limit(LATEST)
+    offsets = claimed_offsets(latest).select(S.FORWARD_ID, S.LOG_OFFSET)
+    found = offsets.join(metadata_log.transform(readable_removals), S.LOG_OFFSET)
+    told = F.sort_array(F.collect_list(F.struct(S.LOG_OFFSET, S.RECORD, S.BODY)))
+    written = found.groupBy(S.FORWARD_ID).agg(F.slice(told, 1, WRITTEN).alias("written"))
     joined = latest.join(proxies, S.FORWARD_ID, "left").join(written, S.FORWARD_ID, "left")
     return joined.select(
         S.TIME_MS,
@@ -154,10 +153,22 @@ def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 def log_tail(metadata_log: DataFrame) -> DataFrame:
     """The latest records of the metadata log."""
-    latest = metadata_log.orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
+    latest = metadata_log.transform(readable_removals).orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
     # As a number: collect() would turn a timestamp into the driver's local time.
     written = F.unix_millis(S.LOG_TIMESTAMP).alias("written_ms")
     return latest.select(S.LOG_OFFSET, written, S.RECORD, S.BODY, S.ENTITY)
+
+
+def readable_removals(metadata_log: DataFrame) -> DataFrame:
+    """The log with each removed ACL spelled out: its record has the id only, the reader wants the ACL."""
+    of_one_acl = Window.partitionBy(F.get_json_object(S.BODY, "$.id")).orderBy(S.LOG_OFFSET)
+    added = F.last(F.when(_of(S.ACCESS_CONTROL_ENTRY_RECORD), F.col(S.BODY)), ignorenulls=True).over(
+        of_one_acl
+    )
+    removes = _of(S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
+    return metadata_log.withColumn("added", added).withColumn(
+        S.BODY, F.coalesce(F.when(removes, F.col("added")), F.col(S.BODY))
+    )
 
 
 def processes(records: DataFrame) -> DataFrame:
@@ -179,6 +190,10 @@ def unreadable(quarantine: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("records"), F.max(S.KAFKA_OFFSET).alias("last_offset")
     )
     return counted.orderBy(F.col("records").desc(), S.KAFKA_TOPIC, S.REASON).limit(ROWS)
+
+
+def _of(api_key: int) -> Column:
+    return F.col(S.API_KEY) == api_key
 
 
 def _is(*events: str) -> Column:

@@ -16,6 +16,7 @@ from spark_audit.report import aggregates, plots
 from spark_audit.trail import each_record_once
 
 Rows = list[dict[str, Any]]
+Counts = dict[int, dict[str, int]]
 
 
 def render(
@@ -56,15 +57,15 @@ def _tables(records: DataFrame, quarantine: DataFrame, log: DataFrame) -> dict[s
 def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plot]:
     first_ms, last_ms = totals["first_ms"] or 0, totals["last_ms"] or 0
     bucket_ms = plots.bucket_for(first_ms, last_ms)
-    traffic: dict[int, dict[str, int]] = {}
-    denied: dict[int, dict[str, int]] = {}
+    allowed: Counts = {}
+    denied: Counts = {}
     for row in aggregates.timeline(records, bucket_ms).collect():
-        target = denied if row[aggregates.SERIES] == aggregates.DENIED else traffic
-        target.setdefault(row[aggregates.BUCKET_MS], {})[row[aggregates.SERIES]] = row[aggregates.REQUESTS]
+        counts = denied if row[aggregates.DENIED] else allowed
+        counts.setdefault(row[aggregates.BUCKET_MS], {})[row[aggregates.SERIES]] = row[aggregates.REQUESTS]
     # A summary's interval may begin before the first record was written.
-    first_ms = min([first_ms, *traffic, *denied])
+    first_ms = min([first_ms, *allowed, *denied])
     return {
-        "traffic": plots.stacked(traffic, bucket_ms, first_ms, last_ms),
+        "allowed": plots.stacked(allowed, bucket_ms, first_ms, last_ms),
         "denied": plots.stacked(denied, bucket_ms, first_ms, last_ms),
     }
 
@@ -79,7 +80,7 @@ def environment() -> Environment:
         loader=PackageLoader("spark_audit"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     made.filters |= {
-        "number": lambda value: "" if value is None else f"{value:,}",
+        "number": number,
         "bytes": size,
         "span": span,
         "moment": moment,
@@ -87,9 +88,20 @@ def environment() -> Environment:
         "change": change,
         "verb": lambda record: "−" if record.startswith("Remove") else "+",
     }
-    geometry = {"width": plots.WIDTH, "height": plots.HEIGHT, "left": plots.LEFT, "right": plots.RIGHT}
+    geometry = {
+        "width": plots.WIDTH,
+        "height": plots.HEIGHT,
+        "left": plots.LEFT,
+        "right": plots.RIGHT,
+        "written_rows": aggregates.WRITTEN,
+    }
     made.globals |= geometry
     return made
+
+
+def number(value: float | None) -> str:
+    """A count or a quota for a reader: 1048576.0 -> 1,048,576."""
+    return "" if value is None else f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
 
 
 def size(count: int | None) -> str:
@@ -129,5 +141,5 @@ def change(body: str) -> str:
         return "{} {operation} {resource_type} {pattern_type} {resource_name}".format(who, **fields)
     if "key" in fields:
         entity = ", ".join(f"{kind} {name or '<default>'}" for kind, name in fields["entity"].items())
-        return f"{entity}: {fields['key']} {'removed' if fields['remove'] else fields['value']}"
+        return f"{entity}: {fields['key']} {'removed' if fields['remove'] else number(fields['value'])}"
     return ", ".join(f"{name} {value}" for name, value in fields.items())

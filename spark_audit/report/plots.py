@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-WIDTH, HEIGHT = 1120, 220
+WIDTH, HEIGHT = 1160, 210
 LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 24
 BARS = 72
 SERIES = 6

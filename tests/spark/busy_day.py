@@ -31,9 +31,10 @@ def busy_day(records: int = 10_000, seed: int = 7) -> Trail:
     acls = _grants(trail, chance)
     while sum(len(process.records) for process in trail.processes) < records - 5:
         proxy = chance.choices((trail.proxy, second), (3, 2))[0]
-        chance.choices((_traffic, _denial, _login, _throttle, _change, _mark), (70, 10, 9, 5, 0.6, 2))[0](
+        chance.choices((_traffic, _denial, _login, _throttle, _change, _mark), (78, 3, 9, 5, 0.6, 2))[0](
             trail, proxy, chance, acls
         )
+    trail.remove_acl(acls[0])
     return trail.stop()
 
 
@@ -161,5 +162,7 @@ def spoil(trail: Trail) -> list[Record]:
     sent = [r for r in trail.proxy.records if r["event"] == "forwarded"]
     sent[2]["principal"] = "User:mallory"
     trail.log.append(trail.log[-1] | {"offset": trail.offset + 2})
-    gone = {id(record) for record in trail.proxy.records[200:204]}
+    middle = len(trail.proxy.records) // 2
+    quiet = [r for r in trail.proxy.records[middle:] if r["event"] in ("throttled", "authentication")]
+    gone = {id(quiet[0])}
     return [record for record in trail.audit if id(record) not in gone]

@@ -1,0 +1,74 @@
+"""What the command line is told of storage, without a session."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from spark_audit import sources
+from spark_audit.sources import SourceError, Tables
+
+pytestmark = pytest.mark.spec("D4", "D7")
+
+
+def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# How to log in\n\n"
+        "security.protocol = SASL_SSL\n"
+        'sasl.jaas.config=org.example.Login required username="a" password="b=c";\n'
+        "kafka.client.id=audit\n"
+        "maxOffsetsPerTrigger=5000\n"
+    )
+
+    assert sources.kafka_options(str(file)) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": 'org.example.Login required username="a" password="b=c";',
+        "kafka.client.id": "audit",
+        "maxOffsetsPerTrigger": "5000",
+    }
+
+
+def test_no_file_means_no_options() -> None:
+    assert sources.kafka_options(None) == {}
+
+
+def test_a_line_that_is_no_option_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("a=1\nb\n")
+
+    with pytest.raises(SourceError, match="line 2: not of the form key=value"):
+        sources.kafka_options(str(file))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="nothing: No such file"):
+        sources.kafka_options(str(tmp_path / "nothing"))
+
+
+def test_a_broker_that_nobody_answers_for_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    with pytest.raises(SourceError, match=f"no Kafka broker answers at 127.0.0.1:{port}: "):
+        sources.require_reachable(f"127.0.0.1:{port}")
+
+
+def test_one_broker_of_the_list_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as dead:
+        dead_port = dead.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sources.require_reachable(f"127.0.0.1:{dead_port},127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:kafka", ":"])
+def test_an_address_without_a_port_is_refused(address: str) -> None:
+    with pytest.raises(SourceError, match="is not HOST:PORT"):
+        sources.require_reachable(address)
+
+
+def test_tables_may_lie_in_any_storage() -> None:
+    tables = Tables("s3a://bucket/penstock/")
+
+    assert tables.audit == "s3a://bucket/penstock/audit"
+    assert tables.checkpoint("audit") == "s3a://bucket/penstock/_checkpoints/audit"
