@@ -1,0 +1,347 @@
+"""One client, one session, a broker and a controller played by the test: bytes in, what came of them out.
+
+    talk = Conversation("WRITE TOPIC orders")
+    talk.asks(ApiKey.PRODUCE, 9, produce("orders"))
+    assert talk.forwarded() == ...
+    talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
+    assert talk.heard(ApiKey.PRODUCE, 9) == ...
+
+Effects are carried out as the edge does it; after a Close none may follow, save what is to be written down.
+"""
+
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from proxy.audit.record import AuditEvent
+from proxy.metadata.image import MetadataImage
+from proxy.quota.throttle import ClientQuotas
+from proxy.security.principal import Principal
+from proxy.security.protected import ProtectedTopics
+from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
+from proxy.security.sasl.plain import PlainExchange
+from proxy.security.standard import StandardAuthorizer
+from proxy.session import served
+from proxy.session.authentication import Authentication, SaslListener
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient, ToController
+from proxy.session.gate import Gate, Limits, ListenerPolicy, Peer
+from proxy.session.session import Session
+from proxy.wire import codecs
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request,
+    encode_response,
+)
+from tests.session.apis.asking import ADDRESSES, KNOWN_TOPICS, image_with
+
+NOW_MS = 1_700_000_000_000
+PASSWORDS = {"alice": "a-secret", "bob": "b-secret", "root": "r-secret"}
+_LENGTH = Struct(">i")
+
+PROTECTED = frozenset({"__penstock_metadata", "__penstock_audit"})
+
+
+class Quotas:
+    """The `quota:` part of a configuration, as Kafka's defaults have it."""
+
+    quota_window_num = 11
+    quota_window_size_seconds = 1
+    quota_producer_default: float | None = None
+    quota_consumer_default: float | None = None
+
+
+def frames_of(data: bytes | bytearray) -> list[bytes]:
+    """Length-prefixed frames, whole ones only; with their prefix."""
+    found, position = [], 0
+    while position < len(data):
+        stop = position + 4 + _LENGTH.unpack_from(data, position)[0]
+        assert stop <= len(data), f"{len(data) - position} bytes of a frame that is not whole"
+        found.append(bytes(data[position:stop]))
+        position = stop
+    return found
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it reached the broker."""
+
+    header: RequestHeader
+    message: Any
+    trailing: bytes
+
+
+class TokenExchange:
+    """A mechanism whose token is "principal expires_at_ms": credentials that end, without cryptography."""
+
+    def respond(self, token: bytes, now_ms: int) -> Accepted | Rejected:
+        name, _, expires = token.decode().partition(" ")
+        if name == "nobody":
+            return Rejected("", "nobody may come in")
+        return Accepted(Principal("User", name), b"", int(expires) if expires else None)
+
+
+def new_exchange(mechanism: str) -> Exchange:
+    if mechanism == "PLAIN":
+        return PlainExchange(lambda user, password: PASSWORDS.get(user) == password)
+    assert mechanism == "OAUTHBEARER", mechanism
+    return TokenExchange()
+
+
+def sasl(max_reauth_ms: int = 0, *mechanisms: str) -> SaslListener:
+    enabled = mechanisms or ("PLAIN", "OAUTHBEARER")
+    return SaslListener("SASL", enabled, lambda _mechanism: max_reauth_ms, new_exchange)
+
+
+def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate:
+    authorizer = StandardAuthorizer()
+    authorizer.configure({"super.users": "User:root"})
+    gate = Gate(
+        ProtectedTopics(authorizer, PROTECTED),
+        ClientQuotas(quotas or Quotas()),
+        Limits(
+            socket_request_max_bytes=1 << 20,
+            decoded_request_max_bytes=1 << 16,
+            sasl_server_max_receive_size=1 << 12,
+        ),
+        image,
+        versions=served.versions({}),
+    )
+    for name, topic_id in KNOWN_TOPICS.items():
+        gate.topic_names.learn(topic_id, name)
+    return gate
+
+
+@dataclass
+class Conversation:
+    """alice by default, already known to the listener (as TLS would tell her)."""
+
+    gate: Gate
+    session: Session
+    listener: ListenerPolicy
+    now_ms: int = NOW_MS
+    to_broker: bytearray = field(default_factory=bytearray)
+    to_client: bytearray = field(default_factory=bytearray)
+    controller: list[ToController] = field(default_factory=list)
+    mutes: list[int] = field(default_factory=list)
+    events: list[AuditEvent] = field(default_factory=list)
+    closed: Close | None = None
+    effects: list[Effect] = field(default_factory=list)
+    correlation_id: int = 0
+
+    def __init__(
+        self,
+        *rights: str,
+        principal: str = "alice",
+        sasl_listener: SaslListener | None = None,
+        gate: Gate | None = None,
+        quotas: Quotas | None = None,
+        early: bool = False,
+    ) -> None:
+        self.gate = gate or gate_with(None if early else image_with(*rights), quotas)
+        self.listener = ListenerPolicy("SASL", sasl_listener, addresses=ADDRESSES)
+        peer = Peer("c0ffee", "10.0.0.1", bytes([10, 0, 0, 1]))
+        authentication = Authentication(sasl_listener, Principal("User", principal))
+        self.session = Session(self.gate, self.listener, peer, authentication)
+        self.now_ms = NOW_MS
+        self.to_broker, self.to_client = bytearray(), bytearray()
+        self.controller, self.mutes, self.events, self.effects = [], [], [], []
+        self.closed = None
+        self.correlation_id = 0
+
+    # What comes in.
+
+    def sends(self, data: bytes) -> None:
+        """Bytes of the client, in one piece."""
+        self._carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
+
+    def asks(self, api_key: int, version: int, message: Any, **changes: Any) -> int:
+        """A whole request; gives back its correlation id."""
+        self.sends(self.request(api_key, version, message, **changes))
+        return self.correlation_id
+
+    def request(
+        self, api_key: int, version: int, message: Any, client_id: str | None = "app", trailing: bytes = b""
+    ) -> bytes:
+        self.correlation_id += 1
+        body = codecs.request(api_key, version).encode(message) + trailing
+        return encode_request(api_key, version, self.correlation_id, client_id, body)
+
+    def answers(self, api_key: int, version: int, message: Any, correlation_id: int | None = None) -> None:
+        """The broker answers, in one piece."""
+        self.broker_sends(self.response(api_key, version, message, correlation_id))
+
+    def response(self, api_key: int, version: int, message: Any, correlation_id: int | None = None) -> bytes:
+        body = codecs.response(api_key, version).encode(message)
+        return encode_response(
+            api_key, version, self.correlation_id if correlation_id is None else correlation_id, body
+        )
+
+    def broker_sends(self, data: bytes) -> None:
+        self._carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
+
+    def controller_answers(
+        self,
+        message: Any = None,
+        error_code: ErrorCode = ErrorCode.NONE,
+        body: bytes | None = None,
+        close: bool = False,
+    ) -> None:
+        """The controller answers the request it has."""
+        asked = self.controller[-1]
+        if message is not None:
+            body = codecs.response(asked.api_key, asked.api_version).encode(message)
+        reply = ControllerReply(error_code, body, "p/b/0", 5, close)
+        self._carry_out(self.session.controller_replied(asked.correlation_id, reply, self.now_ms))
+
+    def passes(self, duration_ms: int) -> None:
+        self.now_ms += duration_ms
+
+    def is_unmuted(self) -> None:
+        self._carry_out(self.session.unmuted(self.now_ms))
+
+    def summaries(self) -> list[AuditEvent]:
+        return [e.event for e in self.session.summaries(self.now_ms) if isinstance(e, Recorded)]
+
+    # What comes out; each look takes it away.
+
+    def forwarded_bytes(self) -> bytes:
+        data, self.to_broker = bytes(self.to_broker), bytearray()
+        return data
+
+    def forwarded(self) -> list[Request]:
+        """The requests that reached the broker since the last look."""
+        return [_request(frame) for frame in frames_of(self.forwarded_bytes())]
+
+    def heard_bytes(self) -> bytes:
+        data, self.to_client = bytes(self.to_client), bytearray()
+        return data
+
+    def heard(self, api_key: int, version: int) -> Any:
+        """The one answer that the client got since the last look."""
+        ((_, message),) = self.heard_all((api_key, version))
+        return message
+
+    def heard_all(self, *expected: tuple[int, int]) -> list[tuple[int, Any]]:
+        """(correlation id, message) of each answer since the last look, of these APIs and versions."""
+        frames = frames_of(self.heard_bytes())
+        assert len(frames) == len(expected), f"{len(frames)} answers, expected {len(expected)}"
+        found = []
+        for frame, (api_key, version) in zip(frames, expected, strict=True):
+            correlation_id, offset = decode_response_header(api_key, version, frame, 4)
+            message, end = codecs.response(api_key, version).decode(frame, offset)
+            assert end == len(frame)
+            found.append((correlation_id, message))
+        return found
+
+    def told(self, event: str) -> list[AuditEvent]:
+        return [e for e in self.events if e.event == event]
+
+    @property
+    def close_reason(self) -> str | None:
+        return None if self.closed is None else self.closed.reason
+
+    def logs_in(self, user: str = "alice", version: int = 2, mechanism: str = "PLAIN") -> Any:
+        """Handshake and authentication over PLAIN; the last answer."""
+        handshake = self.shakes_hands(mechanism)
+        assert handshake.error_code == ErrorCode.NONE, handshake
+        return self.authenticates(plain_token(user), version)
+
+    def shakes_hands(self, mechanism: str = "PLAIN", version: int = 1) -> Any:
+        self.asks(ApiKey.SASL_HANDSHAKE, version, t.SaslHandshakeRequest(mechanism=mechanism))
+        return self.heard(ApiKey.SASL_HANDSHAKE, version)
+
+    def authenticates(self, token: bytes, version: int = 2) -> Any:
+        self.asks(ApiKey.SASL_AUTHENTICATE, version, t.SaslAuthenticateRequest(auth_bytes=token))
+        return self.heard(ApiKey.SASL_AUTHENTICATE, version)
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            assert self.closed is None or isinstance(effect, Recorded), f"after the close: {effect}"
+            self._carry_out_one(effect)
+        self.effects += effects
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        if isinstance(effect, ToBroker):
+            self.to_broker += effect.data
+        elif isinstance(effect, ToClient):
+            self.to_client += effect.data
+        elif isinstance(effect, ToController):
+            self.controller.append(effect)
+        elif isinstance(effect, MuteClient):
+            self.mutes.append(effect.duration_ms)
+        elif isinstance(effect, Recorded):
+            self.events.append(effect.event)
+        else:
+            self.closed = effect
+            self.to_client += effect.last_words
+
+
+def plain_token(user: str, password: str | None = None) -> bytes:
+    return f"\0{user}\0{PASSWORDS[user] if password is None else password}".encode()
+
+
+def _request(frame: bytes) -> Request:
+    header = decode_request_header(frame, 4)
+    message, end = codecs.request(header.api_key, header.api_version).decode(frame, header.body_offset)
+    return Request(header, message, frame[end:])
+
+
+def produce(*topics: str | bytes, acks: int = 1, records: bytes = b"records", **changes: Any) -> Any:
+    """A produce request to partition 0 of each topic (by name, or by id)."""
+    request = t.ProduceRequest
+    data = [
+        request.TopicProduceData(
+            **({"topic_id": topic} if isinstance(topic, bytes) else {"name": topic}),
+            partition_data=[request.PartitionProduceData(index=0, records=records)],
+        )
+        for topic in topics
+    ]
+    return request(acks=acks, timeout_ms=1_000, topic_data=data, **changes)
+
+
+def produced(*topics: str | bytes, error_code: int = 0, **changes: Any) -> Any:
+    """The broker's answer to it."""
+    response = t.ProduceResponse
+    parts = [
+        response.TopicProduceResponse(
+            **({"topic_id": topic} if isinstance(topic, bytes) else {"name": topic}),
+            partition_responses=[
+                response.PartitionProduceResponse(index=0, error_code=error_code, base_offset=7)
+            ],
+        )
+        for topic in topics
+    ]
+    return response(responses=parts, **changes)
+
+
+def fetch(*topics: str | bytes, session_id: int = 0, session_epoch: int = -1, **changes: Any) -> Any:
+    """A fetch request for partition 0 of each topic (by name, or by id)."""
+    request = t.FetchRequest
+    asked = [
+        request.FetchTopic(
+            **({"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}),
+            partitions=[request.FetchPartition(partition=0, partition_max_bytes=1 << 20)],
+        )
+        for topic in topics
+    ]
+    settings = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20} | changes
+    return request(topics=asked, session_id=session_id, session_epoch=session_epoch, **settings)
+
+
+def fetched(*topics: str | bytes, records: bytes = b"records", **changes: Any) -> Any:
+    """The broker's answer to it."""
+    response = t.FetchResponse
+    parts = [
+        response.FetchableTopicResponse(
+            **({"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}),
+            partitions=[response.PartitionData(partition_index=0, high_watermark=9, records=records)],
+        )
+        for topic in topics
+    ]
+    return response(responses=parts, **changes)
