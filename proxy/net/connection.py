@@ -15,6 +15,7 @@ from proxy.net.side import Side
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
+    Data,
     Effect,
     MuteClient,
     Recorded,
@@ -120,7 +121,13 @@ class Connection(Side):
     def carry_out(self, effects: list[Effect]) -> None:
         """Do what the session asks, in order."""
         for effect in effects:
-            _CARRY_OUT[type(effect)](self, effect)
+            # Nearly all are one of the first two, and nearly always there is but one.
+            if type(effect) is ToClient:
+                self.write(effect.data)
+            elif type(effect) is ToBroker:
+                self._to_broker(effect.data)
+            else:
+                _CARRY_OUT[type(effect)](self, effect)
         self._update_reading()
 
     def sweep(self, now_ms: int, idle_since_ms: int) -> None:
@@ -174,18 +181,15 @@ class Connection(Side):
         """Nothing is in flight: it may be closed without a request being lost."""
         return not hasattr(self, "session") or not len(self.session.pipeline)
 
-    def _to_broker(self, effect: Any) -> None:
+    def _to_broker(self, data: Data) -> None:
         upstream = self.upstream
         if upstream is not None:
-            upstream.write(effect.data)
+            upstream.write(data)
             return
-        self._early.append(bytes(effect.data))
+        self._early.append(bytes(data))
         if not self._connecting:
             self._connecting = True
             self._edge.connect_upstream(self)
-
-    def _to_client(self, effect: Any) -> None:
-        self.write(effect.data)
 
     def _to_controller(self, effect: Any) -> None:
         self._edge.forward(self, effect)
@@ -230,8 +234,6 @@ class Connection(Side):
 
 
 _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
-    ToBroker: Connection._to_broker,
-    ToClient: Connection._to_client,
     ToController: Connection._to_controller,
     MuteClient: Connection._mute,
     Recorded: Connection._carry_out_record,

@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -34,6 +35,13 @@ BACKLOG = 4_096
 log = structlog.get_logger(__name__)
 
 
+@lru_cache(maxsize=1_024)
+def _address(text: str) -> tuple[str, bytes]:
+    """A client's address as ACLs name it, and its raw bytes; clients come back, so it is remembered."""
+    host = host_address(text)
+    return host, ip_address(host.partition("%")[0]).packed
+
+
 class Observer(Protocol):
     """Who counts connections."""
 
@@ -52,6 +60,8 @@ class Forwarder(Protocol):
 
 class Listener:
     """One address that clients connect to."""
+
+    now_ms = staticmethod(now_ms)
 
     def __init__(
         self,
@@ -89,9 +99,6 @@ class Listener:
         if self._server is not None:
             self._server.close()
 
-    def now_ms(self) -> int:
-        return now_ms()
-
     def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
         """The session of a new connection; None when there is no room for it."""
         if not self._room():
@@ -101,8 +108,7 @@ class Listener:
         raw_socket = transport.get_extra_info("socket")
         with suppress(OSError):
             raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        host = host_address(transport.get_extra_info("peername")[0])
-        peer = Peer(secrets.token_hex(6), host, ip_address(host.partition("%")[0]).packed)
+        peer = Peer(secrets.token_hex(6), *_address(transport.get_extra_info("peername")[0]))
         session = Session(self._gate, self.policy, peer, Authentication(self.policy.sasl, ANONYMOUS))
         self.connections.add(connection)
         self._observer.opened(self.policy.name)

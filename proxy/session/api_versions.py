@@ -31,7 +31,7 @@ def answer(gate: Gate, version: int, correlation_id: int, frame: memoryview, bod
             return _encoded(
                 version, correlation_id, types.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
             )
-    return _encoded(version, correlation_id, _supported(gate, version))
+    return encode_response(ApiKey.API_VERSIONS, version, correlation_id, _supported_body(gate, version))
 
 
 def _unsupported() -> Any:
@@ -40,6 +40,23 @@ def _unsupported() -> Any:
         api_key=ApiKey.API_VERSIONS, min_version=OWN_VERSIONS.start, max_version=OWN_VERSIONS.stop - 1
     )
     return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+
+
+def _supported_body(gate: Gate, version: int) -> bytes:
+    """Made anew when the gate has other versions or features: every client asks, and they seldom change."""
+    made_of = (
+        gate.versions,
+        gate.supported_features,
+        gate.finalized_features,
+        gate.finalized_features_epoch,
+    )
+    told = gate.api_versions_told.get(version)
+    # What the gate holds is swapped whole, so that comparing identities is enough.
+    if told is not None and all(was is now for was, now in zip(told[0], made_of, strict=True)):
+        return told[1]
+    body = codecs.response(ApiKey.API_VERSIONS, version).encode(_supported(gate, version))
+    gate.api_versions_told[version] = made_of, body
+    return body
 
 
 def _supported(gate: Gate, version: int) -> Any:

@@ -43,6 +43,8 @@ class Gate:
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
+    api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
+    """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
 
 
 @dataclass(slots=True)

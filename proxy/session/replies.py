@@ -23,6 +23,7 @@ from proxy.wire.header import encode_response, response_body_offset
 
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i")
+_REPLY_PRODUCE = Reply.PRODUCE  # A look-up in an enumeration costs more than one in the module.
 _SHORTEST_PRODUCE_BYTES = 36  # With one partition: heads are read without looking for their end.
 _FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
 _FIRST_FLEXIBLE_FETCH = 12
@@ -65,9 +66,9 @@ class Replies:
         """Whatever the broker sent, cut anywhere."""
         self._listener.counts.response_bytes += len(data)
         if not (self._streaming_bytes or self._input):
-            entry = self._pipeline.only()
-            if entry is not None and _is_plain_produce(entry, data):
-                return self._plain_produce(entry, data, now_ms)
+            plain = self._plain_produce(data, now_ms)
+            if plain is not None:
+                return plain
         effects: list[Effect] = []
         if self._streaming_bytes:
             if len(data) < self._streaming_bytes:
@@ -84,10 +85,14 @@ class Replies:
             self._input += data[position:]
         return effects
 
-    def _plain_produce(self, entry: InFlight, data: memoryview, now_ms: int) -> list[Effect]:
+    def _plain_produce(self, data: memoryview, now_ms: int) -> list[Effect] | None:
         """The one answer that is awaited, whole, with no address in it: by far the most frequent case."""
-        throttle_ms = self._charge(data, entry, now_ms)
+        entry = self._pipeline.only()
+        if entry is None or entry.reply is not _REPLY_PRODUCE or not _is_plain_produce(entry, data):
+            return None
         self._pipeline.pop()
+        bucket = entry.bucket
+        throttle_ms = 0 if bucket is None else bucket.record(entry.request_bytes, now_ms)
         if not throttle_ms:
             return [ToClient(data)]
         effects: list[Effect] = [
@@ -260,7 +265,7 @@ def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | No
 
 def _is_plain_produce(entry: InFlight, data: memoryview) -> bool:
     """Whether `data` is the whole answer to a produce request, and tells no address (KIP-951)."""
-    if entry.reply is not Reply.PRODUCE or len(data) < _SHORTEST_PRODUCE_BYTES:
+    if len(data) < _SHORTEST_PRODUCE_BYTES:
         return False
     length, correlation_id = _HEAD(data)
     if length + 4 != len(data) or correlation_id != entry.correlation_id:
