@@ -92,13 +92,23 @@ class Connection(Side):
         if self._close_reason is not None:
             return
         now_ms = self._last_activity_ms = self._edge.now_ms()
-        self.carry_out(self.session.receive(self._buffers.current[:nbytes], now_ms))
+        data = self._buffers.current[:nbytes]
+        upstream = self.upstream
+        if upstream is not None and self.session.passes(data, now_ms):
+            upstream.write(data)
+            if upstream.full:
+                self._update_reading()
+        else:
+            self.carry_out(self.session.receive(data, now_ms))
 
     def broker_sent(self, data: memoryview) -> None:
         """Bytes of the broker."""
         if self._close_reason is None:
             now_ms = self._last_activity_ms = self._edge.now_ms()
-            self.carry_out(self.session.broker_replied(data, now_ms))
+            if self.session.reply_passes(data, now_ms):
+                self.write(data)
+            else:
+                self.carry_out(self.session.broker_replied(data, now_ms))
 
     def controller_replied(self, correlation_id: int, reply: ControllerReply) -> None:
         """What came of a `ToController`."""

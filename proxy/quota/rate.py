@@ -91,6 +91,22 @@ class Rate:
         self._start_ms = self._oldest_start_ms = _LONG_AGO_MS
         self._purge_at_ms = _LONG_AGO_MS
 
+    def record_within(self, value: float, bound: float, now_ms: int) -> bool:
+        """Count `value` if the rate stays within `bound` with it; otherwise nothing is counted.
+
+        The short way for busy clients far from their quota; where it would have to look closer it says no.
+        """
+        if not 0 <= now_ms - self._start_ms < self._window_ms or now_ms >= self._purge_at_ms:
+            return False
+        # Never less than the full windows is what the time since the oldest sample counts as.
+        if (self._total + value) * 1000.0 > bound * self._full_ms:
+            return False
+        current = self._current
+        self._values[current] += value
+        self._last_events_ms[current] = now_ms
+        self._total += value
+        return True
+
     def _advance(self, now_ms: int) -> None:
         """The sample for `now_ms`: the current one is complete, or there is none."""
         if now_ms < self._start_ms:

@@ -69,6 +69,13 @@ class Bucket:
         rate.record(value, now_ms)
         return rate.throttle_ms(self.limit, now_ms)
 
+    def record_within(self, value: float, now_ms: int) -> bool:
+        """Count `value` bytes if that is sure to throttle nobody; otherwise nothing, and `record` has to."""
+        if not self._rate.record_within(value, self.limit, now_ms):
+            return False
+        self.last_record_ms = now_ms
+        return True
+
     def byte_rate(self, now_ms: int) -> float:
         """Bytes per second over the windows, for metrics; records nothing."""
         return self._rate.measure(now_ms)
@@ -96,6 +103,9 @@ class UnlimitedBucket(Bucket):
 
     def record(self, value: float, now_ms: int) -> int:
         return 0
+
+    def record_within(self, value: float, now_ms: int) -> bool:
+        return True
 
 
 UNLIMITED = UnlimitedBucket()

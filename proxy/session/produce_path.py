@@ -92,7 +92,9 @@ def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
     summary = known.summary
     summary.count += 1
     summary.request_bytes += length + 4
-    session.listener.counts.requests[_PRODUCE] += 1
+    counts = session.listener.counts
+    counts.request_bytes += length + 4
+    counts.requests[_PRODUCE] += 1
     session.pipeline.push(_in_flight(version, correlation_id, length, client, summary))
     return True
 

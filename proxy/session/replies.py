@@ -62,13 +62,30 @@ class Replies:
         # Of the answer at the head of the pipeline, of which the client has the beginning already.
         self._streaming_bytes = 0
 
+    def passes(self, data: memoryview, now_ms: int) -> bool:
+        """Whether `data` is the one answer that is awaited, whole, to be written as it is.
+
+        By far the most frequent case: to a produce request that nothing throttles, and without addresses.
+        """
+        entry = self._pipeline.only()
+        if (
+            entry is None
+            or entry.reply is not _REPLY_PRODUCE
+            or self._streaming_bytes
+            or self._input
+            or not _is_plain_produce(entry, data)
+        ):
+            return False
+        bucket = entry.bucket
+        if bucket is not None and not bucket.record_within(entry.request_bytes, now_ms):
+            return False
+        self._pipeline.pop()
+        self._listener.counts.response_bytes += len(data)
+        return True
+
     def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Whatever the broker sent, cut anywhere."""
         self._listener.counts.response_bytes += len(data)
-        if not (self._streaming_bytes or self._input):
-            plain = self._plain_produce(data, now_ms)
-            if plain is not None:
-                return plain
         effects: list[Effect] = []
         if self._streaming_bytes:
             if len(data) < self._streaming_bytes:
@@ -83,22 +100,6 @@ class Replies:
         position = self._frames(data, now_ms, effects)
         if position < len(data):
             self._input += data[position:]
-        return effects
-
-    def _plain_produce(self, data: memoryview, now_ms: int) -> list[Effect] | None:
-        """The one answer that is awaited, whole, with no address in it: by far the most frequent case."""
-        entry = self._pipeline.only()
-        if entry is None or entry.reply is not _REPLY_PRODUCE or not _is_plain_produce(entry, data):
-            return None
-        self._pipeline.pop()
-        bucket = entry.bucket
-        throttle_ms = 0 if bucket is None else bucket.record(entry.request_bytes, now_ms)
-        if not throttle_ms:
-            return [ToClient(data)]
-        effects: list[Effect] = [
-            ToClient(produce.finished_reply(data, entry.version, throttle_ms, self._listener))
-        ]
-        self._mute(entry, throttle_ms, now_ms, effects)
         return effects
 
     def _end_stream(self, data: memoryview, effects: list[Effect]) -> memoryview:

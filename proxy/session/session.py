@@ -70,15 +70,23 @@ class Session:
         """Nothing is taken from the client any more."""
         return self._closing
 
+    def passes(self, data: memoryview, now_ms: int) -> bool:
+        """Whether `data` goes to the broker as it is, and that is all: then it is not for `receive`."""
+        if self._streaming_bytes or self._input or self.blocked:
+            return False
+        return produce_path.streams_again(self, data, now_ms)
+
+    def reply_passes(self, data: memoryview, now_ms: int) -> bool:
+        """Whether `data` goes to the client as it is: then it is not for `broker_replied`."""
+        if self._closing or self._stalled:
+            return False
+        return self._replies.passes(data, now_ms)
+
     def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
         if self._closing:
             return []
         self.listener.counts.request_bytes += len(data)
-        if not (self._streaming_bytes or self._input or self.blocked) and produce_path.streams_again(
-            self, data, now_ms
-        ):
-            return [ToBroker(data)]
         effects: list[Effect] = []
         if self._streaming_bytes:
             passed = min(len(data), self._streaming_bytes)
