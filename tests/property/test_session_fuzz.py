@@ -102,7 +102,8 @@ broker_moods = st.lists(st.sampled_from(["right", "short", "wrong id", "noise", 
 
 def chunks(data: bytes, lengths: list[int]) -> list[bytes]:
     """The data cut in pieces of these lengths, over and over."""
-    found, position = [], 0
+    found: list[bytes] = []
+    position = 0
     while position < len(data):
         length = lengths[len(found) % len(lengths)]
         found.append(data[position : position + length])
@@ -120,19 +121,16 @@ def an_answer(talk: Conversation, mood: str) -> bytes:
         return pack(">ii", 24, correlation_id) + bytes(range(20))
     if mood == "short":
         return pack(">ii", 5, correlation_id) + b"\0"
-    message = right_answer(entry.api_key)
-    try:
-        body = codecs.response(entry.api_key, entry.version).encode(message)
-    except (TypeError, ValueError):
-        return b""
+    message = right_answer(entry.api_key, entry.version)
+    body = codecs.response(entry.api_key, entry.version).encode(message)
     return encode_response(entry.api_key, entry.version, correlation_id, body)
 
 
-def right_answer(api_key: int) -> Any:
+def right_answer(api_key: int, version: int) -> Any:
     if api_key == ApiKey.PRODUCE:
-        return produced("orders")
+        return produced(*named(version, "orders"))
     if api_key == ApiKey.FETCH:
-        return fetched("orders", session_id=5)
+        return fetched(*named(version, "orders"), **({"session_id": 5} if version >= 7 else {}))
     return getattr(t, ApiKey.name_of(api_key) + "Response")()
 
 
