@@ -1,0 +1,166 @@
+"""The short way of plain produce requests and answers does what the long way does, or leaves it to that."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from tests.session.apis.asking import KNOWN_TOPICS, image_with
+from tests.session.conversation import Conversation, Quotas, produce, produced, sasl
+
+PRODUCE = ApiKey.PRODUCE
+VERSIONS = list(codecs.request_versions(PRODUCE))
+LATEST_WITH_NAMES = 12
+RIGHTS = ("WRITE TOPIC orders", "WRITE TOPIC payments")
+
+
+class LongWay(Conversation):
+    """The same without short cuts."""
+
+    def sends(self, data: bytes) -> None:
+        self._carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
+
+    def broker_sends(self, data: bytes) -> None:
+        self._carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
+
+
+def at(version: int, name: str) -> str | bytes:
+    return KNOWN_TOPICS[name] if version > LATEST_WITH_NAMES else name
+
+
+def limited(bytes_per_second: float) -> Quotas:
+    quotas = Quotas()
+    quotas.quota_producer_default = bytes_per_second
+    return quotas
+
+
+def a_view(data: bytes) -> memoryview:
+    return memoryview(bytearray(data))
+
+
+def settled(talk: Conversation, version: int = LATEST_WITH_NAMES) -> Conversation:
+    """The client and its topic are known: the first request goes the long way, the second is remembered."""
+    for _ in range(2):
+        talk.asks(PRODUCE, version, produce(at(version, "orders")))
+        talk.answers(PRODUCE, version, produced(at(version, "orders")))
+    return talk
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_like_the_last_one_and_its_answer_pass_as_they_are(version: int) -> None:
+    talk = settled(Conversation(*RIGHTS), version)
+    request = talk.request(PRODUCE, version, produce(at(version, "orders"), records=b"y" * 300))
+
+    assert talk.session.passes(a_view(request), talk.now_ms)
+    answer = talk.response(PRODUCE, version, produced(at(version, "orders")))
+    passed = talk.session.reply_passes(a_view(answer), talk.now_ms)
+
+    # Without a quota an old answer has nothing to be looked at in, and streams.
+    assert passed is (version >= 10)
+    (summary,) = talk.summaries()
+    assert summary.count == 3
+
+
+def other_image(talk: Conversation) -> None:
+    talk.gate.image = image_with(*RIGHTS)
+
+
+def other_versions(talk: Conversation) -> None:
+    talk.gate.versions = {**talk.gate.versions, int(PRODUCE): (3, 9)}
+
+
+def smaller_limit(talk: Conversation) -> None:
+    talk.gate.limits = replace(talk.gate.limits, socket_request_max_bytes=20)
+
+
+def muted(talk: Conversation) -> None:
+    talk.session.mutes = 1
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize("change", [other_image, other_versions, smaller_limit, muted])
+def test_what_changes_around_a_session_is_seen_by_the_next_request(
+    change: Callable[[Conversation], None],
+) -> None:
+    talk = settled(Conversation(*RIGHTS))
+    request = a_view(talk.request(PRODUCE, LATEST_WITH_NAMES, produce("orders")))
+
+    change(talk)
+
+    assert not talk.session.passes(request, talk.now_ms)
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda talk: talk.request(PRODUCE, 12, produce("payments")),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders", "orders")),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders", acks=0)),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders", transactional_id="t")),
+        lambda talk: talk.request(PRODUCE, 11, produce("orders")),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders"), client_id="other"),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders"), client_id=None),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders"), trailing=b"\0"),
+        lambda talk: talk.request(PRODUCE, 12, produce("orders"))[:-1],
+        lambda talk: talk.request(PRODUCE, 12, produce("orders")) * 2,
+        lambda talk: talk.request(PRODUCE, 12, produce("orders"))[:20],
+        lambda talk: b"",
+    ],
+)
+def test_a_request_that_differs_goes_the_long_way(request_of: Callable[[Conversation], bytes]) -> None:
+    talk = settled(Conversation(*RIGHTS))
+
+    assert not talk.session.passes(a_view(request_of(talk)), talk.now_ms)
+
+
+@pytest.mark.spec("R3")
+def test_a_session_that_is_over_ends_on_the_short_way_too() -> None:
+    talk = Conversation(*RIGHTS, sasl_listener=sasl(1_000))
+    talk.logs_in()
+    settled(talk)
+    request = talk.request(PRODUCE, LATEST_WITH_NAMES, produce("orders"))
+    assert talk.session.passes(a_view(request), talk.now_ms + 999)
+
+    assert not talk.session.passes(a_view(request), talk.now_ms + 1_000)
+
+
+exchanges = st.tuples(
+    st.integers(1, 200), st.sampled_from([0, 1, 400, 1_000, 11_000]), st.sampled_from([0, 6])
+)
+
+
+@pytest.mark.spec("Q6")
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(exchanges, min_size=1, max_size=30),
+    st.sampled_from([3, 9, 12, 13]),
+    st.sampled_from([50, 500, 1e9, None]),
+)
+def test_both_ways_say_charge_and_count_the_same(
+    said: list[tuple[int, int, int]], version: int, bytes_per_second: float | None
+) -> None:
+    quotas = limited(bytes_per_second) if bytes_per_second else Quotas()
+    both = [talk(*RIGHTS, quotas=quotas) for talk in (Conversation, LongWay)]
+    topic = at(version, "orders")
+    for size, pause_ms, error_code in said:
+        for talk in both:
+            talk.asks(PRODUCE, version, produce(topic, records=b"r" * size))
+            if len(talk.session.pipeline):
+                talk.answers(PRODUCE, version, produced(topic, error_code=error_code))
+            talk.passes(pause_ms)
+            if talk.session.mutes:
+                talk.is_unmuted()
+
+    short, long = both
+
+    assert short.forwarded_bytes() == long.forwarded_bytes()
+    assert short.heard_bytes() == long.heard_bytes()
+    assert short.mutes == long.mutes
+    assert short.summaries() == long.summaries()
+    assert short.listener.counts == long.listener.counts
