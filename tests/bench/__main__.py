@@ -16,13 +16,14 @@ from tests.bench.workloads import QUICK, Cost, Sizes, Workloads
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 _NAMES = ("idle", "connect", "small_requests", "produce", "consume")
+_MORE = ("connect_and_produce",)
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter, and less exact")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=_NAMES, default=_NAMES, metavar="WORKLOAD")
+    parser.add_argument("--only", nargs="+", choices=_NAMES + _MORE, default=_NAMES, metavar="WORKLOAD")
     arguments = parser.parse_args(argv)
     _allow_many_files()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ from proxy.demo.errors import SetupError
 
 _SOURCE = Path(__file__).with_name("loadgen.c")
 _TIMEOUT_S = 60
+
+PRODUCE, API_VERSIONS = "produce", "api_versions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,16 @@ class Done:
 
 
 class LoadGenerator:
-    def __init__(self, program: Path, templates: Sequence[Path]) -> None:
+    def __init__(self, program: Path, requests: Mapping[str, Sequence[Path]]) -> None:
+        """`requests`: the files of each kind."""
         self._program = program
-        self._templates = [str(path) for path in templates]
+        self._requests = requests
 
     @contextmanager
-    def running(self, mode: str, port: int, *numbers: float) -> Iterator["Run"]:
+    def running(self, mode: str, port: int, *numbers: float, request: str = PRODUCE) -> Iterator["Run"]:
         """One run in that mode; ended, if it has not ended by itself, when the block is left."""
-        command = [str(self._program), mode, str(port), *map(str, numbers), *self._templates]
+        words = [mode, port, *numbers, *self._requests[request]]
+        command = [str(self._program), *map(str, words)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None
             assert process.stdout is not None

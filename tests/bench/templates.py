@@ -1,4 +1,4 @@
-"""Produce requests as files for the load generator: one small record each, by partition."""
+"""Requests as files for the load generator: produce with one small record, by partition, and ApiVersions."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
+from tests.bench.load import API_VERSIONS, PRODUCE
 
 CLIENT_ID = "bench"
 VERSION = 12
@@ -14,12 +15,28 @@ VERSION = 12
 RECORD_BYTES = 100
 
 
-def write(directory: Path, topic: str, partitions: int) -> list[Path]:
-    """The files, one for each partition."""
+def write(directory: Path, topic: str, partitions: int) -> dict[str, list[Path]]:
+    """The files by kind."""
+    return {
+        PRODUCE: write_produce(directory, topic, partitions),
+        API_VERSIONS: [write_api_versions(directory)],
+    }
+
+
+def write_produce(directory: Path, topic: str, partitions: int) -> list[Path]:
+    """One for each partition."""
     paths = [directory / f"produce.{partition}" for partition in range(partitions)]
     for partition, path in enumerate(paths):
         path.write_bytes(produce(topic, partition))
     return paths
+
+
+def write_api_versions(directory: Path) -> Path:
+    """The first request of every client: it is answered without looking at anything."""
+    body = codecs.request(ApiKey.API_VERSIONS, 0).encode(types.ApiVersionsRequest())
+    path = directory / "api_versions"
+    path.write_bytes(encode_request(ApiKey.API_VERSIONS, 0, 0, CLIENT_ID, body))
+    return path
 
 
 def produce(topic: str, partition: int) -> bytes:

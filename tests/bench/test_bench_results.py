@@ -54,7 +54,7 @@ def test_the_table_shows_budget_and_rate_beside_the_figures() -> None:
 
 
 def test_the_small_requests_are_whole_and_of_the_shape_that_streams(tmp_path: Path) -> None:
-    (path,) = templates.write(tmp_path, "orders", 1)
+    (path,) = templates.write_produce(tmp_path, "orders", 1)
     request = path.read_bytes()
 
     header = decode_request_header(request, 4)

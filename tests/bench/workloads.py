@@ -1,4 +1,4 @@
-"""The five workloads: each loads one target once and gives back what that cost its process.
+"""The workloads: each loads one target once and gives back what that cost its process.
 
 Each checks that the work was done: a proxy that refuses everything would be very cheap.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from proxy.demo.errors import SetupError
-from tests.bench.load import LoadGenerator
+from tests.bench.load import API_VERSIONS, PRODUCE, LoadGenerator
 from tests.bench.process_cost import cpu_s, resident_kib
 from tests.bench.stage import BULK_TOPIC, PARTITIONS, SMALL_TOPIC, Target
 
@@ -64,6 +64,7 @@ class Workloads:
         return {
             "idle": ("kib_per_connection", self.idle),
             "connect": ("cpu_us_per_connection", self.connect),
+            "connect_and_produce": ("cpu_us_per_connection", self.connect_and_produce),
             "small_requests": ("cpu_us_per_request", self.small_requests),
             "produce": ("cpu_s_per_gib", self.produce),
             "consume": ("cpu_s_per_gib", self.consume),
@@ -84,14 +85,25 @@ class Workloads:
         return Cost(1e6 * used_s / done.count, done.count / done.seconds)
 
     def connect(self, target: Target) -> Cost:
-        """A connection for one request: opened on both sides, answered, closed, its traffic recorded."""
+        """A connection that asks ApiVersions and closes: what a port check or a client's start costs."""
+        return self._connect(target, API_VERSIONS)
+
+    def connect_and_produce(self, target: Target) -> Cost:
+        """A connection for one small record: decided on, opened to the broker, and recorded for the audit."""
+        before = end_offset(target, SMALL_TOPIC)
+        cost = self._connect(target, PRODUCE)
+        _check("records written", end_offset(target, SMALL_TOPIC) - before, self._sizes.connects)
+        return cost
+
+    def _connect(self, target: Target, request: str) -> Cost:
         pid = target.process.pid
-        before, used_s = end_offset(target, SMALL_TOPIC), cpu_s(pid)
-        with self._load.running("connect", target.port, _CONCURRENT, self._sizes.connects) as running:
+        used_s = cpu_s(pid)
+        with self._load.running(
+            "connect", target.port, _CONCURRENT, self._sizes.connects, request=request
+        ) as running:
             done = running.wait_for_end()
         target.process.wait(_SETTLE_MS)
         used_s = cpu_s(pid) - used_s
-        _check("records written", end_offset(target, SMALL_TOPIC) - before, done.count)
         return Cost(1e6 * used_s / done.count, done.count / done.seconds)
 
     def idle(self, target: Target) -> Cost:
@@ -118,6 +130,8 @@ class Workloads:
     def consume(self, target: Target) -> Cost:
         """The same records back, all partitions from the beginning."""
         count = self._sizes.bulk_bytes // len(RECORD)
+        if end_offset(target, BULK_TOPIC) < count:
+            self.produce(target)
         consumer = _consumer(target)
         consumer.list_topics(BULK_TOPIC, timeout=_TIMEOUT_S)
         got: list[int] = []
