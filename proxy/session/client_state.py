@@ -26,7 +26,8 @@ class Streamed:
     """From the client id's length to the count of partitions, which is one."""
     records_at: int
     """Where the length of the records stands in the frame."""
-    flexible: bool
+    end_of_records: Callable[[memoryview, int], int]
+    """Where the request has to end, from there; -1 when the records are null."""
     versions: Mapping[int, tuple[int, int]]
     """What was offered when it was looked at."""
     summary: Summary

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
 _START = Struct(">ihhi").unpack_from  # the same without the client id
-_INT32 = Struct(">i").unpack_from
 _PRODUCE = int(ApiKey.PRODUCE)
 _FIRST_SERVED = codecs.request_versions(_PRODUCE).start
+_REPLY_PRODUCE = Reply.PRODUCE  # A look-up in an enumeration costs more than one in the module.
 HEAD_BYTES = 14
 
 
@@ -79,11 +79,12 @@ def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
     if len(data) < at + 8 or bytes(data[12 : at - 4]) != known.head:
         return False
     length, api_key, version, correlation_id = _START(data)
+    size = length + 4
     if (
         api_key != _PRODUCE
         or version != known.version
-        or length + 4 != len(data)
-        or _end_of_records(data, at, known.flexible) != len(data)
+        or size != len(data)
+        or known.end_of_records(data, at) != size
         or length > session.gate.limits.socket_request_max_bytes
         or session.authentication.under_way
         or session.authentication.expiry.refuses(_PRODUCE, now_ms)
@@ -91,20 +92,12 @@ def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
         return False
     summary = known.summary
     summary.count += 1
-    summary.request_bytes += length + 4
+    summary.request_bytes += size
     counts = session.listener.counts
-    counts.request_bytes += length + 4
+    counts.request_bytes += size
     counts.requests[_PRODUCE] += 1
     session.pipeline.push(_in_flight(version, correlation_id, length, client, summary))
     return True
-
-
-def _end_of_records(data: memoryview, at: int, flexible: bool) -> int:
-    """Where a request ends whose records' length stands at `at`; -1 when they are null."""
-    if flexible:
-        return skim.end_of_compact_records(data, at)
-    length: int = _INT32(data, at)[0]
-    return at + 4 + length if length >= 0 else -1
 
 
 def _in_flight(
@@ -112,7 +105,7 @@ def _in_flight(
 ) -> InFlight:
     bucket = client.producer
     if bucket.limited:
-        return InFlight(Reply.PRODUCE, _PRODUCE, version, correlation_id, length, bucket, summary, client)
+        return InFlight(_REPLY_PRODUCE, _PRODUCE, version, correlation_id, length, bucket, summary, client)
     reply = Reply.PRODUCE if version >= produce.FIRST_WITH_ENDPOINTS else Reply.PASS
     return InFlight(reply, _PRODUCE, version, correlation_id, length, None, summary, client)
 
@@ -120,11 +113,12 @@ def _in_flight(
 def _streamed(
     session: "Session", data: memoryview, body: int, version: int, topic: bytes, summary: Summary
 ) -> Streamed:
-    flexible = version >= produce.FIRST_FLEXIBLE
     # Behind the topic: the count of partitions (1 or 4 bytes), and the index of the one there is.
-    records_at = body + skim.topic_offset(version) + len(topic) + (5 if flexible else 8)
+    records_at = (
+        body + skim.topic_offset(version) + len(topic) + (5 if version >= produce.FIRST_FLEXIBLE else 8)
+    )
     head = bytes(data[12 : records_at - 4])
-    return Streamed(version, head, records_at, flexible, session.gate.versions, summary)
+    return Streamed(version, head, records_at, skim.end_of_records(version), session.gate.versions, summary)
 
 
 def _may_stream(session: "Session", version: int, now_ms: int) -> bool:

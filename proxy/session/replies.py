@@ -71,9 +71,11 @@ class Replies:
         if (
             entry is None
             or entry.reply is not _REPLY_PRODUCE
+            or len(data) < _SHORTEST_PRODUCE_BYTES
+            or _HEAD(data) != (len(data) - 4, entry.correlation_id)
             or self._streaming_bytes
             or self._input
-            or not _is_plain_produce(entry, data)
+            or not _tells_no_address(data, entry.version)
         ):
             return False
         bucket = entry.bucket
@@ -264,14 +266,9 @@ def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | No
     return f"an answer of {length} bytes, the least is {least}" if length < least else None
 
 
-def _is_plain_produce(entry: InFlight, data: memoryview) -> bool:
-    """Whether `data` is the whole answer to a produce request, and tells no address (KIP-951)."""
-    if len(data) < _SHORTEST_PRODUCE_BYTES:
-        return False
-    length, correlation_id = _HEAD(data)
-    if length + 4 != len(data) or correlation_id != entry.correlation_id:
-        return False
+def _tells_no_address(data: memoryview, version: int) -> bool:
+    """Of a whole answer to a produce request: whether it is without the leader's address (KIP-951)."""
     try:
-        return entry.version < produce.FIRST_WITH_ENDPOINTS or produce.is_plain(data, entry.version)
+        return version < produce.FIRST_WITH_ENDPOINTS or produce.is_plain(data, version)
     except (IndexError, struct_error):
         return False  # Malformed: for the long way round to say so.

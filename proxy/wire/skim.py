@@ -4,11 +4,13 @@ For the request path of proxy.session: such requests are most of all traffic, an
 looked at. Anything of another shape gives None and is decoded whole.
 """
 
+from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
 
 from proxy.wire.primitives import Buffer
 
+_INT32 = Struct(">i").unpack_from
 _OLD_HEAD = Struct(">hhiih").unpack_from  # transactional id length, acks, timeout, topics, name length
 _OLD_TAIL = Struct(">iii").unpack_from  # partitions, index, records length
 _COMPACT_HEAD = Struct(">BhiBB").unpack_from  # transactional id length, acks, timeout, topics, name length
@@ -61,6 +63,16 @@ def _flexible(buffer: Buffer, offset: int, version: int) -> Head | None:
         return None
     end = end_of_compact_records(buffer, position + 5)
     return (acks, topic, end) if end >= 0 else None
+
+
+def end_of_records(version: int) -> Callable[[memoryview, int], int]:
+    """`end_of_compact_records`, or what does the same for versions without compact encoding."""
+    return end_of_compact_records if version >= _FIRST_FLEXIBLE else _end_of_plain_records
+
+
+def _end_of_plain_records(buffer: Buffer, position: int) -> int:
+    length: int = _INT32(buffer, position)[0]
+    return position + 4 + length if length >= 0 else -1
 
 
 def end_of_compact_records(buffer: Buffer, position: int) -> int:
