@@ -1,0 +1,166 @@
+"""A proxy's listener on loopback for the edge's tests: real sockets; clients and broker are the test's.
+
+async with an_edge(gate, broker.address) as edge:
+    client = await edge.client()
+    client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+    answer = await client.hears(ApiKey.PRODUCE, 9)
+    await edge.gone("client_closed")
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import wraps
+from typing import Any, ParamSpec, Self
+
+import uvloop
+
+from proxy.audit.record import AuditEvent
+from proxy.net.connection import Connection
+from proxy.net.listener import Listener
+from proxy.session.authentication import SaslListener
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import ToController
+from proxy.session.gate import Gate, ListenerPolicy
+from proxy.wire import codecs
+from proxy.wire.header import decode_response_header, encode_request
+from tests.support.controllers import endpoint_of
+
+SHOULD_NOT_TAKE_S = 5.0
+
+
+Test = ParamSpec("Test")
+
+
+def on_uvloop(test: Callable[Test, Coroutine[Any, Any, None]]) -> Callable[Test, None]:
+    """Runs the test on the loop that the proxy runs on."""
+
+    @wraps(test)
+    def run(*args: Test.args, **kwargs: Test.kwargs) -> None:
+        uvloop.run(asyncio.wait_for(test(*args, **kwargs), 3 * SHOULD_NOT_TAKE_S))
+
+    return run
+
+
+class Client:
+    """One connection of a client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.correlation_id = 0
+
+    def asks(self, api_key: int, version: int, message: Any, client_id: str | None = "app") -> bytes:
+        """Writes a request; gives back its bytes."""
+        self.correlation_id += 1
+        body = codecs.request(api_key, version).encode(message)
+        frame = encode_request(api_key, version, self.correlation_id, client_id, body)
+        self.writer.write(frame)
+        return frame
+
+    async def hears(self, api_key: int, version: int) -> Any:
+        """The next answer."""
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            length = int.from_bytes(await self.reader.readexactly(4), "big")
+            frame = await self.reader.readexactly(length)
+        _, offset = decode_response_header(api_key, version, frame)
+        message, end = codecs.response(api_key, version).decode(frame, offset)
+        assert end == len(frame)
+        return message
+
+    async def is_cut_off(self) -> bytes:
+        """Until the proxy has closed; what came before that."""
+        try:
+            async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+                return await self.reader.read()
+        except ConnectionError:
+            return b""
+
+    def stops_reading(self) -> None:
+        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def reads_on(self) -> None:
+        self.writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    def leaves(self) -> None:
+        self.writer.transport.abort()
+
+
+class Edge:
+    """A listener, and what came of its connections. Its observer is itself."""
+
+    def __init__(self, gate: Gate, policy: ListenerPolicy, broker: str, forward: Any, room: int) -> None:
+        self.events: list[AuditEvent] = []
+        self.reasons: list[str] = []
+        self.clients: list[Client] = []
+        self.opened_count = self.upstream_errors = 0
+        self._changed = asyncio.Event()
+        self._arguments = (gate, policy, endpoint_of(broker), forward, self.events.append, self)
+        self._room = room
+        self._tls: ssl.SSLContext | None = None
+        self.port = 0
+
+    async def start(self, tasks: asyncio.TaskGroup, tls: ssl.SSLContext | None) -> Self:
+        self.listener = Listener(*self._arguments, tasks, lambda: len(self.listener.connections) < self._room)
+        self.port = await self.listener.start("127.0.0.1", 0, tls)
+        return self
+
+    async def client(self, tls: ssl.SSLContext | None = None) -> Client:
+        name = "localhost" if tls is not None else None
+        streams = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls, server_hostname=name)
+        client = Client(*streams)
+        self.clients.append(client)
+        return client
+
+    @property
+    def connection(self) -> Connection:
+        """The only one."""
+        (connection,) = self.listener.connections
+        return connection
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Let the loop turn until it does."""
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            while not holds():  # noqa: ASYNC110 - what is waited for is the state of sockets
+                await asyncio.sleep(0.001)
+
+    async def all_gone(self) -> list[str]:
+        """The reasons, once every connection is over."""
+        await self.until(lambda: not self.listener.connections)
+        return self.reasons
+
+    def opened(self, listener: str) -> None:
+        self.opened_count += 1
+
+    def closed(self, listener: str, reason: str) -> None:
+        self.reasons.append(reason)
+
+    def upstream_error(self) -> None:
+        self.upstream_errors += 1
+
+
+async def no_controller(_request: ToController) -> ControllerReply:
+    raise AssertionError("nothing here goes to the controller")
+
+
+@asynccontextmanager
+async def an_edge(
+    gate: Gate,
+    broker: str,
+    sasl: SaslListener | None = None,
+    tls: ssl.SSLContext | None = None,
+    forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
+    room: int = 100,
+) -> AsyncIterator[Edge]:
+    async with asyncio.TaskGroup() as tasks:
+        edge = await Edge(gate, ListenerPolicy("SASL", sasl), broker, forward, room).start(tasks, tls)
+        try:
+            yield edge
+        finally:
+            edge.listener.stop_accepting()
+            for client in edge.clients:
+                client.leaves()
+            for connection in list(edge.listener.connections):
+                connection.abort("test_over")
+            await edge.all_gone()
