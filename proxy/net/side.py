@@ -30,8 +30,10 @@ class Side(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast, not an assertion: uvloop's transports are no subclasses of asyncio's.
         self.transport = cast(asyncio.Transport, transport)
-        # No buffering by the loop: what is written is sent before `write` returns, or `full` is set.
-        self.transport.set_write_buffer_limits(0)
+        # No buffering by the loop: what is written is sent before `write` returns, or `full` is set. Under TLS
+        # uvloop compares with >=: at a limit of 0 an empty buffer is full too, and nothing ever drains it.
+        encrypted = transport.get_extra_info("sslcontext") is not None
+        self.transport.set_write_buffer_limits(1 if encrypted else 0, 0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffers.current

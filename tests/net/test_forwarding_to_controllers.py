@@ -224,12 +224,12 @@ async def test_forwards_are_counted_by_client_and_retries_by_reason() -> None:
         await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
 
     value = registry.get_sample_value
-    assert value("requests_forwarded_to_controller_total", {"client_id": "admin-client"}) == 1
-    retries = "requests_forwarded_to_controller_retries_total"
+    assert value("penstock_requests_forwarded_to_controller_total", {"client_id": "admin-client"}) == 1
+    retries = "penstock_forwarding_retries_total"
     assert value(retries, {"reason": "AUTHORIZER_NOT_READY"}) == 1
     assert value(retries, {"reason": "connection lost"}) == 1
-    assert value("requests_forwarded_to_controller_in_flight") == 0
-    assert value("requests_forwarded_to_controller_seconds_count") == 1
+    assert value("penstock_forwarding_in_flight") == 0
+    assert value("penstock_forwarding_latency_seconds_count") == 1
 
 
 @pytest.mark.spec("E11", "Q10")
@@ -240,7 +240,7 @@ async def test_clients_cannot_make_more_series_than_the_limit() -> None:
     for number in range(MAX_CLIENT_IDS + 5):
         metrics.count(f"client-{number}")
 
-    name = "requests_forwarded_to_controller_total"
+    name = "penstock_requests_forwarded_to_controller_total"
     assert registry.get_sample_value(name, {"client_id": OTHER_CLIENT_ID}) == 5
 
 
