@@ -12,15 +12,15 @@ from proxy.net.side import Side
 
 
 class Echo(Side):
-    """Writes back what it reads, and notes after each write whether it is full."""
+    """Writes back what it reads, and notes before each write whether it is full with those before."""
 
     def __init__(self) -> None:
         super().__init__(ReceiveBuffers())
         self.was_full: list[bool] = []
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.write(bytes(self._buffers.current[:nbytes]))
         self.was_full.append(self.full)
+        self.write(bytes(self._buffers.current[:nbytes]))
 
 
 @pytest.mark.spec("O3", "O6")
