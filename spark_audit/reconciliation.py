@@ -6,7 +6,6 @@ are sorted, and nothing in them tells when the check was run.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -47,7 +46,7 @@ def reconcile(
     records = audit.transform(each_record_once).persist()
     log = metadata_log.persist()
     judged = verdicts(records, log, log_end).persist()
-    checks = [
+    checks = (
         gaps(audit),
         decision_findings(judged),
         forwarded(records, log),
@@ -55,12 +54,15 @@ def reconcile(
         sessions(records),
         changes(records, log),
         quarantined(quarantine),
-    ]
-    found = reduce(DataFrame.unionByName, checks)
-    if days:
-        found = found.where(F.col(S.DATE).cast("string").isin(*days))
-    rows = sorted(found.distinct().collect(), key=_order)
+    )
+    # One after the other: as one union, Spark plans all of it again after each of its stages.
+    found = {row[S.ID]: row for check in checks for row in check.transform(_on, days).collect()}
+    rows = sorted(found.values(), key=_order)
     return Result(rows, _summary(rows, records, log, judged))
+
+
+def _on(found: DataFrame, days: Sequence[str]) -> DataFrame:
+    return found.where(F.col(S.DATE).cast("string").isin(*days)) if days else found
 
 
 def _order(row: Row) -> tuple[int, str, str, str]:
