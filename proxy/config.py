@@ -142,6 +142,12 @@ class Listener(Part):
             raise ValueError(f"security.protocol {self.security_protocol} needs sasl.enabled.mechanisms")
         if not self.uses_sasl and self.sasl_enabled_mechanisms:
             raise ValueError(f"security.protocol {self.security_protocol} takes no sasl.enabled.mechanisms")
+        if self.security_protocol == "SSL" and self.ssl is not None and self.ssl.client_auth != "none":
+            # Taken, every client would be ANONYMOUS, however well its certificate names it.
+            raise ValueError(
+                f"ssl: client.auth {self.ssl.client_auth}: principals from certificates are not supported"
+                " yet; use SASL_SSL, where client.auth is checked beside the login, or client.auth none"
+            )
         return self
 
 

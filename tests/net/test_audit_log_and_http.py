@@ -1,0 +1,262 @@
+"""The audit log with a sink of the test's, the metrics made of its events, and what HTTP shows of both."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from proxy.audit.record import AuditEvent, Author
+from proxy.net import spool as spool_module
+from proxy.net.audit_log import AuditLog
+from proxy.net.http import HttpServer
+from proxy.net.spool import Spool
+from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.session.gate import ListenerPolicy
+from tests.session.apis.asking import image_with
+from tests.session.conversation import gate_with
+
+AUTHOR = Author(role="proxy", proxy_id="proxy-1", boot_id="cafe")
+NOW_MS = 1_700_000_000_000
+SPOOL_BYTES = 100_000
+
+
+class Sink:
+    """Takes all it is sent; holds it back while `away`."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.here = asyncio.Event()
+        self.here.set()
+        self.arrived = asyncio.Event()
+        self.closed = False
+
+    async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        await self.here.wait()
+        assert {key for key, _ in records} == {AUTHOR.key}
+        self.lines += [value for _, value in records]
+        self.arrived.set()
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def has(self, count: int) -> list[dict[str, Any]]:
+        async with asyncio.timeout(20):
+            while len(self.lines) < count:
+                self.arrived.clear()
+                await self.arrived.wait()
+        return [json.loads(line)["data"] for line in self.lines]
+
+
+def an_audit_log(directory: Path, sink: Sink, readers: Sequence[Any] = ()) -> AuditLog:
+    spool = Spool(directory, SPOOL_BYTES)
+    return AuditLog(AUTHOR, spool, sink, lambda: NOW_MS, 10, readers)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def running(audit: AuditLog) -> AsyncIterator[AuditLog]:
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(audit.run())
+        yield audit
+        run.cancel()
+
+
+@pytest.mark.spec("D2", "D3")
+async def test_a_sequence_without_gaps_reaches_the_topic(tmp_path: Path) -> None:
+    sink = Sink()
+    async with running(an_audit_log(tmp_path, sink)) as audit:
+        for _ in range(50):
+            audit.append(AuditEvent(event="authentication"))
+        records = await sink.has(50)
+
+    assert [record["sequence"] for record in records] == list(range(50))
+    assert audit.sequence == 50
+    await audit.close(1_000)
+    assert sink.closed
+
+
+@pytest.mark.spec("D3")
+async def test_a_full_spool_drops_counts_and_tells_it_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "SEGMENT_MAX_BYTES", 2_000)
+    sink = Sink()
+    sink.here.clear()
+    async with running(an_audit_log(tmp_path, sink)) as audit:
+        while not audit.full:
+            audit.append(AuditEvent(event="authentication"))
+        kept = audit.sequence
+        audit.append(AuditEvent(event="authentication"))
+        assert (audit.dropped_count, audit.sequence) == (2, kept)
+
+        sink.here.set()
+        await sink.has(kept)
+        await asyncio.sleep(0)
+        audit.append(AuditEvent(event="authentication"))
+        records = await sink.has(kept + 2)
+
+    assert [record["sequence"] for record in records] == list(range(kept + 2))
+    assert (records[-1]["event"], records[-1]["count"]) == ("records_dropped", 2)
+    assert not audit.full
+    await audit.close(1_000)
+
+
+@pytest.mark.spec("D3")
+async def test_what_could_not_be_shipped_before_the_end_is_shipped_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    sink = Sink()
+    sink.here.clear()
+    first = an_audit_log(tmp_path, sink)
+    for _ in range(5):
+        first.append(AuditEvent(event="authentication"))
+    await first.close(20)
+    assert sink.lines == []
+
+    sink.here.set()
+    async with running(an_audit_log(tmp_path, sink)) as second:
+        records = await sink.has(5)
+        await second.close(1_000)
+
+    assert [record["sequence"] for record in records] == list(range(5))
+
+
+@pytest.mark.spec("D3")
+async def test_a_checkpoint_that_cannot_be_written_does_not_end_the_shipping(tmp_path: Path) -> None:
+    sink = Sink()
+    (tmp_path / "shipped.new").mkdir()
+    async with running(an_audit_log(tmp_path, sink)) as audit:
+        audit.append(AuditEvent(event="authentication"))
+        await sink.has(1)
+        audit.append(AuditEvent(event="authentication"))
+        await sink.has(2)
+
+    await audit.close(1_000)
+
+
+def numbers(registry: CollectorRegistry) -> dict[str, float]:
+    """name{label values} -> value."""
+    return {
+        sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+    }
+
+
+def sasl_event(name: str, **fields: Any) -> AuditEvent:
+    return AuditEvent(event=name, listener="SASL", mechanism="PLAIN", **fields)
+
+
+@pytest.mark.spec("R7", "O2")
+@pytest.mark.parametrize(
+    ("event", "series"),
+    [
+        (sasl_event("authentication", api_version=2), "penstock_authentication_total SASL PLAIN successful"),
+        (sasl_event("authentication", api_version=0), "penstock_authentication_no_reauth_total SASL"),
+        (sasl_event("authentication_failed"), "penstock_authentication_total SASL PLAIN failed"),
+        (sasl_event("reauthentication"), "penstock_reauthentication_total SASL PLAIN successful"),
+        (sasl_event("reauthentication_failed"), "penstock_reauthentication_total SASL PLAIN failed"),
+        (
+            sasl_event("reauthentication", interval_start_ms=1, interval_end_ms=5),
+            "penstock_reauthentication_latency_seconds_count",
+        ),
+        (sasl_event("session_expired"), "penstock_expired_connections_killed_total SASL"),
+        (
+            sasl_event("authorization", granted=False, method="Produce", resource_type="TOPIC"),
+            "penstock_authorization_denied_total SASL Produce TOPIC",
+        ),
+        (
+            sasl_event("authorization", granted=False, rule="authorizer.not.ready"),
+            "penstock_authorizer_not_ready_total",
+        ),
+        (
+            AuditEvent(event="throttled", quota_key="producer_byte_rate", quota_id="user2:clientA", count=1),
+            "penstock_quota_throttled_total producer_byte_rate user2 clientA",
+        ),
+        (sasl_event("request_refused", method="Envelope"), "penstock_protocol_errors_total SASL unsupported"),
+        (sasl_event("request_refused"), "penstock_protocol_errors_total SASL malformed"),
+        (AuditEvent(event="stopped"), "penstock_audit_records_total stopped"),
+    ],
+)
+def test_an_event_moves_the_metric_that_stands_for_it(event: AuditEvent, series: str) -> None:
+    registry = CollectorRegistry()
+    telemetry = Telemetry(registry)
+    assert series not in numbers(registry) or numbers(registry)[series] == 0
+
+    telemetry.read(event)
+
+    assert numbers(registry)[series] == 1
+
+
+def with_state(audit: AuditLog, connected: bool = True) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    telemetry = Telemetry(registry)
+    policy = ListenerPolicy("SASL", None)
+    policy.counts.requests[0] = 3
+    for _ in range(3):
+        telemetry.opened("SASL")
+    telemetry.closed("SASL", "client_closed")
+    telemetry.closed("SASL", "too_many_connections")
+    gate = gate_with(image_with("READ TOPIC orders"))
+    registry.register(StateCollector(gate, [policy], audit, telemetry, lambda: NOW_MS, lambda: connected))
+    return registry
+
+
+@pytest.mark.spec("O2", "S11")
+@pytest.mark.parametrize("connected", [True, False])
+async def test_the_state_is_read_at_each_scrape(tmp_path: Path, connected: bool) -> None:
+    audit = an_audit_log(tmp_path, Sink())
+    found = numbers(with_state(audit, connected))
+
+    assert found["penstock_connections SASL"] == 2
+    assert found["penstock_connections_closed_total SASL client_closed"] == 1
+    assert found["penstock_requests_total SASL Produce"] == 3
+    assert found["penstock_acl_count"] == 1
+    assert found["penstock_metadata_ready"] == 1
+    assert found["penstock_controller_connected"] == int(connected)
+    assert [name for name in found if name.startswith("penstock_build_info")] != []
+    await audit.close(100)
+
+
+async def got(port: int, request: bytes) -> tuple[bytes, bytes]:
+    """The status line and the body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    async with asyncio.timeout(20):
+        answer = await reader.read()
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.partition(b"\r\n")[0], body
+
+
+@pytest.mark.spec("O2")
+async def test_http_tells_health_readiness_and_metrics(tmp_path: Path) -> None:
+    audit = an_audit_log(tmp_path, Sink())
+    reasons: list[str | None] = ["the metadata log is not loaded", None]
+    server = HttpServer("127.0.0.1", 0, with_state(audit), lambda: reasons.pop(0))
+    port = await server.start()
+
+    def get(path: bytes) -> Any:
+        return got(port, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert await get(b"/healthz") == (b"HTTP/1.1 200 OK", b"ok\n")
+    assert await get(b"/readyz") == (
+        b"HTTP/1.1 503 Service Unavailable",
+        b"the metadata log is not loaded\n",
+    )
+    assert await get(b"/readyz?verbose") == (b"HTTP/1.1 200 OK", b"ready\n")
+    status, body = await get(b"/metrics")
+    assert (status, b"penstock_connections{" in body) == (b"HTTP/1.1 200 OK", True)
+    assert (await get(b"/secrets"))[0] == b"HTTP/1.1 404 Not Found"
+    assert (await got(port, b"POST /metrics HTTP/1.1\r\n\r\n"))[0] == b"HTTP/1.1 405 Method Not Allowed"
+    assert await got(port, b"\x16\x03\x01 nonsense\r\n\r\n") == (
+        b"HTTP/1.1 405 Method Not Allowed",
+        b"only GET\n",
+    )
+    assert await got(port, b"x" * 20_000) == (b"", b"")
+    await server.close()
+    await audit.close(100)

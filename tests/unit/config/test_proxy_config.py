@@ -1,0 +1,282 @@
+"""The configuration file: what is wrong with it is named, key by key, before anything is started."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from proxy.__main__ import main
+from proxy.config import ConfigError, ProxyConfig, load, password_hashes
+from proxy.security.passwords import verify_password
+
+pytestmark = pytest.mark.spec("O5")
+
+PLAIN_LISTENER: dict[str, Any] = {
+    "name": "SASL_PLAINTEXT",
+    "bind": "127.0.0.1:19092",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": ["PLAIN"],
+}
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A file that is right, with changes: None takes a key away, __ in a name is a dot."""
+    whole: dict[str, Any] = {
+        "proxy.id": "proxy-1",
+        "listeners": [PLAIN_LISTENER],
+        "users.file": "users.yaml",
+        "upstream": {"bootstrap": "127.0.0.1:9092"},
+        "controller": {"endpoints": ["127.0.0.1:19093"]},
+        "authorizer": {
+            "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+            "super.users": "User:admin",
+        },
+        "audit": {"spool.dir": "spool"},
+    }
+    whole |= {name.replace("__", "."): value for name, value in changes.items()}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def written(directory: Path, content: Any) -> Path:
+    (directory / "users.yaml").write_text(yaml.safe_dump({"users": {"admin": {"password.file": "secret"}}}))
+    (directory / "secret").write_text("admin-secret\n")
+    path = directory / "proxy.yaml"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return path
+
+
+def listener(**changes: Any) -> dict[str, Any]:
+    changed = PLAIN_LISTENER | {name.replace("__", "."): value for name, value in changes.items()}
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def test_a_file_that_is_right_is_read_with_kafkas_defaults(tmp_path: Path) -> None:
+    config = load(written(tmp_path, document()), ProxyConfig)
+
+    assert (config.proxy_id, config.metadata.topic) == ("proxy-1", "__penstock_metadata")
+    assert config.limits.socket_request_max_bytes == 100 * 1024 * 1024
+    assert (config.quota.quota_window_num, config.quota.quota_window_size_seconds) == (11, 1)
+    assert config.listeners[0].connections_max_reauth_ms == 0
+    # Paths are relative to the file.
+    assert config.audit.spool_dir == tmp_path / "spool"
+    hashes = password_hashes(config.users_file)
+    assert verify_password("admin-secret", hashes["admin"])
+
+
+WRONG = [
+    pytest.param(document(lisseners=[]), "lisseners: Extra inputs are not permitted", id="unknown key"),
+    pytest.param(
+        document(limits={"max.conections": 5}), "limits > max.conections: Extra inputs", id="unknown leaf"
+    ),
+    pytest.param(document(proxy__id=None), "proxy.id: Field required", id="missing key"),
+    pytest.param(document(proxy__id="a b"), "proxy.id: String should match", id="bad id"),
+    pytest.param(
+        document(limits={"max.connections": "many"}),
+        "limits > max.connections: Input should be a valid integer",
+        id="wrong type",
+    ),
+    pytest.param(
+        document(upstream={"bootstrap": "localhost"}),
+        "upstream > bootstrap: Value error, expected host:port, found 'localhost'",
+        id="no port",
+    ),
+    pytest.param(
+        document(users__file="missing.yaml"), "users.file: Value error, no such file", id="missing file"
+    ),
+    pytest.param(
+        document(users__file=None), "a listener enables PLAIN, which needs users.file", id="no users"
+    ),
+    pytest.param(
+        document(listeners=[listener(), listener(bind="127.0.0.1:2")]),
+        "name used by more than one listener: SASL_PLAINTEXT",
+        id="duplicate name",
+    ),
+    pytest.param(
+        document(listeners=[listener(), listener(name="B")]),
+        "bind used by more than one listener: 127.0.0.1:19092",
+        id="duplicate bind",
+    ),
+    pytest.param(document(listeners=[]), "listeners: Tuple should have at least 1 item", id="no listener"),
+    pytest.param(
+        document(listeners=[listener(sasl__enabled__mechanisms=["GSSAPI"])]),
+        "listeners[0] > sasl.enabled.mechanisms[0]: Input should be 'PLAIN'",
+        id="mechanism",
+    ),
+    pytest.param(
+        document(listeners=[listener(sasl__enabled__mechanisms=None)]),
+        "security.protocol SASL_PLAINTEXT needs sasl.enabled.mechanisms",
+        id="no mechanisms",
+    ),
+    pytest.param(
+        document(listeners=[listener(security__protocol="PLAINTEXT")]),
+        "security.protocol PLAINTEXT takes no sasl.enabled.mechanisms",
+        id="mechanisms without SASL",
+    ),
+    pytest.param(
+        document(listeners=[listener(security__protocol="SASL_SSL")]),
+        "security.protocol SASL_SSL needs ssl: certificate and key",
+        id="no certificate",
+    ),
+    pytest.param(
+        document(authorizer={}), "authorizer.class.name is not set while a listener", id="no authorizer"
+    ),
+    pytest.param(
+        document(
+            authorizer={
+                "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+                "early.start.listeners": ["OTHER"],
+            }
+        ),
+        "early.start.listeners names no listener: OTHER",
+        id="early listener",
+    ),
+    pytest.param(
+        document(controller={"endpoints": ["127.0.0.1:1"], "security.protocol": "SASL_PLAINTEXT"}),
+        "controller: Value error, security.protocol SASL_PLAINTEXT and sasl do not fit together",
+        id="login",
+    ),
+    pytest.param(
+        document(quota={"quota.producer.default": 0}),
+        "quota > quota.producer.default: Input should be greater than 0",
+        id="quota",
+    ),
+    pytest.param("- a list", "expected a mapping of settings, found list", id="a list"),
+    pytest.param("a: b: c", "not YAML", id="no YAML"),
+]
+
+
+@pytest.mark.parametrize(("content", "problem"), WRONG)
+def test_what_is_wrong_is_named(tmp_path: Path, content: Any, problem: str) -> None:
+    path = written(tmp_path, content)
+
+    with pytest.raises(ConfigError) as caught:
+        load(path, ProxyConfig)
+
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(("content", "problem"), WRONG)
+def test_penstock_check_says_the_same_and_exits_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, problem: str
+) -> None:
+    path = written(tmp_path, content)
+
+    assert main(["check", "-c", str(path)]) == 2
+
+    assert problem in capsys.readouterr().err
+
+
+def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
+    path = written(tmp_path, document(proxy__id=None, limits={"max.connections": 0}, lisseners=[]))
+
+    with pytest.raises(ConfigError) as caught:
+        load(path, ProxyConfig)
+
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-c", str(tmp_path / "none.yaml")]) == 2
+
+    assert "none.yaml: No such file or directory" in capsys.readouterr().err
+
+
+def test_penstock_check_exits_with_0_for_a_file_that_is_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, document())
+
+    assert main(["check", "-c", str(path)]) == 0
+
+    assert capsys.readouterr().out == f"{path}: ok\n"
+
+
+@pytest.mark.parametrize(
+    ("authorizer", "problem"),
+    [
+        ({"authorizer.class.name": "no.such.Class"}, "authorizer.class.name: cannot load 'no.such.Class'"),
+        (
+            {
+                "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+                "super.users": "admin",
+            },
+            "super.users: expected a principal in the form type:name, got 'admin'",
+        ),
+    ],
+)
+def test_penstock_check_tries_the_authorizer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], authorizer: dict[str, Any], problem: str
+) -> None:
+    path = written(tmp_path, document(authorizer=authorizer))
+
+    assert main(["check", "-c", str(path)]) == 2
+
+    assert problem in capsys.readouterr().err
+
+
+def tls_listener(directory: Path, protocol: str, **ssl: str) -> dict[str, Any]:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    certificate.private_key_pem.write_to_path(directory / "key.pem")
+    certificate.cert_chain_pems[0].write_to_path(directory / "certificate.pem")
+    authority.cert_pem.write_to_path(directory / "ca.pem")
+    mechanisms = ["PLAIN"] if protocol == "SASL_SSL" else None
+    files = {"certificate": "certificate.pem", "key": "key.pem"}
+    return listener(security__protocol=protocol, sasl__enabled__mechanisms=mechanisms, ssl=files | ssl)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ssl", "problem"),
+    [
+        ("SASL_SSL", {}, None),
+        ("SASL_SSL", {"client.auth": "required", "ca": "ca.pem"}, None),
+        ("SASL_SSL", {"client.auth": "required"}, "client.auth needs ca"),
+        ("SASL_SSL", {"key": "ca.pem"}, "ca.pem"),
+        ("SSL", {}, None),
+        (
+            "SSL",
+            {"client.auth": "required", "ca": "ca.pem"},
+            "principals from certificates are not supported",
+        ),
+    ],
+)
+def test_penstock_check_tries_the_certificates(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str,
+    ssl: dict[str, str],
+    problem: str | None,
+) -> None:
+    path = written(tmp_path, document(listeners=[tls_listener(tmp_path, protocol, **ssl)]))
+
+    assert main(["check", "-c", str(path)]) == (0 if problem is None else 2)
+
+    assert (problem or "") in capsys.readouterr().err
+
+
+def test_a_proxy_that_cannot_start_as_configured_exits_with_2(tmp_path: Path) -> None:
+    path = written(tmp_path, document(lisseners=[]))
+
+    assert main(["proxy", "-c", str(path)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("user", "problem"),
+    [
+        ({}, "users > admin: Value error, give password.hash or password.file"),
+        ({"password.file": "none"}, "users > admin > password.file: Value error, no such file"),
+        ({"password": "plain"}, "users > admin > password: Extra inputs are not permitted"),
+    ],
+)
+def test_a_user_without_a_usable_password_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], user: dict[str, str], problem: str
+) -> None:
+    path = written(tmp_path, document())
+    (tmp_path / "users.yaml").write_text(yaml.safe_dump({"users": {"admin": user}}))
+
+    assert main(["check", "-c", str(path)]) == 2
+
+    assert problem in capsys.readouterr().err

@@ -1,0 +1,155 @@
+"""The audit spool on a real disk: what was appended survives any end, damage costs one line."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from proxy.net import spool as spool_module
+from proxy.net.spool import Spool, SpoolError
+
+pytestmark = pytest.mark.spec("D3")
+
+MAX_BYTES = 1 << 20
+
+
+def values(spool: Spool) -> list[bytes]:
+    return [line.value for line in spool.unshipped(1_000)]
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.spool"))
+
+
+def test_what_was_appended_comes_back_in_order_with_its_key(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, MAX_BYTES)
+    for number in range(5):
+        spool.append(b"proxy-1/boot", b"value %d" % number)
+
+    lines = spool.unshipped(3)
+
+    assert [(line.key, line.value) for line in lines] == [
+        (b"proxy-1/boot", b"value %d" % number) for number in range(3)
+    ]
+    spool.shipped(lines[-1].end)
+    assert values(spool) == [b"value 3", b"value 4"]
+    spool.close()
+
+
+def test_a_next_process_ships_what_the_last_one_left(tmp_path: Path) -> None:
+    first = Spool(tmp_path, MAX_BYTES)
+    for number in range(4):
+        first.append(b"a/1", b"%d" % number)
+    first.shipped(first.unshipped(2)[-1].end)
+    # Killed: nothing was closed.
+
+    second = Spool(tmp_path, MAX_BYTES)
+    second.append(b"a/2", b"new")
+
+    assert values(second) == [b"2", b"3", b"new"]
+    second.shipped(second.unshipped(10)[-1].end)
+    assert len(segments(tmp_path)) == 1
+    assert values(Spool(tmp_path, MAX_BYTES)) == []
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("kept", [1, 5, 12])
+def test_a_line_that_a_killed_process_did_not_finish_is_left_out(tmp_path: Path, kept: int) -> None:
+    first = Spool(tmp_path, MAX_BYTES)
+    first.append(b"a/1", b"whole")
+    first.append(b"a/1", b"torn apart")
+    first.close()
+    (segment,) = segments(tmp_path)
+    torn = segment.read_bytes()
+    segment.write_bytes(torn[: torn.index(b"\n") + 1 + kept])
+
+    second = Spool(tmp_path, MAX_BYTES)
+    second.append(b"a/2", b"next")
+
+    assert values(second) == [b"whole", b"next"]
+    assert second.damaged_count == 0
+    second.close()
+
+
+def test_a_damaged_line_is_skipped_and_counted_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, MAX_BYTES)
+    for value in (b"one", b"two", b"three"):
+        spool.append(b"a/1", value)
+    (segment,) = segments(tmp_path)
+    segment.write_bytes(segment.read_bytes().replace(b"two", b"tvo"))
+
+    assert [values(spool) for _ in range(3)] == [[b"one", b"three"]] * 3
+    assert spool.damaged_count == 1
+    spool.close()
+
+
+def test_a_full_spool_refuses_and_takes_again_once_something_was_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "SEGMENT_MAX_BYTES", 1_000)
+    spool = Spool(tmp_path, 4_000)
+    line = b"x" * 200
+    while spool.size_bytes < 3_800:
+        spool.append(b"a/1", line)
+    taken = len(values(spool))
+    with pytest.raises(SpoolError, match=r"the audit spool has \d+ bytes, limit 4000"):
+        spool.append(b"a/1", line)
+    assert len(values(spool)) == taken
+
+    spool.shipped(spool.unshipped(1_000)[-1].end)
+
+    spool.append(b"a/1", b"again")
+    assert values(spool) == [b"again"]
+    assert spool.size_bytes == sum(path.stat().st_size for path in segments(tmp_path))
+    spool.close()
+
+
+def test_a_segment_that_cannot_be_opened_leaves_the_last_one_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "SEGMENT_MAX_BYTES", 10)
+    spool = Spool(tmp_path, MAX_BYTES)
+    spool.append(b"a/1", b"first")
+    blocking = tmp_path / f"{2:012d}.spool"
+    blocking.mkdir()
+
+    with pytest.raises(SpoolError, match="Is a directory"):
+        spool.append(b"a/1", b"refused")
+    # A descriptor that was closed would by now belong to somebody else.
+    stranger = os.open(tmp_path / "stranger", os.O_CREAT | os.O_RDWR)
+    with pytest.raises(SpoolError):
+        spool.append(b"a/1", b"refused")
+    assert os.fstat(stranger).st_size == 0
+    os.close(stranger)
+
+    blocking.rmdir()
+    spool.append(b"a/1", b"second")
+    assert values(spool) == [b"first", b"second"]
+    spool.close()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_and_the_space_freed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "SEGMENT_MAX_BYTES", 10)
+    spool = Spool(tmp_path, MAX_BYTES)
+    for value in (b"first", b"second"):
+        spool.append(b"a/1", value)
+    (tmp_path / "shipped.new").mkdir()
+
+    with pytest.raises(SpoolError, match=r"shipped\.new: Is a directory"):
+        spool.shipped(spool.unshipped(10)[-1].end)
+
+    assert len(segments(tmp_path)) == 1
+    assert values(spool) == []
+    # The next process has to ship again what may not have been: duplicates can be told, losses cannot.
+    assert values(Spool(tmp_path, MAX_BYTES)) == [b"second"]
+    spool.close()
+
+
+def test_a_checkpoint_that_makes_no_sense_is_named(tmp_path: Path) -> None:
+    (tmp_path / "shipped").write_text("nonsense")
+
+    with pytest.raises(SpoolError, match=r"shipped is damaged: .*; remove it"):
+        Spool(tmp_path, MAX_BYTES)
