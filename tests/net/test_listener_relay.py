@@ -2,15 +2,11 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
 
-from proxy.net import connection as connection_module
 from proxy.net.buffers import SIZE_BYTES
 from proxy.net.tls import server_context
 from proxy.session.controller_reply import ControllerReply
@@ -18,41 +14,17 @@ from proxy.session.effects import ToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import image_with
-from tests.session.conversation import fetch, fetched, gate_with, plain_token, produce, produced, sasl
-from tests.support.edges import Edge, an_edge, on_uvloop
-from tests.support.fake_broker import FakeBroker, Request
+from tests.session.conversation import fetch, fetched, produce
+from tests.support.edges import (
+    EIGHT_MIB,
+    a_gate,
+    an_edge,
+    an_edge_and_its_broker,
+    on_uvloop,
+    records_of,
+)
 
 PRODUCE, FETCH, API_VERSIONS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS
-EIGHT_MIB = bytes(range(256)) * (8 * 1024 * 4)
-
-
-def a_gate() -> Any:
-    gate = gate_with(image_with())
-    # Who comes without SASL is ANONYMOUS, and may do everything here.
-    gate.authorizer.configure({"super.users": "User:ANONYMOUS"})
-    gate.limits = type(gate.limits)(100 << 20, 16 << 20, 65_536)
-    return gate
-
-
-def a_broker(**answers: Any) -> FakeBroker:
-    return FakeBroker(
-        {
-            PRODUCE: answers.get("produce", lambda _request: produced("orders")),
-            FETCH: answers.get("fetch", lambda _request: fetched("orders")),
-        }
-    )
-
-
-@asynccontextmanager
-async def an_edge_and_its_broker(**settings: Any) -> AsyncIterator[tuple[Edge, FakeBroker]]:
-    broker_answers = settings.pop("answers", {})
-    async with a_broker(**broker_answers) as broker, an_edge(a_gate(), broker.address, **settings) as edge:
-        yield edge, broker
-
-
-def records_of(request: Request) -> bytes:
-    return bytes(request.message.topic_data[0].partition_data[0].records)
 
 
 @pytest.mark.spec("O6")
@@ -180,169 +152,6 @@ async def test_a_tls_listener_carries_the_same_bytes(tmp_path: Path) -> None:
         client.leaves()
 
 
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_client_that_leaves_takes_its_brokers_side_along_and_its_sums_are_written() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-        await client.hears(PRODUCE, 9)
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
-        client.leaves()
-
-        assert len(await edge.all_gone()) == 1
-        waiting.set_result(None)
-        await edge.until(lambda: broker.open_connections == 0)
-        assert {e.event for e in edge.events} == {"authorization_summary"}
-        assert sorted(e.method or "" for e in edge.events) == ["Fetch", "Produce"]
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_client_that_only_stops_sending_is_let_go_with_its_answers_in_flight() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
-        client.writer.write_eof()
-
-        assert await client.is_cut_off() == b""
-        assert await edge.all_gone() == ["client_closed"]
-        waiting.set_result(None)
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_broker_that_goes_with_requests_in_flight_ends_the_client_once() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-        await client.hears(PRODUCE, 9)
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
-        broker.hang_up()
-
-        assert await client.is_cut_off() == b""
-        assert await edge.all_gone() == ["upstream_closed"]
-        waiting.set_result(None)
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_broker_that_is_not_there_ends_the_client_and_is_counted() -> None:
-    async with a_broker() as broker:
-        gone = broker.address
-    async with an_edge(a_gate(), gone) as edge:
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-
-        assert await client.is_cut_off() == b""
-        assert (await edge.all_gone(), edge.upstream_errors) == (["upstream_unreachable"], 1)
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_one_connection_too_many_is_not_served_and_the_others_are() -> None:
-    async with an_edge_and_its_broker(room=1) as (edge, _broker):
-        first = await edge.client()
-        first.asks(API_VERSIONS, 0, t.ApiVersionsRequest())
-        await first.hears(API_VERSIONS, 0)
-
-        second = await edge.client()
-        assert await second.is_cut_off() == b""
-        assert (edge.reasons, edge.opened_count) == (["too_many_connections"], 1)
-
-        first.asks(API_VERSIONS, 0, t.ApiVersionsRequest())
-        assert (await first.hears(API_VERSIONS, 0)).error_code == 0
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_an_idle_connection_is_closed_one_that_waits_for_an_answer_is_not() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-        connection, later_ms = edge.connection, edge.listener.now_ms() + 1_000
-
-        connection.sweep(later_ms, idle_since_ms=later_ms)
-        assert edge.listener.connections == {connection}
-
-        waiting.set_result(fetched("orders"))
-        await client.hears(FETCH, 12)
-        connection.sweep(later_ms, idle_since_ms=0)
-        assert edge.listener.connections == {connection}
-        connection.sweep(later_ms, idle_since_ms=later_ms)
-        assert await client.is_cut_off() == b""
-        assert await edge.all_gone() == ["idle"]
-
-
-@pytest.mark.spec("O4")
-@on_uvloop
-async def test_draining_lets_what_is_in_flight_be_answered_and_takes_nobody_new() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        busy, quiet = await edge.client(), await edge.client()
-        busy.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-        await edge.until(lambda: len(edge.listener.connections) == 2)
-
-        async with asyncio.TaskGroup() as tasks:
-            drain = tasks.create_task(edge.listener.drain(5_000))
-            assert await quiet.is_cut_off() == b""
-            with pytest.raises(OSError, match="Connect"):
-                await edge.client()
-            assert not drain.done()
-            waiting.set_result(fetched("orders"))
-            assert (await busy.hears(FETCH, 12)).error_code == 0
-
-        assert await edge.all_gone() == ["drained", "drained"]
-
-
-@pytest.mark.spec("O4")
-@on_uvloop
-async def test_what_is_not_answered_in_the_time_for_draining_is_cut() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
-        await edge.listener.drain(50)
-
-        assert await edge.all_gone() == ["drain_timeout"]
-        waiting.set_result(None)
-
-
-@pytest.mark.spec("R6")
-@on_uvloop
-async def test_a_failed_login_waits_and_is_told_then_the_connection_is_over() -> None:
-    async with an_edge_and_its_broker(sasl=sasl()) as (edge, broker):
-        client = await edge.client()
-        client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-        await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-        began = asyncio.get_running_loop().time()
-        client.asks(
-            ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice", "no"))
-        )
-
-        told = await client.hears(ApiKey.SASL_AUTHENTICATE, 2)
-
-        assert told.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-        assert asyncio.get_running_loop().time() - began >= 0.09
-        assert await client.is_cut_off() == b""
-        assert await edge.all_gone() == ["authentication_failed"]
-        assert broker.connections == 0
-
-
 @pytest.mark.spec("E3")
 @on_uvloop
 async def test_an_admin_request_goes_by_way_of_the_forwarder() -> None:
@@ -367,49 +176,6 @@ async def test_an_admin_request_goes_by_way_of_the_forwarder() -> None:
 
         assert [result.error_code for result in answer.results] == [ErrorCode.REQUEST_TIMED_OUT]
         client.leaves()
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_fault_of_the_forwarder_ends_its_connection_and_no_other() -> None:
-    async def forward(_request: ToController) -> ControllerReply:
-        raise RuntimeError("a fault")
-
-    async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
-        first, second = await edge.client(), await edge.client()
-        acl = t.CreateAclsRequest.AclCreation(
-            resource_type=2,
-            resource_name="orders",
-            resource_pattern_type=3,
-            principal="User:bob",
-            host="*",
-            operation=3,
-            permission_type=3,
-        )
-        first.asks(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[acl]))
-
-        assert await first.is_cut_off() == b""
-        assert edge.reasons == ["internal_error"]
-        second.asks(PRODUCE, 9, produce("orders"))
-        assert (await second.hears(PRODUCE, 9)).responses[0].name == "orders"
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_client_that_does_not_take_its_last_bytes_is_cut_off_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connection_module, "MAX_LINGER_S", 0.05)
-    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    async with an_edge_and_its_broker(answers=answers) as (edge, _broker):
-        client = await edge.client()
-        client.stops_reading()
-        client.asks(FETCH, 12, fetch("orders"))
-        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
-
-        edge.connection.close("drained")
-
-        assert await edge.all_gone() == ["drained"]
 
 
 @pytest.mark.spec("O6")

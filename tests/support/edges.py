@@ -24,8 +24,12 @@ from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header, encode_request
+from tests.session.apis.asking import image_with
+from tests.session.conversation import fetched, gate_with, produced
 from tests.support.controllers import endpoint_of
+from tests.support.fake_broker import FakeBroker, Request
 
 SHOULD_NOT_TAKE_S = 20.0
 
@@ -164,3 +168,34 @@ async def an_edge(
             for connection in list(edge.listener.connections):
                 connection.abort("test_over")
             await edge.all_gone()
+
+
+EIGHT_MIB = bytes(range(256)) * (8 * 1024 * 4)
+
+
+def a_gate() -> Any:
+    gate = gate_with(image_with())
+    # Who comes without SASL is ANONYMOUS, and may do everything here.
+    gate.authorizer.configure({"super.users": "User:ANONYMOUS"})
+    gate.limits = type(gate.limits)(100 << 20, 16 << 20, 65_536)
+    return gate
+
+
+def a_broker(**answers: Any) -> FakeBroker:
+    return FakeBroker(
+        {
+            ApiKey.PRODUCE: answers.get("produce", lambda _request: produced("orders")),
+            ApiKey.FETCH: answers.get("fetch", lambda _request: fetched("orders")),
+        }
+    )
+
+
+@asynccontextmanager
+async def an_edge_and_its_broker(**settings: Any) -> AsyncIterator[tuple[Edge, FakeBroker]]:
+    broker_answers = settings.pop("answers", {})
+    async with a_broker(**broker_answers) as broker, an_edge(a_gate(), broker.address, **settings) as edge:
+        yield edge, broker
+
+
+def records_of(request: Request) -> bytes:
+    return bytes(request.message.topic_data[0].partition_data[0].records)
