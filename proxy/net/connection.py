@@ -107,6 +107,8 @@ class Connection(Side):
             now_ms = self._last_activity_ms = self._edge.now_ms()
             if self.session.reply_passes(data, now_ms):
                 self.write(data)
+                if self.full:
+                    self._update_reading()
             else:
                 self.carry_out(self.session.broker_replied(data, now_ms))
 
