@@ -34,8 +34,8 @@ class Side(asyncio.BufferedProtocol):
         # A cast, not an assertion: uvloop's transports are no subclasses of asyncio's.
         self.transport = cast(asyncio.Transport, transport)
         # No buffering by the loop: what is written is sent before `write` returns, or `full` is set.
-        # Under TLS what is written is copied at once, and uvloop compares with >=: at a limit of 0 an empty buffer is
-        # full too, and nothing ever drains it.
+        # Under TLS what is written is copied at once, and uvloop compares with >=: at a limit of 0 an empty
+        # buffer is full too, and nothing ever drains it.
         encrypted = transport.get_extra_info("sslcontext") is not None
         self.transport.set_write_buffer_limits(TLS_FULL_BYTES if encrypted else 0)
 
