@@ -5,10 +5,12 @@ Exit code: 0 clean, 1 there are findings, 2 it could not be done (the reason is 
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
+from threading import Event
 
 if not __package__:
     # spark-submit puts this file's folder on the path, where schema.py would be a top-level module.
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PySparkException, Py4JError) as error:
         return _failed(_first_line(error))
     except KeyboardInterrupt:
-        return _failed("interrupted; the next run goes on from the last checkpoint")
+        return _failed("interrupted; an ingest goes on from its checkpoints when it is run again")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -113,9 +115,19 @@ def _setting(text: str) -> tuple[str, str]:
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
     options = sources.kafka_options(arguments.kafka_options)
     topics = Topics(arguments.bootstrap, arguments.audit_topic, arguments.metadata_topic, options)
-    read = ingest_continuously if getattr(arguments, "continuous", False) else ingest
-    read(spark, topics, Tables(arguments.tables), _say)
+    tables = Tables(arguments.tables)
+    if getattr(arguments, "continuous", False):
+        ingest_continuously(spark, topics, tables, _say, _stop_on_signal())
+    else:
+        ingest(spark, topics, tables, _say)
     return CLEAN
+
+
+def _stop_on_signal() -> Event:
+    wanted = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: wanted.set())
+    return wanted
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ out by (proxy_id, boot_id, sequence): spark_audit.trail.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,7 @@ from spark_audit import decode, sources
 from spark_audit.sources import Tables
 
 CONTINUOUS_TRIGGER = "10 seconds"
+STOP_CHECK_S = 1
 Write = Callable[[DataFrame, int], None]
 
 
@@ -47,9 +49,9 @@ def ingest(spark: SparkSession, topics: Topics, tables: Tables, report: Callable
 
 
 def ingest_continuously(
-    spark: SparkSession, topics: Topics, tables: Tables, report: Callable[[str], None]
+    spark: SparkSession, topics: Topics, tables: Tables, report: Callable[[str], None], stop_wanted: Event
 ) -> None:
-    """Reads until a stream fails (its exception is raised) or the process is told to stop."""
+    """Reads until `stop_wanted` is set, or a stream fails: its exception is raised."""
     sources.require_reachable(topics.bootstrap)
     sources.create_tables(spark, tables)
     queries = [
@@ -58,10 +60,13 @@ def ingest_continuously(
     ]
     report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
     try:
-        spark.streams.awaitAnyTermination()
+        # In short waits: a signal is handled between two calls into the JVM.
+        while not stop_wanted.is_set() and not spark.streams.awaitAnyTermination(STOP_CHECK_S):
+            pass
     finally:
         for query in queries:
             query.stop()
+    report("stopped; the next run goes on from the checkpoints")
 
 
 def _streams(spark: SparkSession, topics: Topics, tables: Tables) -> list[tuple[str, str, Write]]:

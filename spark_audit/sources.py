@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
@@ -92,7 +93,23 @@ def open_session(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if submitted:
+        _require_packages(session)
     return session
+
+
+def _require_packages(session: SparkSession) -> None:
+    # spark-submit starts the JVM before we are asked, so it alone can bring them.
+    jvm: Any = session.sparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for name in ("io.delta.tables.DeltaTable", "org.apache.spark.sql.kafka010.KafkaSourceProvider"):
+        try:
+            loader.loadClass(name)
+        except Py4JJavaError as error:
+            packages = ",".join(PACKAGES)
+            raise SourceError(
+                f"{name} is not on the class path: spark-submit --packages {packages}"
+            ) from error
 
 
 def _standalone(master: str, ivy_dir: str | None) -> dict[str, str]:
@@ -255,8 +272,10 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:
     filesystem, place = _hadoop_path(spark, uri)
     stream = filesystem.create(place, True)
-    stream.write(bytearray(content))
-    stream.close()
+    try:
+        stream.write(bytearray(content))
+    finally:
+        stream.close()
 
 
 def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Any, Any]:
@@ -269,5 +288,11 @@ def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 def read_text(spark: SparkSession, path: str) -> str:
     if "://" not in path:
         return Path(path).read_text(encoding="utf-8")
-    lines = spark.read.option("wholetext", "true").text(path).collect()
-    return str(lines[0][0])
+    filesystem, place = _hadoop_path(spark, path)
+    if not filesystem.exists(place):
+        raise FileNotFoundError(f"there is no {path}")
+    stream = filesystem.open(place)
+    try:
+        return bytes(stream.readAllBytes()).decode()
+    finally:
+        stream.close()

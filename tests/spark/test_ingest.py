@@ -94,10 +94,12 @@ def test_a_batch_outside_of_a_stream_is_refused(spark: SparkSession, tables: Tab
         ingest.audit_batch(tables)(kafka_frame(spark, []), 0)
 
 
+@pytest.mark.spec("D7")
+@pytest.mark.parametrize("scheme", ["", "file://"])
 def test_the_end_of_the_log_is_read_from_the_last_batch_that_was_done(
-    spark: SparkSession, tables: Tables
+    spark: SparkSession, tables: Tables, scheme: str
 ) -> None:
-    assert sources.log_end(spark, tables) is None
+    assert sources.log_end(spark, Tables(scheme + tables.root)) is None
     checkpoint = Path(tables.checkpoint(sources.METADATA_STREAM))
     for folder in ("offsets", "commits"):
         (checkpoint / folder).mkdir(parents=True)
@@ -108,7 +110,21 @@ def test_the_end_of_the_log_is_read_from_the_last_batch_that_was_done(
     for batch in (9, 10):
         (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
 
-    assert sources.log_end(spark, tables) == 106
+    assert sources.log_end(spark, Tables(scheme + tables.root)) == 106
+
+
+@pytest.mark.spec("D7")
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_results_can_be_written_to_a_path_and_to_a_uri(
+    spark: SparkSession, tmp_path: Path, scheme: str
+) -> None:
+    out = f"{scheme}{tmp_path}/out"
+
+    sources.write_findings(spark, out, [], {"records": 3, "text": "prüfen"})
+
+    assert sources.read_findings(spark, out) == {"summary": {"records": 3, "text": "prüfen"}, "findings": []}
+    with pytest.raises(SourceError, match="run `reconcile` first"):
+        sources.read_findings(spark, f"{out}/elsewhere")
 
 
 def test_a_missing_table_is_named(spark: SparkSession, tmp_path: Path) -> None:
