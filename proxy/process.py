@@ -44,6 +44,7 @@ from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.session.gate import Gate, Limits, ListenerPolicy
+from proxy.wire.error_codes import ErrorCode
 
 AUDIT_CLOSE_MS = 5_000
 READ_YOUR_WRITES_MS = 5_000
@@ -205,6 +206,11 @@ class ProxyProcess:
             self._gate.quotas.drop_idle(moment_ms)
 
     async def _forward(self, request: ToController) -> ControllerReply:
+        if self._audit.full:
+            # D3: a change that could not be recorded is not made (docs/decisions/0004).
+            log.error("admin request refused", reason="the audit spool takes no records")
+            refused_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"
+            return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
         reply = await self._forwarder.forward(
             request.api_key,
             request.api_version,
