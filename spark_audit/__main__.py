@@ -133,6 +133,8 @@ def _stop_on_signal() -> Event:
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     log_end = sources.log_end(spark, Tables(arguments.tables))
     result = reconcile(*_trail(spark, arguments), log_end=log_end, days=arguments.date)
+    # The checks keep what several of them read; whoever comes next in this session needs none of it.
+    spark.catalog.clearCache()
     sources.write_findings(spark, arguments.out, result.findings, result.summary)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")

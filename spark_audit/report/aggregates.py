@@ -91,7 +91,7 @@ def throttling(records: DataFrame) -> DataFrame:
         .agg(
             _sum(times).alias("times"),
             _sum(F.col(S.THROTTLE_TIME_MS)).alias("total_ms"),
-            F.max(S.THROTTLE_TIME_MS).alias("longest_ms"),
+            (F.sum(S.THROTTLE_TIME_MS) / F.sum(times)).cast("long").alias("mean_ms"),
             F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT),
         )
     )

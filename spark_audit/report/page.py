@@ -142,4 +142,6 @@ def change(body: str) -> str:
     if "key" in fields:
         entity = ", ".join(f"{kind} {name or '<default>'}" for kind, name in fields["entity"].items())
         return f"{entity}: {fields['key']} {'removed' if fields['remove'] else number(fields['value'])}"
+    if "mechanism" in fields:
+        return "user {name}: {mechanism}".format(**fields)
     return ", ".join(f"{name} {value}" for name, value in fields.items())

@@ -27,6 +27,14 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(leak)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_kept(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each plan is compared with everything that is cached: leftovers make later tests slow."""
+    yield
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark").catalog.clearCache()
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = sources.open_session(master="local[2]", settings=FOR_A_DOZEN_ROWS)

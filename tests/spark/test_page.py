@@ -50,7 +50,7 @@ def test_moments_are_shown_in_utc() -> None:
             '{"entity":{"ip":null},"key":"connection_creation_rate","value":0,"remove":true}',
             "ip <default>: connection_creation_rate removed",
         ),
-        ('{"name":"a","mechanism":"SCRAM-SHA-256"}', "name a, mechanism SCRAM-SHA-256"),
+        ('{"name":"a","mechanism":"SCRAM-SHA-256"}', "user a: SCRAM-SHA-256"),
         ("{}", ""),
     ],
 )
