@@ -130,7 +130,8 @@ def right_answer(api_key: int, version: int) -> Any:
     if api_key == ApiKey.PRODUCE:
         return produced(*named(version, "orders"))
     if api_key == ApiKey.FETCH:
-        return fetched(*named(version, "orders"), **({"session_id": 5} if version >= 7 else {}))
+        changes: dict[str, Any] = {"session_id": 5} if version >= 7 else {}
+        return fetched(*named(version, "orders"), **changes)
     return getattr(t, ApiKey.name_of(api_key) + "Response")()
 
 
