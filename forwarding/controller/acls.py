@@ -53,7 +53,7 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
     removed: dict[str, Acl] = {}
     results = []
     for requested in request.filters:
-        wanted = _filter(requested)
+        wanted = AclFilter.requested(requested)
         fault = _filter_fault(wanted)
         if fault is not None:
             results.append(
@@ -115,18 +115,6 @@ def _principal_fault(principal: str) -> str | None:
     if not principal_type or not name:
         return f"Could not parse principal from `{principal}` (its type or its name is empty)"
     return None
-
-
-def _filter(requested: Any) -> AclFilter:
-    return AclFilter(
-        resource_type=ResourceType(requested.resource_type_filter),
-        resource_name=requested.resource_name_filter,
-        pattern_type=PatternType(requested.pattern_type_filter),
-        principal=requested.principal_filter,
-        host=requested.host_filter,
-        operation=Operation(requested.operation),
-        permission_type=PermissionType(requested.permission_type),
-    )
 
 
 def _filter_fault(wanted: AclFilter) -> str | None:

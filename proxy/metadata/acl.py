@@ -6,6 +6,7 @@ Read from records by acls_delta, from requests by whoever decodes them. Knows no
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, Self
 
 WILDCARD = "*"
 """As a LITERAL resource name: every resource. As a host: every host."""
@@ -126,6 +127,19 @@ class AclFilter:
     host: str | None
     operation: Operation
     permission_type: PermissionType
+
+    @classmethod
+    def requested(cls, request: Any) -> Self:
+        """Of a DescribeAclsRequest, or of one filter of a DeleteAclsRequest; unknown numbers are UNKNOWN."""
+        return cls(
+            resource_type=ResourceType(request.resource_type_filter),
+            resource_name=request.resource_name_filter,
+            pattern_type=PatternType(request.pattern_type_filter),
+            principal=request.principal_filter,
+            host=request.host_filter,
+            operation=Operation(request.operation),
+            permission_type=PermissionType(request.permission_type),
+        )
 
     def matches(self, acl: Acl) -> bool:
         return self._matches_pattern(acl) and self._matches_entry(acl)

@@ -26,7 +26,7 @@ def decide(call: Call, request: Any) -> Verdict:
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if isinstance(unprotected(call.gate.authorizer), AllowAll):
         return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
-    wanted = _filter(request)
+    wanted = AclFilter.requested(request)
     if _has_unknown(wanted):
         return refused(call, request, ErrorCode.INVALID_REQUEST, f"The filter has UNKNOWN parts: {wanted}")
     response = types.DescribeAclsResponse
@@ -37,18 +37,6 @@ def decide(call: Call, request: Any) -> Verdict:
         response(
             resources=[_resource(response, pattern, by_pattern[pattern]) for pattern in sorted(by_pattern)],
         )
-    )
-
-
-def _filter(request: Any) -> AclFilter:
-    return AclFilter(
-        resource_type=ResourceType(request.resource_type_filter),
-        resource_name=request.resource_name_filter,
-        pattern_type=PatternType(request.pattern_type_filter),
-        principal=request.principal_filter,
-        host=request.host_filter,
-        operation=Operation(request.operation),
-        permission_type=PermissionType(request.permission_type),
     )
 
 
