@@ -90,7 +90,7 @@ async def _run(
                 await http.close()
     audit.append(AuditEvent(event="stopped"))
     await audit.close(AUDIT_CLOSE_MS)
-    log.info("controller has stopped", unshipped_bytes=spool.size_bytes)
+    log.info("controller has stopped", spool_bytes=spool.size_bytes)
 
 
 async def _http(

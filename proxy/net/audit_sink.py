@@ -34,7 +34,6 @@ class AuditSink:
         self._connection = connection
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
-        self.failure_count = 0
 
     async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Deliver (key, value) pairs in order; tries again until it has, or is cancelled."""
@@ -48,7 +47,6 @@ class AuditSink:
             # aiokafka's sender task dies of an unexpected error and then fails every send with it:
             # whatever it raised, only a new producer helps.
             except (ChannelError, KafkaError, OSError, RuntimeError, AssertionError) as error:
-                self.failure_count += 1
                 log.warning("audit records not delivered, trying again", error=repr(error), wait_ms=wait_ms)
                 await self.close()
                 await asyncio.sleep(wait_ms / 1000)
