@@ -1,0 +1,69 @@
+"""The configuration file of the proxy: YAML in, checked settings out, all errors at once.
+
+Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are named as Kafka names them.
+
+- `parts`: what all settings are made of, and how a file becomes them
+- `listener`: an address that clients connect to, TLS and logins
+- `users`: the users that PLAIN knows
+- `peer`: how the broker and the controller are reached
+- `proxy`: the whole file
+"""
+
+from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
+from proxy.config.parts import (
+    ConfigError,
+    ExistingFile,
+    FilePath,
+    HostPort,
+    Milliseconds,
+    Part,
+    load,
+    split_host_port,
+)
+from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, Upstream, endpoint
+from proxy.config.proxy import (
+    Audit,
+    Authorizer,
+    Http,
+    Limits,
+    Log,
+    Metadata,
+    ProxyConfig,
+    Quota,
+    require_authorizer,
+)
+from proxy.config.users import PlainUser, UsersFile, password_hashes
+
+__all__ = [
+    "Audit",
+    "Authorizer",
+    "ClientSsl",
+    "ConfigError",
+    "ControllerPeer",
+    "ExistingFile",
+    "FilePath",
+    "HostPort",
+    "Http",
+    "Limits",
+    "Listener",
+    "Log",
+    "Login",
+    "Mechanism",
+    "Metadata",
+    "Milliseconds",
+    "Part",
+    "Peer",
+    "PlainUser",
+    "ProxyConfig",
+    "Quota",
+    "SecurityProtocol",
+    "ServerSsl",
+    "Upstream",
+    "UsersFile",
+    "endpoint",
+    "load",
+    "password_hashes",
+    "require_authorizer",
+    "require_users_file",
+    "split_host_port",
+]

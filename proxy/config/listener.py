@@ -1,0 +1,69 @@
+"""A listener's settings: the address, TLS, who may log in and how."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import model_validator
+
+from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class ServerSsl(Part):
+    """TLS of a listener, PEM files."""
+
+    certificate: ExistingFile
+    key: ExistingFile
+    client_auth: Literal["none", "requested", "required"] = "none"
+    ca: ExistingFile | None = None
+
+    @model_validator(mode="after")
+    def _client_certificates_need_a_ca(self) -> "ServerSsl":
+        if self.client_auth != "none" and self.ca is None:
+            raise ValueError("client.auth needs ca: what the clients' certificates are checked against")
+        return self
+
+
+class Listener(Part):
+    """One address that clients connect to."""
+
+    name: str
+    bind: HostPort
+    advertised: HostPort | None = None
+    security_protocol: SecurityProtocol = "SASL_SSL"
+    sasl_enabled_mechanisms: tuple[Mechanism, ...] = ()
+    connections_max_reauth_ms: Milliseconds = 0
+    connection_failed_authentication_delay_ms: Milliseconds = 100
+    ssl: ServerSsl | None = None
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL")
+
+    @property
+    def uses_ssl(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    @model_validator(mode="after")
+    def _parts_fit_the_protocol(self) -> "Listener":
+        if self.uses_ssl and self.ssl is None:
+            raise ValueError(f"security.protocol {self.security_protocol} needs ssl: certificate and key")
+        if self.uses_sasl and not self.sasl_enabled_mechanisms:
+            raise ValueError(f"security.protocol {self.security_protocol} needs sasl.enabled.mechanisms")
+        if not self.uses_sasl and self.sasl_enabled_mechanisms:
+            raise ValueError(f"security.protocol {self.security_protocol} takes no sasl.enabled.mechanisms")
+        if self.security_protocol == "SSL" and self.ssl is not None and self.ssl.client_auth != "none":
+            # Taken, every client would be ANONYMOUS, however well its certificate names it.
+            raise ValueError(
+                f"ssl: client.auth {self.ssl.client_auth}: principals from certificates are not supported"
+                " yet; use SASL_SSL, where client.auth is checked beside the login, or client.auth none"
+            )
+        return self
+
+
+def require_users_file(listeners: tuple[Listener, ...], users_file: Path | None) -> None:
+    """PLAIN has nowhere else to look its users up."""
+    if users_file is None and any("PLAIN" in listener.sasl_enabled_mechanisms for listener in listeners):
+        raise ValueError("a listener enables PLAIN, which needs users.file")

@@ -1,0 +1,113 @@
+"""The proxy's whole file, and the parts that only a process as a whole has."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from proxy.config.listener import Listener, require_users_file
+from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
+from proxy.config.peer import ControllerPeer, Upstream
+
+
+class Metadata(Part):
+    topic: str = "__penstock_metadata"
+
+
+class Authorizer(Part):
+    """Key by key as in a broker's server.properties; whole, it is what `Authorizer.configure` gets."""
+
+    authorizer_class_name: str | None = None
+    super_users: str = ""
+    allow_everyone_if_no_acl_found: bool = False
+    early_start_listeners: tuple[str, ...] = ()
+
+    def settings(self) -> dict[str, str]:
+        """As strings under Kafka's names."""
+        return {
+            "authorizer.class.name": self.authorizer_class_name or "",
+            "super.users": self.super_users,
+            "allow.everyone.if.no.acl.found": str(self.allow_everyone_if_no_acl_found).lower(),
+            "early.start.listeners": ",".join(self.early_start_listeners),
+        }
+
+
+class Quota(Part):
+    quota_window_num: Annotated[int, Field(ge=2)] = 11
+    quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
+    quota_producer_default: Annotated[float, Field(gt=0)] | None = None
+    quota_consumer_default: Annotated[float, Field(gt=0)] | None = None
+
+
+class Audit(Part):
+    topic: str = "__penstock_audit"
+    spool_dir: FilePath
+    spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
+    spool_fsync_interval_ms: Milliseconds = 100
+    summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
+
+
+class Limits(Part):
+    socket_request_max_bytes: Annotated[int, Field(ge=1024)] = 100 * 1024 * 1024
+    decoded_request_max_bytes: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
+    sasl_server_max_receive_size: Annotated[int, Field(ge=1024)] = 512 * 1024
+    max_connections: Annotated[int, Field(ge=1)] = 10_000
+    connections_max_idle_ms: Milliseconds = 600_000
+    drain_timeout_ms: Milliseconds = 30_000
+
+
+class Http(Part):
+    bind: HostPort
+
+
+class Log(Part):
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+
+class ProxyConfig(Part):
+    """The proxy's whole file."""
+
+    proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
+    listeners: tuple[Listener, ...] = Field(min_length=1)
+    users_file: ExistingFile | None = None
+    upstream: Upstream
+    controller: ControllerPeer
+    metadata: Metadata = Metadata()
+    authorizer: Authorizer = Authorizer()
+    quota: Quota = Quota()
+    audit: Audit
+    limits: Limits = Limits()
+    http: Http | None = None
+    log: Log = Log()
+
+    @field_validator("listeners")
+    @classmethod
+    def _names_and_addresses_differ(cls, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+        names = [listener.name for listener in listeners]
+        binds = [listener.bind for listener in listeners if not listener.bind.endswith(":0")]
+        for values, what in ((names, "name"), (binds, "bind")):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(f"{what} used by more than one listener: {', '.join(twice)}")
+        return listeners
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> "ProxyConfig":
+        require_users_file(self.listeners, self.users_file)
+        require_authorizer(self.listeners, self.authorizer)
+        known = {listener.name for listener in self.listeners}
+        unknown = set(self.authorizer.early_start_listeners) - known
+        if unknown:
+            raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
+        return self
+
+
+def require_authorizer(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
+    """A2: where clients are authenticated, leaving authorisation out must be said, not forgotten."""
+    authenticated = any(
+        listener.uses_sasl or (listener.ssl and listener.ssl.client_auth != "none") for listener in listeners
+    )
+    if authenticated and authorizer.authorizer_class_name is None:
+        raise ValueError(
+            "authorizer.class.name is not set while a listener authenticates its clients;"
+            " set it to an empty string to run without authorisation on purpose"
+        )
