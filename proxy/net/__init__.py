@@ -6,5 +6,6 @@ channel, reply_protocol              a client connection of our own to a Kafka e
 metadata_feed, partition, transactions  the metadata topic into a Loader
 audit_log, spool, audit_sink         audit events onto disk and into the audit topic
 telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
+watched_file                         files that are read again when they change
 credentials, tls, clock              what logins are checked against, certificates, time
 """
