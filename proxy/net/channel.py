@@ -83,6 +83,8 @@ class Channel:
         self._correlation_id = 0
         self._login_lock = asyncio.Lock()
         self._reauthenticate_at_s: float | None = None
+        self.session_lifetime_ms = 0
+        """As the endpoint told it at the last login; 0: the session does not end."""
 
     @classmethod
     async def open(cls, endpoint: EndpointSettings) -> Self:
@@ -229,10 +231,9 @@ class Channel:
             self._protocol.abort(error)
             raise
         self._reauthenticate_at_s = None
+        self.session_lifetime_ms = lifetime_ms
         if lifetime_ms > 0:
-            # KIP-368: between 85 and 95 % of the lifetime, spread so that proxies do not do it in step.
-            share = 0.85 + secrets.randbelow(1000) / 10_000
-            wait_s = max(lifetime_ms / 1000 * share, MIN_REAUTHENTICATION_INTERVAL_S)
+            wait_s = reauthentication_wait_s(lifetime_ms)
             self._reauthenticate_at_s = asyncio.get_running_loop().time() + wait_s
 
     async def _authenticate(self, login: SaslLogin) -> int:
@@ -242,7 +243,7 @@ class Channel:
         if offered.error_code != ErrorCode.NONE:
             raise self._refused(login, _name(offered.error_code), f"offered: {offered.mechanisms}")
         version = self.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
-        client = _sasl_client(login)
+        client = await sasl_client(login)
         token: bytes | None = client.first()
         lifetime_ms = 0
         while token is not None:
@@ -281,7 +282,15 @@ async def _connect(endpoint: EndpointSettings) -> ReplyProtocol:
     return protocol
 
 
-def _sasl_client(login: SaslLogin) -> SaslClient:
+def reauthentication_wait_s(session_lifetime_ms: int) -> float:
+    """How long to wait before the next login of a session that lasts so long."""
+    # KIP-368: between 85 and 95 % of the lifetime, spread so that proxies do not do it in step.
+    share = 0.85 + secrets.randbelow(1000) / 10_000
+    return max(session_lifetime_ms / 1000 * share, MIN_REAUTHENTICATION_INTERVAL_S)
+
+
+async def sasl_client(login: SaslLogin) -> SaslClient:
+    """Our side of one exchange."""
     if login.mechanism == "PLAIN":
         return PlainClient(login.username, login.password())
     mechanism = ScramMechanism.named(login.mechanism)

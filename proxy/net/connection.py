@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from proxy.audit.record import AuditEvent
 from proxy.net.buffers import ReceiveBuffers
+from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
@@ -22,8 +23,11 @@ from proxy.session.effects import (
     ToBroker,
     ToClient,
     ToController,
+    UpstreamLoggedIn,
+    UpstreamRefused,
 )
 from proxy.session.session import Session
+from proxy.session.upstream_login import UpstreamLogin
 
 MAX_LINGER_S = 10.0
 """How long a closed connection may take to deliver what was written before."""
@@ -47,6 +51,12 @@ class Edge(Protocol):
     def forward(self, connection: "Connection", request: ToController) -> None:
         """Send to the controller; `controller_replied` is called in the end."""
 
+    def renew_login(self, connection: "Connection", upstream: "Upstream") -> None:
+        """Our session at the broker ends soon; `log_in_upstream` or `close` is called in the end."""
+
+    def login_refused(self, message: str) -> None:
+        """The broker did not renew our session; the connection ends."""
+
     def gone(self, connection: "Connection", reason: str) -> None:
         """The connection is over."""
 
@@ -61,6 +71,7 @@ class Connection(Side):
         "_edge",
         "_last_activity_ms",
         "_linger",
+        "_renewal",
         "session",
         "upstream",
     )
@@ -76,6 +87,7 @@ class Connection(Side):
         self._close_reason: str | None = None
         self._last_activity_ms = edge.now_ms()
         self._linger: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -128,7 +140,13 @@ class Connection(Side):
         early, self._early = self._early, []
         for data in early:
             upstream.write(data)
+        self._renew_login_after(upstream.session_lifetime_ms)
         self._update_reading()
+
+    def log_in_upstream(self, login: UpstreamLogin) -> None:
+        """Renew our session at the broker between two requests."""
+        if self._close_reason is None:
+            self.carry_out(self.session.log_in_upstream(login))
 
     def carry_out(self, effects: list[Effect]) -> None:
         """Do what the session asks, in order."""
@@ -174,6 +192,8 @@ class Connection(Side):
         self._early.clear()
         if self._linger is not None:
             self._linger.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
         if self.upstream is not None:
             self.upstream.close()
         for buffer in self._kept:
@@ -223,6 +243,21 @@ class Connection(Side):
             self.write(effect.last_words)
         self.close(effect.reason)
 
+    def _upstream_logged_in(self, effect: Any) -> None:
+        self._renew_login_after(effect.session_lifetime_ms)
+
+    def _upstream_refused(self, effect: Any) -> None:
+        self._edge.login_refused(effect.message)
+
+    def _renew_login_after(self, session_lifetime_ms: int) -> None:
+        if session_lifetime_ms > 0:
+            wait_s = reauthentication_wait_s(session_lifetime_ms)
+            self._renewal = asyncio.get_running_loop().call_later(wait_s, self._renew_login)
+
+    def _renew_login(self) -> None:
+        if self.upstream is not None and self._close_reason is None:
+            self._edge.renew_login(self, self.upstream)
+
     def _unmute(self) -> None:
         if self._close_reason is None:
             self.carry_out(self.session.unmuted(self._edge.now_ms()))
@@ -250,18 +285,24 @@ _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
     MuteClient: Connection._mute,
     Recorded: Connection._carry_out_record,
     Close: Connection._close,
+    UpstreamLoggedIn: Connection._upstream_logged_in,
+    UpstreamRefused: Connection._upstream_refused,
 }
 
 
 class Upstream(Side):
     """The broker's side of one client's connection."""
 
-    __slots__ = ("_connection", "_lost")
+    __slots__ = ("_connection", "_lost", "authenticate_version", "session_lifetime_ms")
 
     def __init__(self, connection: Connection, buffers: ReceiveBuffers) -> None:
         super().__init__(buffers)
         self._connection = connection
         self._lost = False
+        self.session_lifetime_ms = 0
+        """Of our own session at the broker, as told at the first login; 0: it does not end."""
+        self.authenticate_version = 0
+        """Of SaslAuthenticate, for the next logins."""
 
     def buffer_updated(self, nbytes: int) -> None:
         connection = self._connection

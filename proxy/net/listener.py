@@ -17,11 +17,11 @@ from typing import Protocol
 import structlog
 
 from proxy.audit.record import AuditEvent
-from proxy.net import upstream
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
+from proxy.net.upstream import UpstreamError, connect, next_login
 from proxy.security.host import host_address
 from proxy.security.principal import ANONYMOUS
 from proxy.session.authentication import Authentication
@@ -122,6 +122,14 @@ class Listener:
         """Send an admin request to the controller."""
         self._tasks.create_task(self._forward(connection, request))
 
+    def renew_login(self, connection: Connection, upstream: Upstream) -> None:
+        """Log in to the broker once more on a connection that is in use (KIP-368)."""
+        self._tasks.create_task(self._renew_login(connection, upstream))
+
+    def login_refused(self, message: str) -> None:
+        self._observer.upstream_error()
+        log.error("broker refused our re-authentication", error=message, listener=self.policy.name)
+
     def gone(self, connection: Connection, reason: str) -> None:
         self.connections.discard(connection)
         self._observer.closed(self.policy.name, reason)
@@ -146,11 +154,18 @@ class Listener:
 
     async def _connect_upstream(self, connection: Connection) -> None:
         try:
-            await upstream.connect(self._broker, connection, Upstream(connection, self.buffers))
-        except upstream.UpstreamError as error:
+            await connect(self._broker, connection, Upstream(connection, self.buffers))
+        except UpstreamError as error:
             self._observer.upstream_error()
             log.warning("broker not reached", error=str(error), listener=self.policy.name)
             connection.close("upstream_unreachable")
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _renew_login(self, connection: Connection, upstream: Upstream) -> None:
+        assert self._broker.sasl is not None
+        try:
+            connection.log_in_upstream(await next_login(self._broker.sasl, upstream))
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

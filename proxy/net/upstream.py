@@ -6,8 +6,17 @@ proxy.net.channel; once it is done the transport is given another protocol, the 
 
 import asyncio
 
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.channel import (
+    SASL_AUTHENTICATE_VERSION,
+    Channel,
+    ChannelError,
+    EndpointSettings,
+    SaslLogin,
+    sasl_client,
+)
 from proxy.net.connection import Connection, Upstream
+from proxy.session.upstream_login import UpstreamLogin
+from proxy.wire.api_keys import ApiKey
 
 
 class UpstreamError(Exception):
@@ -34,8 +43,15 @@ async def connect(endpoint: EndpointSettings, connection: Connection, upstream: 
     connection.upstream_ready(upstream)
 
 
+async def next_login(login: SaslLogin, upstream: Upstream) -> UpstreamLogin:
+    """What renewing the session of an open connection takes; ChannelError when there is no credential."""
+    return UpstreamLogin(login.mechanism, await sasl_client(login), upstream.authenticate_version)
+
+
 async def _logged_in(endpoint: EndpointSettings, upstream: Upstream) -> None:
     channel = await Channel.open(endpoint)
+    upstream.session_lifetime_ms = channel.session_lifetime_ms
+    upstream.authenticate_version = channel.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
     transport = channel.detach()
     # The loop picks how it reads when reading begins: a protocol that brings its own buffer has to be
     # set while it is paused.

@@ -52,7 +52,20 @@ class ToTheController:
     timeout_ms: int = 30_000
 
 
-Verdict = Forward | Answer | ToTheController
+@dataclass(slots=True)
+class Ask:
+    """Ask the broker this first; `then` makes the verdict on the client's request of what it answers.
+
+    `version` must be one that the broker speaks: those of `Gate.versions` are.
+    """
+
+    api_key: int
+    version: int
+    message: Any
+    then: "Callable[[Any], Verdict]"
+
+
+Verdict = Forward | Answer | ToTheController | Ask
 
 
 @dataclass(slots=True)

@@ -5,9 +5,11 @@ copies what the peer did not take. Slotted but not frozen: frozen ones cost thre
 and these are made for every request.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
+from proxy.security.sasl.exchange import Accepted, Rejected
 
 Data = bytes | bytearray | memoryview
 
@@ -48,6 +50,17 @@ class ToController:
 
 
 @dataclass(slots=True)
+class Verify:
+    """Find out whether a login holds, away from the loop: `work` may take long, and raise.
+
+    What it gives comes back through `Session.verified`, an error as a `Rejected`; the session takes no
+    further request of its client until then.
+    """
+
+    work: Callable[[], Accepted | Rejected]
+
+
+@dataclass(slots=True)
 class MuteClient:
     """Read nothing from the client for so long (KIP-219), then call `Session.unmuted`."""
 
@@ -62,6 +75,20 @@ class Recorded:
 
 
 @dataclass(slots=True)
+class UpstreamLoggedIn:
+    """Our session at the broker was renewed; it ends after so long, 0 for never (KIP-368)."""
+
+    session_lifetime_ms: int
+
+
+@dataclass(slots=True)
+class UpstreamRefused:
+    """The broker did not renew our session; a Close follows."""
+
+    message: str
+
+
+@dataclass(slots=True)
 class Close:
     """Close the client's connection after `delay_ms`, writing `last_words` just before."""
 
@@ -72,4 +99,14 @@ class Close:
     last_words: bytes = b""
 
 
-Effect = ToBroker | ToClient | ToController | MuteClient | Recorded | Close
+Effect = (
+    ToBroker
+    | ToClient
+    | ToController
+    | Verify
+    | MuteClient
+    | Recorded
+    | UpstreamLoggedIn
+    | UpstreamRefused
+    | Close
+)

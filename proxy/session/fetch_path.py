@@ -7,7 +7,7 @@ becomes, is in proxy.session.fetch.
 from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
-from proxy.session import fetch
+from proxy.session import fetch, verdicts
 from proxy.session.call import Answer, Call, Forward
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Effect
@@ -34,7 +34,7 @@ def treat(
     bucket = client.consumer if client.consumer.limited else None
     entry = InFlight(Reply.FETCH, _FETCH, call.version, call.correlation_id, 0, bucket, client=client)
     if fetch.is_incremental(message, call.version) and not _continues(session, call, message, entry):
-        session.carry_out(call, Answer(fetch.session_not_found()), effects)
+        verdicts.carry_out(session, call, Answer(fetch.session_not_found()), effects)
         return False
     names = fetch.topic_names(call, message)
     if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
@@ -49,7 +49,7 @@ def treat(
     entry.version = fetch.adjust_in_place(frame, call.version, body_offset, client.consumer)
     if not trailing:
         return True
-    session.send(call, entry.version, message, effects)
+    verdicts.send(session, call, entry.version, message, effects)
     return False
 
 
@@ -94,11 +94,11 @@ def _without_denied(
     verdict = fetch.without_denied(call, message, names, max_bytes)
     session.note(call, size_bytes, effects)
     if isinstance(verdict, Answer):
-        session.carry_out(call, verdict, effects)
+        verdicts.carry_out(session, call, verdict, effects)
         return False
     assert isinstance(verdict, Forward)
     entry.reply, entry.handler, entry.call = Reply.HELD, verdict.on_reply, call
     entry.version = min(call.version, fetch.LAST_WITHOUT_ENDPOINTS)
     session.pipeline.push(entry)
-    session.send(call, entry.version, message, effects)
+    verdicts.send(session, call, entry.version, message, effects)
     return False

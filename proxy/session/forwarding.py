@@ -38,7 +38,7 @@ def send(
         call=call,
     )
     session.pipeline.push(entry)
-    session.forwarding = entry
+    session.waits_for = entry
     effects.append(
         ToController(
             call.api_key,
@@ -55,10 +55,10 @@ def send(
 
 def replied(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
     """The controller's answer takes the request's place in the order of answers."""
-    entry = session.forwarding
-    if entry is None or entry.correlation_id != correlation_id:
+    entry = session.waits_for
+    if not isinstance(entry, InFlight) or entry.correlation_id != correlation_id:
         return []
-    session.forwarding = None
+    session.waits_for = None
     effects: list[Effect] = [Recorded(session.complete(_event(entry, reply, now_ms)))]
     if reply.close:
         return _given_up(session, Close("unsupported_by_controller"), effects)

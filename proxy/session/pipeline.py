@@ -24,6 +24,7 @@ class Reply(IntEnum):
     HELD = 3  # Whole: decoded, changed by a handler, encoded.
     READY = 4  # Ours: the bytes are there already.
     AWAITED = 5  # Ours to come: the controller has the request.
+    OWN = 6  # To a question of ours: whole, for its handler alone.
 
 
 @dataclass(slots=True)

@@ -214,6 +214,8 @@ class Replies:
         try:
             if entry.reply is Reply.PRODUCE:
                 changed = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
+            elif entry.reply is Reply.OWN:
+                changed = _taken(frame, entry)
             else:
                 changed = _handled(frame, entry, throttle_ms)
                 if entry.call is not None:
@@ -225,7 +227,8 @@ class Replies:
         if changed is not frame:
             if run < position:
                 effects.append(ToClient(data[run:position]))
-            effects.append(ToClient(changed))
+            if changed:
+                effects.append(ToClient(changed))
             run = stop
         if throttle_ms:
             self._mute(entry, throttle_ms, now_ms, effects)
@@ -251,6 +254,16 @@ def _handled(frame: memoryview, entry: InFlight, throttle_ms: int) -> bytes:
     if throttle_ms:
         reply.throttle_time_ms = max(reply.throttle_time_ms, throttle_ms)
     return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(reply))
+
+
+def _taken(frame: memoryview, entry: InFlight) -> bytes:
+    """The answer to a question of ours goes to who asked; nothing of it to the client."""
+    assert entry.handler is not None
+    codec = codecs.response(entry.api_key, entry.version)
+    # Copied: who asked may keep parts of it, and the frame lies in a buffer that is written over.
+    reply, _ = codec.decode(memoryview(bytes(frame)), 4 + response_body_offset(entry.api_key, entry.version))
+    entry.handler(reply)
+    return b""
 
 
 def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | None:

@@ -7,25 +7,38 @@ What the broker answers is the affair of proxy.session.replies.
 """
 
 from struct import Struct
-from typing import Any
 
 from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
 from proxy.security.authorizer import RequestContext
-from proxy.session import fetch, fetch_path, forwarding, frames, greeting, not_ready, produce, produce_path
+from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.session import (
+    asking,
+    fetch,
+    fetch_path,
+    forwarding,
+    frames,
+    greeting,
+    not_ready,
+    produce,
+    produce_path,
+    upstream_login,
+    verdicts,
+)
 from proxy.session.apis.table import TABLE
+from proxy.session.asking import Question
 from proxy.session.authentication import Authentication
-from proxy.session.call import Answer, Call, Forward, ToTheController, Verdict
+from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.pipeline import InFlight, Pipeline, Reply
+from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
-from proxy.wire.header import RequestHeader, decode_request_header, encode_request, encode_response
+from proxy.wire.header import RequestHeader, decode_request_header
 
 _INT32 = Struct(">i").unpack_from
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
@@ -38,7 +51,7 @@ MAX_READY_BYTES = 1 << 20
 
 
 class Session:
-    """All that can come in: `receive`, `broker_replied`, `controller_replied`, `unmuted`."""
+    """All that can come in: `receive`, `broker_replied`, `controller_replied`, `verified`, `unmuted`."""
 
     def __init__(
         self, gate: Gate, listener: ListenerPolicy, peer: Peer, authentication: Authentication
@@ -51,7 +64,11 @@ class Session:
         self.fetch_sessions = fetch.FetchSessions()
         self.client = self._new_client(None, None)
         self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
-        self.forwarding: InFlight | None = None  # The request that the controller has.
+        # The request that the controller has, or a question of ours that the broker has.
+        self.waits_for: InFlight | Question | None = None
+        self._login_due: upstream_login.UpstreamLogin | None = None
+        # Of the token whose check is under way; the header is None in a frame that was nothing but the token.
+        self.verifying: tuple[RequestHeader | None] | None = None
         self._input = bytearray()
         self._needed_bytes = 0
         self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
@@ -63,7 +80,8 @@ class Session:
     @property
     def blocked(self) -> bool:
         """No further request is taken now; what the client sends meanwhile is kept, so read no more of it."""
-        return self.mutes > 0 or self._closing or self._stalled or self.forwarding is not None
+        waits = self.waits_for is not None or self.verifying is not None
+        return waits or self.mutes > 0 or self._closing or self._stalled
 
     @property
     def closing(self) -> bool:
@@ -93,6 +111,8 @@ class Session:
             self._streaming_bytes -= passed
             effects.append(ToBroker(data[:passed]))
             data = data[passed:]
+            if self._login_due is not None:
+                self._log_in_upstream(effects)
         if self._input or self.blocked:
             self._input += data
             if self.blocked or len(self._input) < self._needed_bytes:
@@ -108,6 +128,10 @@ class Session:
         if self._closing and self._parting is None:
             return []
         effects = self._replies.receive(data, now_ms)
+        question = self.waits_for
+        if type(question) is Question and question.reply is not None:
+            asking.go_on(self, question, now_ms, effects)
+            effects += self._go_on(now_ms)
         for effect in effects:
             if type(effect) is MuteClient:
                 self.mutes += 1
@@ -121,6 +145,21 @@ class Session:
         """What came of a `ToController`."""
         effects = forwarding.replied(self, correlation_id, reply, now_ms)
         return effects + self._answers_left(now_ms)
+
+    def log_in_upstream(self, login: upstream_login.UpstreamLogin) -> list[Effect]:
+        """Renew our session at the broker as soon as no request is on its way there in pieces."""
+        effects: list[Effect] = []
+        self._login_due = login
+        self._log_in_upstream(effects)
+        return effects
+
+    def verified(self, outcome: Accepted | Rejected, now_ms: int) -> list[Effect]:
+        """What came of a `Verify`."""
+        if self._closing:
+            return []
+        effects: list[Effect] = []
+        greeting.verified(self, outcome, now_ms, effects)
+        return effects + self._go_on(now_ms)
 
     def unmuted(self, now_ms: int) -> list[Effect]:
         """The time of a `MuteClient` is over; the client is heard again when that of each of them is."""
@@ -174,11 +213,19 @@ class Session:
             return [parting]
         return self._go_on(now_ms)
 
+    def _log_in_upstream(self, effects: list[Effect]) -> None:
+        login = self._login_due
+        if login is not None and not self._streaming_bytes and self.waits_for is None and not self._closing:
+            self._login_due = None
+            upstream_login.begin(self, login, effects)
+
     def _go_on(self, now_ms: int) -> list[Effect]:
-        if self.blocked or not self._input:
-            return []
-        data, self._input = memoryview(self._input), bytearray()
         effects: list[Effect] = []
+        if self._login_due is not None:
+            self._log_in_upstream(effects)
+        if self.blocked or not self._input:
+            return effects
+        data, self._input = memoryview(self._input), bytearray()
         position = self._frames(data, now_ms, effects)
         if position < len(data):
             self._input += data[position:]
@@ -272,7 +319,7 @@ class Session:
             produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
         )
         self.note(call, len(frame), effects)
-        return self._act(call, message, verdict, len(frame), trailing, effects)
+        return verdicts.act(self, call, message, verdict, len(frame), trailing, effects)
 
     def _call(self, header: RequestHeader, now_ms: int) -> Call:
         api = TABLE.get(header.api_key)
@@ -304,61 +351,6 @@ class Session:
     def _note_throttled(self, bucket: Bucket, throttle_ms: int, now_ms: int) -> None:
         # At the client state of now: the one of the request may have been written out for good already.
         self.client.throttled(bucket, throttle_ms, now_ms)
-
-    def _act(
-        self,
-        call: Call,
-        message: Any,
-        verdict: Verdict,
-        size_bytes: int,
-        trailing: bool,
-        effects: list[Effect],
-    ) -> bool:
-        """Carry a verdict out; True when the frame goes on as it came."""
-        if isinstance(verdict, Answer):
-            self.carry_out(call, verdict, effects)
-            return False
-        if isinstance(verdict, ToTheController):
-            forwarding.send(self, call, message, verdict, effects)
-            return False
-        unanswered = call.api_key == _PRODUCE and message.acks == 0
-        if not unanswered:
-            self.pipeline.push(self._in_flight(call, verdict, size_bytes - 4))
-        elif self.client.producer.limited:
-            produce_path.charge_unanswered(self, size_bytes - 4, call.now_ms, effects)
-        if verdict.message is None and not trailing:
-            return True
-        self.send(call, call.version, message if verdict.message is None else verdict.message, effects)
-        if unanswered and verdict.on_reply is not None:
-            # Part of it was denied, and there is no answer to say so in: Kafka cuts the client off too.
-            self.close(Close("produce_denied"), effects)
-        return False
-
-    def _in_flight(self, call: Call, verdict: Forward, length: int) -> InFlight:
-        entry = InFlight(Reply.PASS, call.api_key, call.version, call.correlation_id, client=self.client)
-        if call.api_key == _PRODUCE:
-            entry.reply = Reply.PRODUCE
-            entry.bucket = self.client.producer if self.client.producer.limited else None
-            entry.request_bytes = length
-        if verdict.on_reply is not None:
-            entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
-            entry.call = call
-        return entry
-
-    def send(self, call: Call, version: int, message: Any, effects: list[Effect]) -> None:
-        """Send what is left of a request to the broker, encoded again."""
-        body = codecs.request(call.api_key, version).encode(message)
-        effects.append(
-            ToBroker(encode_request(call.api_key, version, call.correlation_id, call.context.client_id, body))
-        )
-
-    def carry_out(self, call: Call, verdict: Answer, effects: list[Effect]) -> None:
-        """Answer a request ourselves."""
-        if verdict.message is not None:
-            body = codecs.response(call.api_key, call.version).encode(verdict.message)
-            self.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
-        if verdict.close is not None:
-            self.close(Close(verdict.close), effects)
 
     def _refuse(self, header: RequestHeader, effects: list[Effect]) -> None:
         name = ApiKey.name_of(header.api_key)

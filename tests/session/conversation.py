@@ -285,7 +285,7 @@ class Conversation:
             self.mutes.append(effect.duration_ms)
         elif isinstance(effect, Recorded):
             self.events.append(effect.event)
-        else:
+        elif isinstance(effect, Close):
             self.closed = effect
             self.to_client += effect.last_words
 

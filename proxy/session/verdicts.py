@@ -1,0 +1,82 @@
+"""A verdict on a request, and the request in hand: what goes to the broker, the client or the controller.
+
+Part of proxy.session.session. The verdicts are made by proxy.session.apis; the answers come back through
+proxy.session.replies.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from proxy.session import asking, forwarding, produce_path
+from proxy.session.call import Answer, Ask, Call, Forward, ToTheController, Verdict
+from proxy.session.effects import Close, Effect, ToBroker
+from proxy.session.pipeline import InFlight, Reply
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.header import encode_request, encode_response
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_PRODUCE = int(ApiKey.PRODUCE)
+
+
+def act(
+    session: "Session",
+    call: Call,
+    message: Any,
+    verdict: Verdict,
+    size_bytes: int,
+    trailing: bool,
+    effects: list[Effect],
+) -> bool:
+    """Carry a verdict out; True when the frame goes on as it came."""
+    if isinstance(verdict, Answer):
+        carry_out(session, call, verdict, effects)
+        return False
+    if isinstance(verdict, ToTheController):
+        forwarding.send(session, call, message, verdict, effects)
+        return False
+    if isinstance(verdict, Ask):
+        asking.ask_first(session, call, message, verdict, size_bytes, act, effects)
+        return False
+    unanswered = call.api_key == _PRODUCE and message.acks == 0
+    if not unanswered:
+        session.pipeline.push(_in_flight(session, call, verdict, size_bytes - 4))
+    elif session.client.producer.limited:
+        produce_path.charge_unanswered(session, size_bytes - 4, call.now_ms, effects)
+    if verdict.message is None and not trailing:
+        return True
+    send(session, call, call.version, message if verdict.message is None else verdict.message, effects)
+    if unanswered and verdict.on_reply is not None:
+        # Part of it was denied, and there is no answer to say so in: Kafka cuts the client off too.
+        session.close(Close("produce_denied"), effects)
+    return False
+
+
+def _in_flight(session: "Session", call: Call, verdict: Forward, length: int) -> InFlight:
+    entry = InFlight(Reply.PASS, call.api_key, call.version, call.correlation_id, client=session.client)
+    if call.api_key == _PRODUCE:
+        entry.reply = Reply.PRODUCE
+        entry.bucket = session.client.producer if session.client.producer.limited else None
+        entry.request_bytes = length
+    if verdict.on_reply is not None:
+        entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
+        entry.call = call
+    return entry
+
+
+def send(session: "Session", call: Call, version: int, message: Any, effects: list[Effect]) -> None:
+    """Send what is left of a request to the broker, encoded again."""
+    body = codecs.request(call.api_key, version).encode(message)
+    effects.append(
+        ToBroker(encode_request(call.api_key, version, call.correlation_id, call.context.client_id, body))
+    )
+
+
+def carry_out(session: "Session", call: Call, verdict: Answer, effects: list[Effect]) -> None:
+    """Answer a request ourselves."""
+    if verdict.message is not None:
+        body = codecs.response(call.api_key, call.version).encode(verdict.message)
+        session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
+    if verdict.close is not None:
+        session.close(Close(verdict.close), effects)
