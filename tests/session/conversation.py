@@ -162,7 +162,7 @@ class Conversation:
         if self.session.passes(view, self.now_ms):
             self.to_broker += view
         else:
-            self._carry_out(self.session.receive(view, self.now_ms))
+            self.carry_out(self.session.receive(view, self.now_ms))
 
     def asks(self, api_key: int, version: int, message: Any, **changes: Any) -> int:
         """A whole request; gives back its correlation id."""
@@ -191,7 +191,7 @@ class Conversation:
         if self.session.reply_passes(view, self.now_ms):
             self.to_client += view
         else:
-            self._carry_out(self.session.broker_replied(view, self.now_ms))
+            self.carry_out(self.session.broker_replied(view, self.now_ms))
 
     def controller_answers(
         self,
@@ -205,13 +205,13 @@ class Conversation:
         if message is not None:
             body = codecs.response(asked.api_key, asked.api_version).encode(message)
         reply = ControllerReply(error_code, body, "p/b/0", 5, close)
-        self._carry_out(self.session.controller_replied(asked.correlation_id, reply, self.now_ms))
+        self.carry_out(self.session.controller_replied(asked.correlation_id, reply, self.now_ms))
 
     def passes(self, duration_ms: int) -> None:
         self.now_ms += duration_ms
 
     def is_unmuted(self) -> None:
-        self._carry_out(self.session.unmuted(self.now_ms))
+        self.carry_out(self.session.unmuted(self.now_ms))
 
     def summaries(self) -> list[AuditEvent]:
         return [e.event for e in self.session.summaries(self.now_ms) if isinstance(e, Recorded)]
@@ -268,7 +268,7 @@ class Conversation:
         self.asks(ApiKey.SASL_AUTHENTICATE, version, t.SaslAuthenticateRequest(auth_bytes=token))
         return self.heard(ApiKey.SASL_AUTHENTICATE, version)
 
-    def _carry_out(self, effects: list[Effect]) -> None:
+    def carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             assert self.closed is None or isinstance(effect, Recorded), f"after the close: {effect}"
             self._carry_out_one(effect)
