@@ -1,10 +1,11 @@
-"""What the cluster has agreed on: ACLs, quotas and SCRAM credentials, read from the metadata log.
+"""What the cluster has agreed on, read from the metadata log: ACLs, quotas, SCRAM credentials, tokens.
 
     acl.py            one ACL as data, and the filter of Describe/DeleteAcls
     acls_image.py     all ACLs, indexed so that a decision does not depend on their number
     acls_delta.py     ACL records onto an ACL image, copying only what they touch
     quota_entity.py   whom a quota is for, and the filter of DescribeClientQuotas
     scram.py          SCRAM credentials as Kafka stores them
+    tokens.py         delegation tokens as Kafka stores them
     image.py          the immutable whole: MetadataImage
     delta.py          records in log order onto an image
     loader.py         batches in, images out; knows when the high-water mark is reached

@@ -12,9 +12,10 @@ from typing import Any
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.acls_delta import AclsDelta, acl_from_record
 from proxy.metadata.errors import MetadataError
-from proxy.metadata.image import MetadataImage, QuotasImage, ScramImage
+from proxy.metadata.image import MetadataImage, QuotasImage, ScramImage, TokensImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
+from proxy.metadata.tokens import DelegationToken, token_from_record
 
 __all__ = ["IGNORED_RECORDS", "MetadataDelta", "MetadataError"]
 
@@ -23,7 +24,6 @@ IGNORED_RECORDS = frozenset(
         "BrokerRegistrationChangeRecord",
         "ClearElrRecord",
         "ConfigRecord",
-        "DelegationTokenRecord",
         "FeatureLevelRecord",
         "FenceBrokerRecord",
         "NoOpRecord",
@@ -32,7 +32,6 @@ IGNORED_RECORDS = frozenset(
         "ProducerIdsRecord",
         "RegisterBrokerRecord",
         "RegisterControllerRecord",
-        "RemoveDelegationTokenRecord",
         "RemoveTopicRecord",
         "TopicRecord",
         "UnfenceBrokerRecord",
@@ -56,12 +55,15 @@ class MetadataDelta:
         self._acls = AclsDelta(image.acls, compacted=compacted)
         self._limits: dict[QuotaEntity, dict[str, float]] = {}
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential | None] = {}
+        self._tokens: dict[str, DelegationToken | None] = {}
         self._replays: Mapping[str, Callable[[Any], None]] = {
             "AccessControlEntryRecord": self._add_acl,
             "RemoveAccessControlEntryRecord": self._remove_acl,
             "ClientQuotaRecord": self._change_quota,
             "UserScramCredentialRecord": self._add_credential,
             "RemoveUserScramCredentialRecord": self._remove_credential,
+            "DelegationTokenRecord": self._set_token,
+            "RemoveDelegationTokenRecord": self._remove_token,
         }
 
     def replay(self, message: Any) -> None:
@@ -75,7 +77,13 @@ class MetadataDelta:
 
     def apply(self, offset: int) -> MetadataImage:
         """The image after all records so far, the last of which stands at `offset`."""
-        return MetadataImage(offset, self._acls.apply(), self._applied_quotas(), self._applied_scram())
+        return MetadataImage(
+            offset,
+            self._acls.apply(),
+            self._applied_quotas(),
+            self._applied_scram(),
+            self._applied_tokens(),
+        )
 
     @property
     def changed_quota_paths(self) -> tuple[str, ...]:
@@ -113,6 +121,12 @@ class MetadataDelta:
     def _remove_credential(self, record: Any) -> None:
         self._credentials[_credential_key(record)] = None
 
+    def _set_token(self, record: Any) -> None:
+        self._tokens[record.token_id] = token_from_record(record)
+
+    def _remove_token(self, record: Any) -> None:
+        self._tokens[record.token_id] = None
+
     def _applied_quotas(self) -> QuotasImage:
         changes = {
             entity: MappingProxyType(limits) if limits else None
@@ -128,6 +142,11 @@ class MetadataDelta:
         before = self._image.scram.credentials
         changes = {key: value for key, value in self._credentials.items() if value != before.get(key)}
         return ScramImage(before.updated(changes)) if changes else self._image.scram
+
+    def _applied_tokens(self) -> TokensImage:
+        before = self._image.tokens.by_id
+        changes = {key: value for key, value in self._tokens.items() if value != before.get(key)}
+        return TokensImage(before.updated(changes)) if changes else self._image.tokens
 
 
 def _credential_key(record: Any) -> tuple[ScramMechanism, str]:

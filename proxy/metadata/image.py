@@ -14,8 +14,9 @@ from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.tokens import DelegationToken
 
-__all__ = ["AclsImage", "MetadataImage", "QuotasImage", "ScramImage"]
+__all__ = ["AclsImage", "MetadataImage", "QuotasImage", "ScramImage", "TokensImage"]
 
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
@@ -49,6 +50,13 @@ class ScramImage:
 
 
 @dataclass(frozen=True, slots=True)
+class TokensImage:
+    """Every token, by id: also one that has expired, until the controller has removed it."""
+
+    by_id: ShardedMap[str, DelegationToken] = field(default_factory=ShardedMap)
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataImage:
     """`offset` is that of the last record applied, control records included; -1 before the first."""
 
@@ -58,6 +66,7 @@ class MetadataImage:
     acls: AclsImage = AclsImage.EMPTY
     quotas: QuotasImage = QuotasImage()
     scram: ScramImage = ScramImage()
+    tokens: TokensImage = TokensImage()
 
 
 MetadataImage.EMPTY = MetadataImage()

@@ -1,4 +1,4 @@
-"""An image as paths, for `penstock shell`: /acl/id/<uuid>, /config/..., /scram/..., /status.
+"""An image as paths, for `penstock shell`: /acl/id/<uuid>, /config/..., /scram/..., /token/<id>, /status.
 
 A path may have children, a JSON text, or both (/config/users/<user> has its own limits and may hold
 clients). Names in paths are sanitised, the default is `<default>`. Shows no secret: of a SCRAM
@@ -13,6 +13,7 @@ from typing import Any
 from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.sanitizer import sanitize
+from proxy.metadata.tokens import DelegationToken
 
 Path = tuple[str, ...]
 
@@ -77,6 +78,22 @@ def _scram_leaves(image: MetadataImage) -> Leaves:
     }
 
 
+def _token_leaves(image: MetadataImage) -> Leaves:
+    tokens = image.tokens.by_id
+    return {("token", sanitize(token.token_id)): partial(_token_fields, token) for token in tokens.values()}
+
+
+def _token_fields(token: DelegationToken) -> dict[str, Any]:
+    return {
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issueTimestamp": token.issue_timestamp_ms,
+        "maxTimestamp": token.max_timestamp_ms,
+        "expirationTimestamp": token.expiry_timestamp_ms,
+    }
+
+
 def _status_leaves(image: MetadataImage) -> Leaves:
     return {
         ("status",): lambda: {
@@ -84,6 +101,7 @@ def _status_leaves(image: MetadataImage) -> Leaves:
             "aclCount": image.acls.count,
             "quotaEntityCount": len(image.quotas.limits),
             "scramCredentialCount": len(image.scram.credentials),
+            "delegationTokenCount": len(image.tokens.by_id),
         }
     }
 
@@ -93,9 +111,10 @@ _ROOTS: dict[str, Callable[[MetadataImage], Leaves]] = {
     "config": _config_leaves,
     "scram": _scram_leaves,
     "status": _status_leaves,
+    "token": _token_leaves,
 }
 
-_DIRECTORIES = (("acl",), ("acl", "id"), ("config",), ("scram",))
+_DIRECTORIES = (("acl",), ("acl", "id"), ("config",), ("scram",), ("token",))
 """These are always there, if only to be empty."""
 
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
+from proxy.metadata.tokens import DelegationToken
 from proxy.security.authorizer import Action, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
@@ -23,7 +24,10 @@ from tests.support.metadata_log import (
     acl_record,
     quota_record,
     removed_acl_record,
+    removed_token_record,
     scram_record,
+    token,
+    token_record,
     values,
 )
 
@@ -35,6 +39,7 @@ class Agreed:
     acls: dict[str, Acl] = field(default_factory=dict)
     limits: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     credentials: dict[tuple[ScramMechanism, str], ScramCredential] = field(default_factory=dict)
+    tokens: dict[str, DelegationToken] = field(default_factory=dict)
 
     def records(self) -> list[Any]:
         """As a snapshot has it: what there is, and nothing of how it came about."""
@@ -42,6 +47,7 @@ class Agreed:
             *(acl_record(one) for one in self.acls.values()),
             *(quota_record(e, key, value) for e, keys in self.limits.items() for key, value in keys.items()),
             *(scram_record(mechanism, user, c) for (mechanism, user), c in self.credentials.items()),
+            *(token_record(one) for one in self.tokens.values()),
         ]
 
 
@@ -78,10 +84,10 @@ def _acl_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
     acls = dict(agreed.acls)
     if draw(st.booleans()) and acls:
         gone = acls.pop(draw(st.sampled_from(sorted(acls))))
-        return removed_acl_record(gone), Agreed(acls, agreed.limits, agreed.credentials)
+        return removed_acl_record(gone), replace(agreed, acls=acls)
     added = draw(st.sampled_from(ACLS))
     acls[added.id] = added
-    return acl_record(added), Agreed(acls, agreed.limits, agreed.credentials)
+    return acl_record(added), replace(agreed, acls=acls)
 
 
 def _quota_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
@@ -92,7 +98,7 @@ def _quota_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
     if value is not None:
         keys[key] = value
     limits = {e: k for e, k in {**agreed.limits, entity: keys}.items() if k}
-    return quota_record(entity, key, value), Agreed(agreed.acls, limits, agreed.credentials)
+    return quota_record(entity, key, value), replace(agreed, limits=limits)
 
 
 def _scram_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
@@ -101,10 +107,24 @@ def _scram_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
     credentials = {who: c for who, c in agreed.credentials.items() if who != of_whom}
     if credential is not None:
         credentials[of_whom] = credential
-    return scram_record(*of_whom, credential), Agreed(agreed.acls, agreed.limits, credentials)
+    return scram_record(*of_whom, credential), replace(agreed, credentials=credentials)
 
 
-STEPS: list[Callable[[st.DrawFn, Agreed], tuple[Any, Agreed]]] = [_acl_step, _quota_step, _scram_step]
+def _token_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
+    token_id, expiry_ms = draw(st.sampled_from(["t-1", "t-2"])), draw(st.sampled_from([None, 2_000, 3_000]))
+    tokens = {id_: one for id_, one in agreed.tokens.items() if id_ != token_id}
+    if expiry_ms is None:
+        return removed_token_record(token_id), replace(agreed, tokens=tokens)
+    tokens[token_id] = token(token_id, expiry_timestamp_ms=expiry_ms, renewers=("User:bob",))
+    return token_record(tokens[token_id]), replace(agreed, tokens=tokens)
+
+
+STEPS: list[Callable[[st.DrawFn, Agreed], tuple[Any, Agreed]]] = [
+    _acl_step,
+    _quota_step,
+    _scram_step,
+    _token_step,
+]
 
 
 @st.composite
@@ -119,7 +139,7 @@ def batches(draw: st.DrawFn) -> list[list[tuple[Any, Agreed]]]:
 
 def agreed_of(image: MetadataImage) -> Agreed:
     limits = {entity: dict(keys) for entity, keys in image.quotas.limits.items()}
-    return Agreed(dict(image.acls.by_id), limits, dict(image.scram.credentials))
+    return Agreed(dict(image.acls.by_id), limits, dict(image.scram.credentials), dict(image.tokens.by_id))
 
 
 def followed(log: list[list[tuple[Any, Agreed]]], high_water_offset: int) -> list[MetadataImage]:

@@ -20,6 +20,7 @@ from proxy.metadata.image import MetadataImage, QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.tokens import DelegationToken
 from proxy.wire import metadata_records, types
 
 _ids = count(1)
@@ -89,6 +90,35 @@ def scram_record(mechanism: ScramMechanism, user: str, credential: ScramCredenti
         server_key=credential.server_key,
         iterations=credential.iterations,
     )
+
+
+def token(token_id: str, **changes: Any) -> DelegationToken:
+    """alice's own, issued at 1,000 ms, over at 2,000, never to be renewed beyond 9,000."""
+    fields = {
+        "owner": "User:alice",
+        "requester": "User:alice",
+        "renewers": (),
+        "issue_timestamp_ms": 1_000,
+        "max_timestamp_ms": 9_000,
+        "expiry_timestamp_ms": 2_000,
+    }
+    return DelegationToken(token_id=token_id, **(fields | changes))
+
+
+def token_record(set_: DelegationToken) -> Any:
+    return types.DelegationTokenRecord(
+        token_id=set_.token_id,
+        owner=set_.owner,
+        requester=set_.requester,
+        renewers=list(set_.renewers),
+        issue_timestamp=set_.issue_timestamp_ms,
+        max_timestamp=set_.max_timestamp_ms,
+        expiration_timestamp=set_.expiry_timestamp_ms,
+    )
+
+
+def removed_token_record(token_id: str) -> Any:
+    return types.RemoveDelegationTokenRecord(token_id=token_id)
 
 
 def values(*records: Any) -> list[bytes]:

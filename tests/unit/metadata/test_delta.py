@@ -18,7 +18,10 @@ from tests.support.metadata_log import (
     acl_record,
     quota_record,
     removed_acl_record,
+    removed_token_record,
     scram_record,
+    token,
+    token_record,
 )
 
 USER = QuotaEntity(user="alice")
@@ -182,10 +185,32 @@ def test_a_scram_record_of_an_unknown_mechanism_stops_the_replay() -> None:
         replayed(record)
 
 
+@pytest.mark.spec("R9")
+def test_token_records_set_replace_and_remove_one_token_each() -> None:
+    first, other = token("t-1", renewers=("User:bob", "User:c:d")), token("t-2", requester="User:admin")
+    renewed = token("t-1", expiry_timestamp_ms=8_000)
+
+    both = replayed(token_record(first), token_record(other))
+    replaced = replayed(token_record(renewed), onto=both)
+    removed = replayed(removed_token_record("t-1"), removed_token_record("never-there"), onto=replaced)
+
+    assert dict(both.tokens.by_id) == {"t-1": first, "t-2": other}
+    assert dict(replaced.tokens.by_id) == {"t-1": renewed, "t-2": other}
+    assert dict(removed.tokens.by_id) == {"t-2": other}
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("changes", [{"owner": "alice"}, {"requester": ""}, {"renewers": ("bob",)}])
+def test_a_token_of_a_principal_that_is_none_stops_the_replay(changes: dict[str, object]) -> None:
+    with pytest.raises(MetadataError, match="is not a principal"):
+        replayed(token_record(token("t-1", **changes)))
+
+
 @pytest.mark.spec("Q8")
 def test_the_parts_a_batch_does_not_touch_stay_the_same_objects() -> None:
     before = replayed(
         acl_record(acl("a")),
+        token_record(token("t-1")),
         quota_record(USER, "producer_byte_rate", 1.0),
         scram_record(SHA_256, "alice", CREDENTIAL),
     )
@@ -194,6 +219,7 @@ def test_the_parts_a_batch_does_not_touch_stay_the_same_objects() -> None:
 
     assert after.quotas is before.quotas
     assert after.scram is before.scram
+    assert after.tokens is before.tokens
     assert after.acls is not before.acls
 
 

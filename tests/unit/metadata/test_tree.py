@@ -10,7 +10,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.metadata.tree import cat, children
-from tests.support.metadata_log import acl, acl_record, quota_record, scram_record
+from tests.support.metadata_log import acl, acl_record, quota_record, scram_record, token, token_record
 
 ACL = acl("ordérs", pattern_type=PatternType.PREFIXED, host="10.0.0.1")
 
@@ -27,6 +27,7 @@ def image() -> MetadataImage:
         delta.replay(quota_record(entity, "producer_byte_rate", 1000.0))
     credential = credential_from_password(ScramMechanism.SCRAM_SHA_512, "geheim", b"salz")
     delta.replay(scram_record(ScramMechanism.SCRAM_SHA_512, "bob", credential))
+    delta.replay(token_record(token("t-1", renewers=("User:bob",))))
     return delta.apply(41)
 
 
@@ -34,8 +35,8 @@ def image() -> MetadataImage:
 @pytest.mark.parametrize(
     ("path", "names"),
     [
-        ("/", ["acl", "config", "scram", "status"]),
-        ("", ["acl", "config", "scram", "status"]),
+        ("/", ["acl", "config", "scram", "status", "token"]),
+        ("", ["acl", "config", "scram", "status", "token"]),
         ("/acl", ["id"]),
         ("/acl/id", [ACL.id]),
         ("/acl/id/", [ACL.id]),
@@ -46,6 +47,8 @@ def image() -> MetadataImage:
         ("/config/users/<default>/clients", ["<default>"]),
         ("/scram", ["SCRAM-SHA-512"]),
         ("/scram/SCRAM-SHA-512", ["bob"]),
+        ("/token", ["t-1"]),
+        ("/token/t-1", None),
         ("/status", None),
         (f"/acl/id/{ACL.id}", None),
         ("/acl/id/nobody", None),
@@ -78,7 +81,27 @@ def test_a_directory_lists_what_lies_below_it(path: str, names: list[str] | None
         ("/config/users/al%2Fice/clients/app", {"producer_byte_rate": 1000.0}),
         ("/config/ips/10.0.0.1", {"producer_byte_rate": 1000.0}),
         ("/scram/SCRAM-SHA-512/bob", {"iterations": 4096}),
-        ("/status", {"offset": 41, "aclCount": 1, "quotaEntityCount": 4, "scramCredentialCount": 1}),
+        (
+            "/token/t-1",
+            {
+                "owner": "User:alice",
+                "requester": "User:alice",
+                "renewers": ["User:bob"],
+                "issueTimestamp": 1_000,
+                "maxTimestamp": 9_000,
+                "expirationTimestamp": 2_000,
+            },
+        ),
+        (
+            "/status",
+            {
+                "offset": 41,
+                "aclCount": 1,
+                "quotaEntityCount": 4,
+                "scramCredentialCount": 1,
+                "delegationTokenCount": 1,
+            },
+        ),
     ],
 )
 def test_a_leaf_reads_as_json(path: str, content: dict[str, object]) -> None:
@@ -105,8 +128,11 @@ def test_no_secret_shows_anywhere() -> None:
 
 @pytest.mark.spec("S10")
 def test_directories_that_are_always_there_may_be_empty() -> None:
-    assert [children(MetadataImage.EMPTY, path) for path in ("/acl", "/acl/id", "/config", "/scram")] == [
+    assert [
+        children(MetadataImage.EMPTY, path) for path in ("/acl", "/acl/id", "/config", "/scram", "/token")
+    ] == [
         ["id"],
+        [],
         [],
         [],
         [],
