@@ -10,6 +10,7 @@ import json
 import secrets
 import signal
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
@@ -82,12 +83,13 @@ class ProxyProcess:
         self._registry = CollectorRegistry()
         self._telemetry = Telemetry(self._registry)
         self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
+        internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
         self._users = PlainUsers(password_hashes(config.users_file))
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._audit = AuditLog(
             self.author,
             Spool(config.audit.spool_dir, config.audit.spool_max_bytes),
-            AuditSink(self._broker, lambda: connection_arguments(self._broker), config.audit.topic),
+            AuditSink(internal, lambda: connection_arguments(internal), config.audit.topic),
             now_ms,
             config.audit.spool_fsync_interval_ms,
             [self._telemetry.read],
@@ -95,7 +97,7 @@ class ProxyProcess:
         self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
         self._facts: BrokerFacts | None = None
         self._loader = Loader(self._on_image)
-        self._feed = TopicFeed(self._broker, config.metadata.topic, self._loader)
+        self._feed = TopicFeed(internal, config.metadata.topic, self._loader)
         self._watch = BrokerWatch(self._broker, self._on_broker)
         self._forwarder = Forwarder(
             [endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints],
@@ -261,17 +263,25 @@ class ProxyProcess:
             )
 
     def _tell_addresses(self, facts: BrokerFacts) -> None:
-        others = {
-            node_id: {name: split_host_port(address) for name, address in by_name.items()}
-            for node_id, by_name in self._config.upstream.advertised_brokers.items()
-        }
         bootstrap = split_host_port(self._config.upstream.bootstrap)
-        own = addresses.own_node_id(facts.nodes, bootstrap, frozenset(others))
+        if self._config.upstream.passes_addresses:
+            for policy in self._policies:
+                policy.kept_but = bootstrap
+                self._tell_unreachable(policy, addresses.told_past_the_proxies(facts.nodes, bootstrap))
+            return
+        advertised, proxies = _advertised(self._config)
+        own = self._config.upstream.node_id
         if own is None:
-            log.error("cannot tell which node this broker is", nodes=dict(facts.nodes), bootstrap=bootstrap)
-        for entry, policy in zip(self._config.listeners, self._policies, strict=True):
-            advertised = split_host_port(entry.advertised or entry.bind)
-            policy.addresses = addresses.of_listener(entry.name, advertised, own, others)
+            own = addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
+        for policy in self._policies:
+            policy.addresses = addresses.of_listener(policy.name, advertised[policy.name], own, proxies)
+            self._tell_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
+
+    def _tell_unreachable(self, policy: ListenerPolicy, nodes: tuple[int, ...]) -> None:
+        if nodes != policy.unreachable:
+            policy.unreachable = nodes
+            told = log.error if nodes else log.info
+            told("brokers that clients are not told of", listener=policy.name, nodes=list(nodes))
 
     async def _start_http(self) -> HttpServer | None:
         if self._config.http is None:
@@ -291,6 +301,16 @@ class ProxyProcess:
             "metadata.topic": self._config.metadata.topic,
             "listeners": listeners,
         }
+
+
+def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int, addresses.ByListener]]:
+    """Our own listeners' addresses as clients are told, and the other proxies'."""
+    own = {entry.name: split_host_port(entry.advertised or entry.bind) for entry in config.listeners}
+    proxies = {
+        node_id: {name: split_host_port(address) for name, address in by_name.items()}
+        for node_id, by_name in config.upstream.advertised_brokers.items()
+    }
+    return own, proxies
 
 
 def _authorizer(config: ProxyConfig) -> Authorizer:

@@ -35,7 +35,7 @@ async def _image(config_path: Path) -> MetadataImage:
     """The image at the end of the log, read through the broker that the file names."""
     try:
         proxy = load(config_path, ProxyConfig)
-        broker = endpoint(proxy.upstream, proxy.upstream.bootstrap, "penstock-shell")
+        broker = endpoint(proxy.upstream, proxy.upstream.own_bootstrap, "penstock-shell")
         topic = proxy.metadata.topic
     except ConfigError as not_a_proxy:
         try:

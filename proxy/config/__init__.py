@@ -6,6 +6,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `listener`: an address that clients connect to, TLS and logins
 - `users`: the users that PLAIN knows
 - `peer`: how the broker and the controller are reached
+- `upstream`: the broker, and where clients reach the proxies of all brokers
 - `proxy`: the whole file
 """
 
@@ -20,7 +21,7 @@ from proxy.config.parts import (
     load,
     split_host_port,
 )
-from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, Upstream, endpoint
+from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, endpoint
 from proxy.config.proxy import (
     Audit,
     Authorizer,
@@ -32,6 +33,7 @@ from proxy.config.proxy import (
     Quota,
     require_authorizer,
 )
+from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, password_hashes
 
 __all__ = [

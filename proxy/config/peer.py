@@ -1,4 +1,4 @@
-"""How the proxy reaches and logs in to another process: its broker, the controller.
+"""How the proxy reaches and logs in to another process: the broker (proxy.config.upstream), the controller.
 
 A secret is never written in the file itself: `password.file` names the file that holds it.
 """
@@ -49,13 +49,6 @@ class Peer(Part):
         if self.security_protocol.startswith("SASL") != (self.sasl is not None):
             raise ValueError(f"security.protocol {self.security_protocol} and sasl do not fit together")
         return self
-
-
-class Upstream(Peer):
-    """The broker that the proxy stands in front of."""
-
-    bootstrap: HostPort
-    advertised_brokers: dict[int, dict[str, HostPort]] = Field(default_factory=dict)
 
 
 class ControllerPeer(Peer):

@@ -6,7 +6,8 @@ from pydantic import Field, field_validator, model_validator
 
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
-from proxy.config.peer import ControllerPeer, Upstream
+from proxy.config.peer import ControllerPeer
+from proxy.config.upstream import Upstream, require_addresses
 
 
 class Metadata(Part):
@@ -94,6 +95,7 @@ class ProxyConfig(Part):
     def _parts_fit_together(self) -> "ProxyConfig":
         require_users_file(self.listeners, self.users_file)
         require_authorizer(self.listeners, self.authorizer)
+        require_addresses(self.listeners, self.upstream)
         known = {listener.name for listener in self.listeners}
         unknown = set(self.authorizer.early_start_listeners) - known
         if unknown:

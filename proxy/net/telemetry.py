@@ -222,6 +222,9 @@ class StateCollector(Collector):
             "penstock_response_bytes_total", "Bytes of the broker", labels=["listener"]
         )
         connections = GaugeMetricFamily("penstock_connections", "Connections open", labels=["listener"])
+        untold = GaugeMetricFamily(
+            "penstock_brokers_not_told", "Brokers that clients have no address for", labels=["listener"]
+        )
         for policy in self._policies:
             for api_key, count in policy.counts.requests.items():
                 requests.add_metric([policy.name, ApiKey.name_of(api_key)], count)
@@ -229,7 +232,8 @@ class StateCollector(Collector):
             given.add_metric([policy.name], policy.counts.response_bytes)
             opened = self._telemetry.opened_count.get(policy.name, 0)
             connections.add_metric([policy.name], opened - self._telemetry.closed_count.get(policy.name, 0))
-        return (requests, taken, given, connections)
+            untold.add_metric([policy.name], len(policy.unreachable))
+        return (requests, taken, given, connections, untold)
 
     def _metadata(self) -> Iterable[Metric]:
         image, authorizer = self._gate.image, self._gate.authorizer

@@ -64,6 +64,10 @@ class ListenerPolicy:
     sasl: SaslListener | None
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Node id -> host and port under which clients of this listener reach that broker's proxy."""
+    kept_but: tuple[str, int] | None = None
+    """Set: addresses are left as the broker tells them, but for this one, by which we reach it ourselves."""
+    unreachable: tuple[int, ...] = ()
+    """Brokers there are that clients of this listener are not told of."""
     failed_authentication_delay_ms: int = 100
     early_start: bool = False
     counts: RequestCounts = field(default_factory=RequestCounts)

@@ -114,6 +114,18 @@ def test_the_example_controller_knows_the_example_proxies(source: str, tmp_path:
 
 
 @pytest.mark.spec("O1")
+def test_the_example_proxies_name_one_another_where_each_says_that_it_is(tmp_path: Path) -> None:
+    directory = with_secrets(tmp_path, config_map("penstock-proxy"))
+
+    proxy = load(directory / "proxy.yaml", ProxyConfig)
+
+    (listener,) = proxy.listeners
+    assert sorted(proxy.upstream.advertised_brokers) == [0, 1, 2]
+    assert proxy.upstream.node_id == 2
+    assert proxy.upstream.advertised_brokers[2] == {listener.name: listener.advertised}
+
+
+@pytest.mark.spec("O1")
 @pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
 def test_every_manifest_is_what_kubernetes_takes(version: str) -> None:
     for manifest in MANIFESTS:

@@ -1,7 +1,8 @@
 """Addresses of brokers in answers to the addresses of their proxies (SPEC O1).
 
 Fed by every API whose answer names nodes, with the listener the client came in by. A node that has no
-address there is never told with the broker's own: the client would go past the gate.
+address there is never told with the broker's own: the client would go past the gate. Where brokers
+advertise their proxies themselves, what they tell is kept, but for the address by which we reach ours.
 """
 
 from collections.abc import Iterable
@@ -43,6 +44,8 @@ def controller_id(told: int, live_nodes: Iterable[int]) -> int:
 
 
 def _rewrite(listener: ListenerPolicy, node_id: int, node: Any) -> bool:
+    if listener.kept_but is not None:
+        return (node.host, node.port) != listener.kept_but
     address = listener.addresses.get(node_id)
     if address is None:
         return False

@@ -54,6 +54,12 @@ def listener(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in changed.items() if value is not None}
 
 
+def upstream(**changes: Any) -> dict[str, Any]:
+    return {"bootstrap": "127.0.0.1:9092"} | {
+        name.replace("__", "."): value for name, value in changes.items()
+    }
+
+
 def test_a_file_that_is_right_is_read_with_kafkas_defaults(tmp_path: Path) -> None:
     config = load(written(tmp_path, document()), ProxyConfig)
 
@@ -143,6 +149,79 @@ WRONG = [
         document(quota={"quota.producer.default": 0}),
         "quota > quota.producer.default: Input should be greater than 0",
         id="quota",
+    ),
+    pytest.param(
+        document(upstream=upstream(addresses="hidden")),
+        "upstream > addresses: Input should be 'rewrite' or 'passthrough'",
+        id="addresses",
+    ),
+    pytest.param(
+        document(upstream=upstream(addresses="passthrough")),
+        "upstream: Value error, addresses: passthrough needs internal.bootstrap",
+        id="passthrough without a way for ourselves",
+    ),
+    pytest.param(
+        document(upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9092")),
+        "addresses: passthrough needs internal.bootstrap: another listener",
+        id="passthrough with one listener of the broker",
+    ),
+    pytest.param(
+        document(
+            upstream=upstream(
+                addresses="passthrough",
+                internal__bootstrap="127.0.0.1:9091",
+                advertised__brokers={2: {"SASL_PLAINTEXT": "p2:1"}},
+            )
+        ),
+        "upstream: Value error, addresses: passthrough takes no advertised.brokers and no node.id",
+        id="passthrough and a map",
+    ),
+    pytest.param(
+        document(
+            listeners=[PLAIN_LISTENER, listener(name="OTHER", bind="127.0.0.1:19093")],
+            upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
+        ),
+        "upstream: addresses: passthrough serves one listener",
+        id="passthrough and two listeners",
+    ),
+    pytest.param(
+        document(
+            listeners=[listener(advertised="proxy:1")],
+            upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
+        ),
+        "addresses: passthrough takes no advertised at a listener",
+        id="passthrough and an address",
+    ),
+    pytest.param(
+        document(upstream=upstream(advertised__brokers={2: {"SASL": "p2:1"}})),
+        "advertised.brokers: node 2 names no listener: SASL",
+        id="a map with a listener that is not there",
+    ),
+    pytest.param(
+        document(upstream=upstream(advertised__brokers={2: {}})),
+        "advertised.brokers: node 2 has no address for SASL_PLAINTEXT",
+        id="a map without a listener",
+    ),
+    pytest.param(
+        document(
+            upstream=upstream(
+                advertised__brokers={2: {"SASL_PLAINTEXT": "p:1"}, 3: {"SASL_PLAINTEXT": "p:1"}}
+            )
+        ),
+        "advertised.brokers: nodes 2 and 3 have the same address for SASL_PLAINTEXT",
+        id="two nodes at one address",
+    ),
+    pytest.param(
+        document(
+            upstream=upstream(node__id=1, advertised__brokers={2: {"SASL_PLAINTEXT": "127.0.0.1:19092"}})
+        ),
+        "node 2 has the address of listener SASL_PLAINTEXT itself, but node.id is 1",
+        id="another node at our own address",
+    ),
+    pytest.param(
+        document(upstream=upstream(advertised__brokers={-1: {"SASL_PLAINTEXT": "p:1"}})),
+        "Input should be greater than or equal to 0",
+        id="a node id that is none",
     ),
     pytest.param("- a list", "expected a mapping of settings, found list", id="a list"),
     pytest.param("a: b: c", "not YAML", id="no YAML"),

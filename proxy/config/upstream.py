@@ -1,0 +1,97 @@
+"""The broker that a proxy stands in front of, and where clients reach all brokers' proxies (SPEC O1)."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from proxy.config.listener import Listener
+from proxy.config.parts import HostPort
+from proxy.config.peer import Peer
+
+NodeId = Annotated[int, Field(ge=0)]
+
+
+class Upstream(Peer):
+    """With `addresses: passthrough` the listener at `bootstrap` advertises the proxies itself."""
+
+    bootstrap: HostPort
+    internal_bootstrap: HostPort | None = None
+    addresses: Literal["rewrite", "passthrough"] = "rewrite"
+    node_id: NodeId | None = None
+    advertised_brokers: dict[NodeId, dict[str, HostPort]] = Field(default_factory=dict)
+
+    @property
+    def passes_addresses(self) -> bool:
+        return self.addresses == "passthrough"
+
+    @property
+    def own_bootstrap(self) -> str:
+        """Where the proxy's own clients (metadata feed, audit) find brokers and not proxies."""
+        return self.internal_bootstrap or self.bootstrap
+
+    @model_validator(mode="after")
+    def _keys_fit_the_mode(self) -> "Upstream":
+        if not self.passes_addresses:
+            return self
+        if self.internal_bootstrap in (None, self.bootstrap):
+            raise ValueError(
+                "addresses: passthrough needs internal.bootstrap: another listener of the broker, one that"
+                " advertises the brokers; by bootstrap the proxy's own clients would come back to proxies"
+            )
+        if self.advertised_brokers or self.node_id is not None:
+            raise ValueError(
+                "addresses: passthrough takes no advertised.brokers and no node.id: the broker's listener"
+                " advertises the proxies"
+            )
+        return self
+
+
+def require_addresses(listeners: tuple[Listener, ...], upstream: Upstream) -> None:
+    """Every client must be told of proxies it can reach, and of nothing else."""
+    if upstream.passes_addresses:
+        _require_one_listener(listeners)
+        return
+    names = {listener.name for listener in listeners}
+    for node_id, by_name in upstream.advertised_brokers.items():
+        _require_names(node_id, by_name, names)
+    for listener in listeners:
+        _require_different_addresses(listener, upstream)
+
+
+def _require_one_listener(listeners: tuple[Listener, ...]) -> None:
+    if len(listeners) > 1:
+        raise ValueError(
+            "upstream: addresses: passthrough serves one listener: what the broker's listener advertises"
+            " can be right for the clients of one only"
+        )
+    if listeners[0].advertised is not None:
+        raise ValueError(
+            "upstream: addresses: passthrough takes no advertised at a listener: the broker advertises it"
+        )
+
+
+def _require_names(node_id: int, by_name: Iterable[str], names: set[str]) -> None:
+    unknown = sorted(set(by_name) - names)
+    if unknown:
+        raise ValueError(f"advertised.brokers: node {node_id} names no listener: {', '.join(unknown)}")
+    missing = sorted(names.difference(by_name))
+    if missing:
+        # Without it the listener's clients would not find what this node leads.
+        raise ValueError(f"advertised.brokers: node {node_id} has no address for {', '.join(missing)}")
+
+
+def _require_different_addresses(listener: Listener, upstream: Upstream) -> None:
+    nodes: dict[str, int] = {}
+    for node_id, by_name in upstream.advertised_brokers.items():
+        other = nodes.setdefault(by_name[listener.name], node_id)
+        if other != node_id:
+            raise ValueError(
+                f"advertised.brokers: nodes {other} and {node_id} have the same address for {listener.name}"
+            )
+    own = nodes.get(listener.advertised or listener.bind)
+    if own is not None and upstream.node_id not in (None, own):
+        raise ValueError(
+            f"advertised.brokers: node {own} has the address of listener {listener.name} itself,"
+            f" but node.id is {upstream.node_id}"
+        )
