@@ -53,6 +53,8 @@ class SaslLogin:
     username: str
     password: Callable[[], str] = field(repr=False)
     """Read at each login, so that a changed secret is used from the next one on."""
+    token_auth: bool = False
+    """The two are a delegation token's id and HMAC (KIP-48)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +296,13 @@ async def sasl_client(login: SaslLogin) -> SaslClient:
     if login.mechanism == "PLAIN":
         return PlainClient(login.username, login.password())
     mechanism = ScramMechanism.named(login.mechanism)
-    return ScramClient(mechanism, login.username, login.password(), secrets.token_urlsafe(24))
+    return ScramClient(
+        mechanism,
+        login.username,
+        login.password(),
+        secrets.token_urlsafe(24),
+        token_auth=login.token_auth,
+    )
 
 
 def _name(error_code: int) -> str:

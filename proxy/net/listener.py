@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Protocol
@@ -18,10 +19,11 @@ import structlog
 
 from proxy.audit.record import AuditEvent
 from proxy.net.buffers import ReceiveBuffers
-from proxy.net.channel import EndpointSettings
+from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
 from proxy.net.upstream import UpstreamError, connect, next_login
+from proxy.net.user_tokens import Identity, ProxyIdentity
 from proxy.security.host import host_address
 from proxy.security.principal import ANONYMOUS
 from proxy.session.authentication import Authentication
@@ -73,8 +75,9 @@ class Listener:
         observer: Observer,
         tasks: asyncio.TaskGroup,
         room: Callable[[], bool],
+        identity: Identity | None = None,
     ) -> None:
-        """`room`: whether one more connection may be taken."""
+        """`room`: whether one more connection may be taken; `identity`: as whom we log in to the broker."""
         self.buffers = ReceiveBuffers()
         self.policy = policy
         self.connections: set[Connection] = set()
@@ -85,6 +88,7 @@ class Listener:
         self._observer = observer
         self._tasks = tasks
         self._room = room
+        self._identity = identity or ProxyIdentity(broker.sasl)
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
@@ -154,18 +158,27 @@ class Listener:
 
     async def _connect_upstream(self, connection: Connection) -> None:
         try:
-            await connect(self._broker, connection, Upstream(connection, self.buffers))
-        except UpstreamError as error:
+            login = await self._login(connection)
+            endpoint = replace(self._broker, sasl=login)
+            await connect(endpoint, connection, Upstream(connection, self.buffers))
+        except (UpstreamError, ChannelError) as error:
             self._observer.upstream_error()
             log.warning("broker not reached", error=str(error), listener=self.policy.name)
             connection.close("upstream_unreachable")
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 
+    async def _login(self, connection: Connection) -> SaslLogin | None:
+        return await self._identity.login(connection.session.authentication.principal)
+
     async def _renew_login(self, connection: Connection, upstream: Upstream) -> None:
-        assert self._broker.sasl is not None
         try:
-            connection.log_in_upstream(await next_login(self._broker.sasl, upstream))
+            login = await self._login(connection)
+            assert login is not None, "a session that ends began with a login"
+            connection.log_in_upstream(await next_login(login, upstream))
+        except ChannelError as error:
+            self.login_refused(str(error))
+            connection.close("upstream_reauthentication_failed")
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

@@ -22,10 +22,10 @@ class LongWay(Conversation):
     """The same without short cuts."""
 
     def sends(self, data: bytes) -> None:
-        self._carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
+        self.carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
 
     def broker_sends(self, data: bytes) -> None:
-        self._carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
+        self.carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
 
 
 def at(version: int, name: str) -> str | bytes:

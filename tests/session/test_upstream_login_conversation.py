@@ -180,7 +180,7 @@ def test_a_verdict_can_rest_on_what_the_broker_answers_first(monkeypatch: pytest
     def decide(_call: Any, _request: Any) -> Verdict:
         return Ask(METADATA, version, t.MetadataRequest(topics=[]), verdict_on)
 
-    monkeypatch.setitem(TABLE, ApiKey.LIST_OFFSETS, replace(TABLE[ApiKey.LIST_OFFSETS], decide=decide))  # type: ignore[arg-type]
+    monkeypatch.setitem(TABLE, ApiKey.LIST_OFFSETS, replace(TABLE[ApiKey.LIST_OFFSETS], decide=decide))
 
     talk.asks(ApiKey.LIST_OFFSETS, 6, t.ListOffsetsRequest(replica_id=-1))
     talk.asks(PRODUCE, 9, produce("orders"))
