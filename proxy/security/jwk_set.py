@@ -1,0 +1,158 @@
+"""A JWKS document (RFC 7517) into the keys that signatures of tokens are verified with.
+
+Fed by proxy.net.jwks with what an identity provider serves, used by proxy.security.jwt. Only public keys for
+signatures are taken: a shared secret (`oct`) would make everyone who can verify a token able to forge one.
+"""
+
+import json
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+SigningKey = RSAKey | ECKey | OKPKey
+
+MAX_KEYS = 256
+_RSA_BITS = range(2048, 16_384 + 1)
+"""Below, a key can be broken; above, one verification is work for a second."""
+
+_KEY_OF = MappingProxyType(
+    {
+        "RS256": ("RSA", None),
+        "RS384": ("RSA", None),
+        "RS512": ("RSA", None),
+        "PS256": ("RSA", None),
+        "PS384": ("RSA", None),
+        "PS512": ("RSA", None),
+        "ES256": ("EC", "P-256"),
+        "ES384": ("EC", "P-384"),
+        "ES512": ("EC", "P-521"),
+        "EdDSA": ("OKP", "Ed25519"),
+        "Ed25519": ("OKP", "Ed25519"),
+    }
+)
+"""Algorithm -> type and curve of its keys (RFC 7518, RFC 8037, RFC 9864). All asymmetric: see the module."""
+
+ALGORITHMS = tuple(_KEY_OF)
+"""Every algorithm that can be allowed. `none` and the HMAC ones are not among them."""
+
+_TYPES: dict[str, type[SigningKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+_PUBLIC_MEMBERS = ("n", "e", "crv", "x", "y")
+
+
+class JwkSetError(Exception):
+    """The document holds no key that could be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationKey:
+    """One key, and the algorithms that a token signed with it may name."""
+
+    key_id: str | None
+    algorithms: frozenset[str]
+    key: SigningKey
+
+
+@dataclass(frozen=True, slots=True)
+class JwkSet:
+    """The usable keys of one document."""
+
+    keys: tuple[VerificationKey, ...]
+    skipped: tuple[str, ...] = ()
+    """Why keys of the document are not among them, one sentence each."""
+
+    @classmethod
+    def parse(cls, document: bytes) -> "JwkSet":
+        """JwkSetError when it is not a JWKS, or one without a usable key."""
+        keys: list[VerificationKey] = []
+        skipped: list[str] = []
+        for place, entry in enumerate(_entries(document)):
+            try:
+                keys.append(_verification_key(entry))
+            except (JoseError, ValueError, TypeError, KeyError) as error:
+                skipped.append(f"key {place}: {error}")
+        if not keys:
+            raise JwkSetError("no usable key" + (f": {'; '.join(skipped[:3])}" if skipped else ""))
+        return cls(tuple(keys), tuple(skipped))
+
+    def candidates(self, key_id: str | None, algorithm: str) -> tuple[VerificationKey, ...]:
+        """The keys that may have signed a token with this header.
+
+        A token that names no key has one only where a single key fits: trying them all would let a key meant
+        for something else decide.
+        """
+        fitting = tuple(key for key in self.keys if algorithm in key.algorithms)
+        if key_id is not None:
+            return tuple(key for key in fitting if key.key_id == key_id)
+        return fitting if len(fitting) == 1 else ()
+
+    def knows(self, key_id: str) -> bool:
+        return any(key.key_id == key_id for key in self.keys)
+
+
+def _entries(document: bytes) -> list[Any]:
+    try:
+        parsed = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise JwkSetError("not JSON") from error
+    entries = parsed.get("keys") if isinstance(parsed, dict) else None
+    if not isinstance(entries, list):
+        raise JwkSetError("not a JWKS: it has no list of keys")
+    if len(entries) > MAX_KEYS:
+        raise JwkSetError(f"{len(entries)} keys, limit {MAX_KEYS}")
+    return entries
+
+
+def _verification_key(entry: Any) -> VerificationKey:
+    if not isinstance(entry, dict):
+        raise ValueError("not an object")
+    key_id = entry.get("kid")
+    if key_id is not None and not isinstance(key_id, str):
+        raise ValueError("kid is not a string")
+    _check_purpose(entry)
+    kind = entry.get("kty")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise ValueError(f"kty {kind!r} is not used for signatures of tokens")
+    algorithms = _algorithms(kind, entry.get("crv"), entry.get("alg"))
+    if kind == "RSA":
+        _check_rsa_size(entry)
+    # Private members, should a careless provider publish them, are left where they are.
+    public = {"kty": kind} | {name: entry[name] for name in _PUBLIC_MEMBERS if name in entry}
+    key = _TYPES[kind].import_key(public)
+    return VerificationKey(key_id, algorithms, key)
+
+
+def _check_purpose(entry: dict[str, Any]) -> None:
+    if entry.get("use", "sig") != "sig":
+        raise ValueError(f"use {entry['use']!r}, not sig")
+    operations = entry.get("key_ops")
+    if operations is not None and (not isinstance(operations, list) or "verify" not in operations):
+        raise ValueError("key_ops without verify")
+
+
+def _algorithms(kind: str, curve: Any, named: Any) -> frozenset[str]:
+    fitting = frozenset(
+        algorithm
+        for algorithm, (its_kind, its_curve) in _KEY_OF.items()
+        if its_kind == kind and its_curve in (None, curve)
+    )
+    if not fitting:
+        raise ValueError(f"curve {curve!r} is not used for signatures of tokens")
+    if named is None:
+        return fitting
+    if named not in fitting:
+        raise ValueError(f"alg {named!r} does not fit kty {kind}")
+    # EdDSA and Ed25519 are two names of one algorithm: a provider may use the one here and the other there.
+    return fitting if kind == "OKP" else frozenset({named})
+
+
+def _check_rsa_size(entry: dict[str, Any]) -> None:
+    modulus = entry.get("n")
+    if not isinstance(modulus, str):
+        raise ValueError("n is missing")
+    # Looked at before the key is made: a huge one is never computed with.
+    bits = len(modulus.rstrip("=")) * 6 // 8 * 8
+    if bits not in _RSA_BITS:
+        raise ValueError(f"an RSA key of about {bits} bits, allowed {_RSA_BITS[0]} to {_RSA_BITS[-1]}")

@@ -1,0 +1,258 @@
+"""Every way in which a token can be right, and every way in which it can be wrong."""
+
+import hmac
+import json
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+
+from proxy.security.jwk_set import JwkSet
+from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
+from tests.support.identity_provider import (
+    ABSENT,
+    AUDIENCE,
+    ISSUER,
+    ec,
+    ed25519,
+    jwks,
+    part,
+    rsa,
+    signed,
+    token,
+)
+
+NOW_S = 1_700_000_000
+NOW = NOW_S * 1000
+KEYS = JwkSet.parse(jwks(rsa(), ec("P-256"), ec("P-384"), ec("P-521"), ed25519()))
+POLICY = JwtPolicy(ISSUER, frozenset({AUDIENCE, "other"}))
+ALICE = Claims("alice", NOW + 300_000, frozenset({"openid", "stream"}))
+
+
+def verdict(text: str, policy: JwtPolicy = POLICY, now_ms: int = NOW) -> Claims | Invalid:
+    return verify(text, KEYS, policy, now_ms)
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize(
+    ("algorithm", "key"),
+    [(name, rsa()) for name in ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")]
+    + [("ES256", ec("P-256")), ("ES384", ec("P-384")), ("ES512", ec("P-521"))]
+    + [("EdDSA", ed25519()), ("Ed25519", ed25519())],
+)
+def test_a_token_signed_by_any_allowed_algorithm_is_valid(algorithm: str, key: Any) -> None:
+    text = token(NOW_S, key=key, algorithm=algorithm)
+
+    assert verdict(text) == ALICE
+    other = [name for name in POLICY.algorithms if name != algorithm]
+    refused = verdict(text, JwtPolicy(ISSUER, frozenset({AUDIENCE}), frozenset(other)))
+    assert refused == Invalid(f"algorithm '{algorithm}' is not allowed")
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": ["x", AUDIENCE]},
+        {"aud": "other"},
+        {"exp": float(NOW_S + 300)},
+        {"exp": NOW_S + 300, "nbf": NOW_S + 30},
+        {"iat": NOW_S + 30},
+        {"sub": " alice "},
+        {"header": {"typ": ABSENT, "x5c": ["A" * 4000]}},
+    ],
+)
+def test_a_token_may_say_the_same_in_other_ways(claims: dict[str, Any]) -> None:
+    assert verdict(token(NOW_S, **claims)) == ALICE
+
+
+WRONG_CLAIMS = [
+    ({"iss": "https://idp.example/realms/other"}, "issuer 'https://idp.example/realms/other' is not"),
+    ({"iss": ISSUER + "/"}, "issuer"),
+    ({"iss": ABSENT}, "no iss claim"),
+    ({"iss": [ISSUER]}, "iss is not a string"),
+    ({"aud": "kafk"}, "meant for another audience"),
+    ({"aud": []}, "meant for another audience"),
+    ({"aud": ["x", "y"]}, "meant for another audience"),
+    ({"aud": [AUDIENCE, 7]}, "aud is neither"),
+    ({"aud": {AUDIENCE: 1}}, "aud is neither"),
+    ({"aud": ABSENT}, "no aud claim"),
+    ({"aud": None}, "no aud claim"),
+    ({"exp": NOW_S - 30}, "expired 30 s ago"),
+    ({"exp": NOW_S - 86_400}, "expired"),
+    ({"exp": ABSENT}, "no exp claim"),
+    ({"exp": None}, "no exp claim"),
+    ({"exp": str(NOW_S + 300)}, "exp is not a number"),
+    ({"exp": True}, "exp is not a number"),
+    ({"exp": -1}, "exp is out of range"),
+    ({"exp": 1e300}, "exp is out of range"),
+    ({"exp": 2**63}, "exp is out of range"),
+    ({"iat": ABSENT}, "no iat claim"),
+    ({"iat": "now"}, "iat is not a number"),
+    ({"iat": NOW_S + 31}, "issued 31 s in the future"),
+    ({"nbf": NOW_S + 31}, "not valid for another 31 s"),
+    ({"nbf": "soon"}, "nbf is not a number"),
+    ({"exp": NOW_S - 20, "iat": NOW_S}, "exp is before iat or nbf"),
+    ({"exp": NOW_S + 5, "nbf": NOW_S + 10}, "exp is before iat or nbf"),
+    ({"sub": ABSENT}, "no sub claim"),
+    ({"sub": ""}, "sub is empty"),
+    ({"sub": "  \t"}, "sub is empty"),
+    ({"sub": 7}, "sub is not a string"),
+    ({"sub": ["alice"]}, "sub is not a string"),
+    ({"sub": "al\ud800ce"}, "not text"),
+    ({"scope": ""}, "scope is empty"),
+    ({"scope": ["a", "a"]}, "scope has one value twice"),
+    ({"scope": ["a", 7]}, "scope is not a string"),
+]
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize(("claims", "reason"), WRONG_CLAIMS)
+def test_a_token_with_a_wrong_claim_is_invalid(claims: dict[str, Any], reason: str) -> None:
+    found = verdict(token(NOW_S, **claims))
+
+    assert isinstance(found, Invalid)
+    assert reason in found.reason
+
+
+def hmac_with_the_public_key() -> str:
+    # By hand: joserfc would not sign with such a secret.
+    text = f"{part({'alg': 'HS256', 'kid': 'rsa-1'})}.{part({'sub': 'alice'})}"
+    return f"{text}.{part(hmac.digest(rsa().as_pem(private=False), text.encode(), 'sha256'))}"
+
+
+def tampered(place: int, text: str) -> str:
+    parts = token(NOW_S).split(".")
+    parts[place] = text
+    return ".".join(parts)
+
+
+HEADER, PAYLOAD, SIGNATURE = token(NOW_S).split(".")
+WRONG_TOKENS = [
+    ("", "1 parts instead of 3"),
+    ("a.b", "2 parts instead of 3"),
+    (f"{HEADER}.{PAYLOAD}", "2 parts instead of 3"),
+    (f"{HEADER}.{PAYLOAD}.{SIGNATURE}.x", "4 parts instead of 3"),
+    ("a.b.c.d.e", "5 parts instead of 3"),
+    (f"{HEADER}.{PAYLOAD}.", "signature is not base64url"),
+    (f"{HEADER}..{SIGNATURE}", "payload is not base64url"),
+    (f".{PAYLOAD}.{SIGNATURE}", "header is not base64url"),
+    (f"{HEADER}=.{PAYLOAD}.{SIGNATURE}", "header is not base64url"),
+    (f"{HEADER}.{PAYLOAD}.{SIGNATURE}A", ""),
+    (f"{HEADER}.{PAYLOAD}.AAAA", "wrong signature"),
+    (tampered(0, part(b"not json")), "header is not JSON"),
+    (tampered(0, part([])), "header is not a JSON object"),
+    (tampered(0, part(b'{"alg":"RS256","alg":"none","kid":"rsa-1"}')), "names a member twice"),
+    (tampered(0, part({"kid": "rsa-1"})), "header without alg"),
+    (tampered(0, part({"alg": 7, "kid": "rsa-1"})), "header without alg"),
+    (tampered(0, part({"alg": "none", "kid": "rsa-1"})), "algorithm 'none' is not allowed"),
+    (f"{part({'alg': 'none'})}.{PAYLOAD}.", "signature is not base64url"),
+    (tampered(0, part({"alg": "rs256", "kid": "rsa-1"})), "algorithm 'rs256' is not allowed"),
+    (hmac_with_the_public_key(), "algorithm 'HS256' is not allowed"),
+    (token(NOW_S, header={"crit": ["exp"]}), "critical header"),
+    (token(NOW_S, header={"crit": []}), "critical header"),
+    (token(NOW_S, header={"b64": False, "crit": ["b64"]}), "critical header"),
+    (token(NOW_S, header={"kid": 7}), "kid is not a string"),
+    (token(NOW_S, header={"kid": "P-256"}), "key 'P-256' is not for RS256"),
+    (tampered(0, part({"alg": "RS512", "kid": "rsa-1"})), "wrong signature"),
+    (tampered(1, part({"sub": "root"})), "wrong signature"),
+    (token(NOW_S, key=rsa("rsa-2"), header={"kid": "rsa-1"}), "wrong signature"),
+    (signed({"alg": "RS256", "kid": "rsa-1"}, b"no json", rsa(), "RS256"), "payload is not JSON"),
+    (signed({"alg": "RS256", "kid": "rsa-1"}, ["a"], rsa(), "RS256"), "payload is not a JSON object"),
+    (signed({"alg": "RS256", "kid": "rsa-1"}, b'{"exp":NaN}', rsa(), "RS256"), "payload is not JSON"),
+    (signed({"alg": "RS256", "kid": "rsa-1"}, b'{"sub":"a","sub":"b"}', rsa(), "RS256"), "a member twice"),
+    (signed({"alg": "RS256", "kid": "rsa-1"}, b"[" * 9_000, rsa(), "RS256"), "payload is not JSON"),
+    ("x" * 16_385, "a token of 16385 bytes, limit 16384"),
+]
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize(("text", "reason"), WRONG_TOKENS)
+def test_a_token_that_is_not_signed_as_it_should_is_invalid(text: str, reason: str) -> None:
+    found = verdict(text)
+
+    assert isinstance(found, Invalid)
+    assert reason in found.reason
+    assert found.unknown_key_id is None
+    assert PAYLOAD not in found.reason
+
+
+@pytest.mark.spec("R9")
+def test_a_key_that_is_not_in_the_set_is_named() -> None:
+    assert verdict(token(NOW_S, key=rsa("rsa-2"))) == Invalid("unknown key 'rsa-2'", unknown_key_id="rsa-2")
+
+
+@pytest.mark.spec("R9")
+def test_without_a_key_id_the_only_key_that_fits_counts() -> None:
+    assert verdict(token(NOW_S, header={"kid": ABSENT})) == ALICE
+    two = JwkSet.parse(jwks(rsa("rsa-1"), rsa("rsa-2")))
+    found = verify(token(NOW_S, header={"kid": ABSENT}), two, POLICY, NOW)
+    assert found == Invalid("no kid, and not exactly one key for RS256")
+
+
+@pytest.mark.spec("R9")
+def test_time_is_taken_with_the_clock_skew_on_both_sides() -> None:
+    text = token(NOW_S, nbf=NOW_S)
+
+    times = [NOW - 31_000, NOW - 30_000, NOW, NOW + 329_999, NOW + 330_000]
+    assert [isinstance(verdict(text, now_ms=moment), Claims) for moment in times] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.spec("R9")
+def test_with_no_expected_issuer_any_issuer_is_good_enough() -> None:
+    policy = JwtPolicy(None, frozenset({AUDIENCE}))
+
+    assert verdict(token(NOW_S, iss="anyone"), policy) == ALICE
+    assert verdict(token(NOW_S, iss=ABSENT), policy) == ALICE
+
+
+@pytest.mark.spec("R9")
+def test_with_no_expected_audience_a_token_for_somebody_is_not_for_us() -> None:
+    policy = JwtPolicy(ISSUER, frozenset())
+
+    assert verdict(token(NOW_S, aud=ABSENT), policy) == ALICE
+    assert verdict(token(NOW_S), policy) == Invalid("an aud claim, and no expected audience")
+
+
+@pytest.mark.spec("R9")
+def test_the_principal_and_the_scopes_may_stand_in_other_claims() -> None:
+    policy = JwtPolicy(ISSUER, frozenset({AUDIENCE}), subject_claim="client_id", scope_claim="scp")
+
+    found = verdict(token(NOW_S, client_id="svc", scp=["read", "write"]), policy)
+    assert found == Claims("svc", NOW + 300_000, frozenset({"read", "write"}))
+    assert verdict(token(NOW_S), policy) == Invalid("no client_id claim")
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("scope", ["stream openid", ["openid", "stream"]])
+def test_required_scopes_must_all_be_there(scope: Any) -> None:
+    def policy(*required: str) -> JwtPolicy:
+        return JwtPolicy(ISSUER, frozenset({AUDIENCE}), required_scopes=frozenset(required))
+
+    text = token(NOW_S, scope=scope)
+    assert verdict(text, policy("stream")) == ALICE
+    assert verdict(text, policy("stream", "openid")) == ALICE
+    assert verdict(text, policy("stream", "admin", "root")) == Invalid(
+        "without scope admin, root", insufficient_scope=True
+    )
+    assert verdict(token(NOW_S, scope=ABSENT), policy("a")) == Invalid(
+        "without scope a", insufficient_scope=True
+    )
+    assert verdict(token(NOW_S, scope="streams"), policy("stream")) == Invalid(
+        "without scope stream", insufficient_scope=True
+    )
+
+
+@pytest.mark.spec("R9")
+def test_a_token_in_the_words_of_rfc_7515_has_no_key_here() -> None:
+    # RFC 7515, appendix A.1: HS256.
+    header = urlsafe_b64encode(b'{"typ":"JWT",\r\n "alg":"HS256"}').decode().rstrip("=")
+    payload = part(json.loads('{"iss":"joe", "exp":1300819380, "http://example.com/is_root":true}'))
+    found = verdict(f"{header}.{payload}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+    assert found == Invalid("algorithm 'HS256' is not allowed")
