@@ -4,6 +4,9 @@ principal.py    an authenticated identity, its text and its bytes (KIP-590)
 host.py         client addresses as ACLs name them
 authorizer.py   the pluggable interface (KIP-11), its guard, and how one is loaded
 standard.py     Kafka's StandardAuthorizer over the metadata image (KIP-801)
+simple.py       SimpleAclAuthorizer: ACLs of a JSON file (KIP-11's first draft)
+simple_file.py  that file, checked
+settings.py     settings that authorizers have in common
 expiry.py       when a SASL session is over (KIP-368)
 passwords.py    hashed passwords of the users file
 sasl/           the exchanges of each mechanism, both sides

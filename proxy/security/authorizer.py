@@ -7,6 +7,8 @@ the audit can be checked against the log later. How a decision is made is the im
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
+from traceback import format_exception
 from typing import Protocol, runtime_checkable
 
 from proxy.metadata.acl import Operation, ResourceType
@@ -20,6 +22,8 @@ DEFAULT_DENY = "default.deny"
 NOT_READY = "authorizer.not.ready"
 ERROR = "authorizer.error"
 NO_AUTHORIZER = "no.authorizer"
+FILE_ACL = "acl.file"
+TOPIC_OWNER = "topic.owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,10 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`rule` is one of the constants above; `acl_id` is set when it is "acl"."""
+    """`rule` is one of the constants above or a plug-in's own word; `acl_id` is set when it is "acl".
+
+    With "acl.file" `acl_id` is the place in the file.
+    """
 
     allowed: bool
     rule: str
@@ -59,7 +66,11 @@ class Decision:
 
 @runtime_checkable
 class Authorizer(Protocol):
-    """Implementations are named by a dotted path in authorizer.class.name and made without arguments."""
+    """Implementations are named by a dotted path in authorizer.class.name and made without arguments.
+
+    A session remembers what it was told until the context's image is another one: an authorizer that also
+    decides by something else is a `DecidesByFiles` or a `DecidesForATime` besides.
+    """
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Called once, before anything else. ValueError, naming the key, for a bad setting."""
@@ -77,8 +88,29 @@ class Authorizer(Protocol):
         return -1
 
 
+@runtime_checkable
+class DecidesByFiles(Protocol):
+    """Besides: rests on files, which the process reads for it, at the start and whenever they change."""
+
+    def files(self) -> Sequence[Path]:
+        """Which files; asked once, after `configure`."""
+
+    def load_file(self, path: Path, content: bytes) -> None:
+        """Decide by this content from now on. ValueError, naming the place, leaves what was before."""
+
+
+@runtime_checkable
+class DecidesForATime(Protocol):
+    """Besides: rests on what no image tells, such as the hour."""
+
+    def decisions_last_ms(self) -> int:
+        """How long a session may remember a decision; asked once, after `configure`. At least 100."""
+
+
 class AllowAll:
     """`authorizer.class.name` left empty on purpose: nothing is checked."""
+
+    acls_in_log = False
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """There is nothing to configure."""
@@ -100,46 +132,66 @@ _FAILED = Decision(False, ERROR)
 
 
 class GuardedAuthorizer:
-    """An authorizer that cannot fail open: what it raises, or answers too little of, is a denial."""
+    """An authorizer that cannot fail open: what it raises, or answers too little of, is a denial.
+
+    It is configured once, and whatever is asked of it before is such an error too.
+    """
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.authorizer = authorizer
         self.error_count = 0
         """How many calls ended in an error, for metrics."""
         self.last_error: str | None = None
+        """Of the last one, with its traceback, for the log."""
+        self._configured = False
 
     def configure(self, settings: Mapping[str, str]) -> None:
+        if self._configured:
+            raise RuntimeError("an authorizer is configured once")
         self.authorizer.configure(settings)
+        self._configured = True
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         try:
-            decisions = self.authorizer.authorize(context, actions)
-            if len(decisions) == len(actions):
+            decisions = self._ready().authorize(context, actions)
+            if len(decisions) == len(actions) and all(isinstance(each, Decision) for each in decisions):
                 return decisions
-            self._count(f"{len(decisions)} decisions for {len(actions)} actions")
+            self._count(f"for {len(actions)} actions: {decisions!r}")
         except Exception as error:  # noqa: BLE001 - a foreign authorizer may raise anything (SPEC A1)
-            self._count(repr(error))
+            self._count(_told(error))
         return [_FAILED] * len(actions)
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> Decision:
         try:
-            return self.authorizer.authorize_by_resource_type(context, operation, resource_type)
+            decision = self._ready().authorize_by_resource_type(context, operation, resource_type)
+            if isinstance(decision, Decision):
+                return decision
+            self._count(f"for a resource type: {decision!r}")
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(repr(error))
-            return _FAILED
+            self._count(_told(error))
+        return _FAILED
 
     def acl_count(self, image: MetadataImage) -> int:
         try:
-            return self.authorizer.acl_count(image)
+            return self._ready().acl_count(image)
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(repr(error))
+            self._count(_told(error))
             return -1
+
+    def _ready(self) -> Authorizer:
+        if not self._configured:
+            raise RuntimeError("asked before it was configured")
+        return self.authorizer
 
     def _count(self, error: str) -> None:
         self.error_count += 1
         self.last_error = error
+
+
+def _told(error: Exception) -> str:
+    return "".join(format_exception(error)).rstrip()
 
 
 def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer:
@@ -149,12 +201,23 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
     """
     if not dotted_path:
         return AllowAll()
+    guarded = GuardedAuthorizer(_instance(dotted_path))
+    try:
+        guarded.configure(settings)
+    except Exception as error:
+        raise ValueError(
+            f"authorizer.class.name: {dotted_path!r} refuses its settings: {error or repr(error)}"
+        ) from error
+    return guarded
+
+
+def _instance(dotted_path: str) -> Authorizer:
     module_name, _, class_name = dotted_path.rpartition(".")
     try:
         authorizer = getattr(import_module(module_name), class_name)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"authorizer.class.name: cannot load {dotted_path!r}: {error}") from error
+    except Exception as error:
+        # Whatever a foreign module does when it is imported: the process does not start without it.
+        raise ValueError(f"authorizer.class.name: cannot load {dotted_path!r}: {error!r}") from error
     if not isinstance(authorizer, Authorizer):
         raise ValueError(f"authorizer.class.name: {dotted_path!r} is not an authorizer")
-    authorizer.configure(settings)
-    return GuardedAuthorizer(authorizer)
+    return authorizer

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
+from proxy.security.authorizer import Action, Authorizer, Decision, GuardedAuthorizer, RequestContext
 
 PROTECTED_TOPIC = "protected.topic"
 
@@ -56,6 +56,17 @@ class ProtectedTopics:
 def unprotected(authorizer: Authorizer) -> Authorizer:
     """The authorizer that was configured, without the rule."""
     return authorizer.authorizer if isinstance(authorizer, ProtectedTopics) else authorizer
+
+
+def underlying(authorizer: Authorizer) -> Authorizer:
+    """The very object that authorizer.class.name names, without rule and guard."""
+    inner = unprotected(authorizer)
+    return inner.authorizer if isinstance(inner, GuardedAuthorizer) else inner
+
+
+def acls_in_log(authorizer: Authorizer) -> bool:
+    """Whether ACLs of the metadata log count, so that it makes sense to create, delete and describe them."""
+    return getattr(underlying(authorizer), "acls_in_log", True)
 
 
 def changeable(authorizer: Authorizer, operation: Operation, names: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ from proxy.security.authorizer import (
     Decision,
     RequestContext,
 )
-from proxy.security.principal import parse_principal
+from proxy.security.settings import super_users, yes_or_no
 
 _IMPLIED_BY = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
@@ -63,11 +63,8 @@ class StandardAuthorizer:
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`: "User:a;User:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
-        self._super_users = _super_users(settings.get(SUPER_USERS) or "")
-        everyone = str(settings.get(ALLOW_EVERYONE) or "false").strip().lower()
-        if everyone not in ("true", "false"):
-            raise ValueError(f"{ALLOW_EVERYONE}: expected true or false, got {everyone!r}")
-        self._without_acl = _EVERYONE if everyone == "true" else _DENIED
+        self._super_users = super_users(settings)
+        self._without_acl = _EVERYONE if yes_or_no(settings, ALLOW_EVERYONE, default=False) else _DENIED
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         """One decision for each action, in order; all at the image of the context."""
@@ -179,13 +176,3 @@ def _is_wildcard(acl: Acl) -> bool:
 
 def _wildcard_first(acl: Acl) -> tuple[bool, str]:
     return (not _is_wildcard(acl), acl.id)
-
-
-def _super_users(setting: str) -> frozenset[str]:
-    users = [user.strip() for user in setting.split(";") if user.strip()]
-    for user in users:
-        try:
-            parse_principal(user)
-        except ValueError as error:
-            raise ValueError(f"{SUPER_USERS}: {error}") from error
-    return frozenset(users)
