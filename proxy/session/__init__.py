@@ -8,6 +8,7 @@ call            a decoded request as the API files see it, and the verdicts they
 apis            one file per API; the table lists them all
 produce_path    produce requests that stream; produce: all others
 fetch_path      fetch requests; fetch: their sessions and what is denied
+share_sessions  of a ShareFetch: what the client named and what the broker was told
 forwarding      admin requests that the controller has; refusal: the answer in which all parts failed
 replies         the broker's answers on their way to the client
 pipeline        what is in flight, in the order of the requests

@@ -13,6 +13,7 @@ from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.gate import Gate, ListenerPolicy
+from proxy.session.share_sessions import Sharing
 from proxy.wire.api_keys import ApiKey
 
 CLUSTER_NAME = "kafka-cluster"
@@ -32,6 +33,8 @@ class Forward:
     message: Any = None
     on_reply: ReplyHandler | None = None
     raw: tuple[str, ...] = ()
+    consumes: bool = False
+    """Its answer is paid for like that of a Fetch."""
 
 
 @dataclass(slots=True)
@@ -84,6 +87,8 @@ class Call:
     events: list[AuditEvent] = field(default_factory=list)
     counted: list[tuple[Action, Decision]] = field(default_factory=list)
     """Allowed decisions, for the session's summaries."""
+    sharing: Sharing | None = None
+    """Of a ShareFetch."""
 
     @property
     def image(self) -> MetadataImage:

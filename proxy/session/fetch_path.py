@@ -88,10 +88,7 @@ def _without_denied(
     size_bytes: int,
     effects: list[Effect],
 ) -> bool:
-    max_bytes = session.gate.limits.decoded_request_max_bytes
-    if session.client.consumer.limited:
-        max_bytes = min(max_bytes, session.client.consumer.max_in_window_bytes)
-    verdict = fetch.without_denied(call, message, names, max_bytes)
+    verdict = fetch.without_denied(call, message, names, max_held_bytes(session))
     session.note(call, size_bytes, effects)
     if isinstance(verdict, Answer):
         verdicts.carry_out(session, call, verdict, effects)
@@ -102,3 +99,11 @@ def _without_denied(
     session.pipeline.push(entry)
     verdicts.send(session, call, entry.version, message, effects)
     return False
+
+
+def max_held_bytes(session: "Session") -> int:
+    """The most that the broker is asked for where its answer has to be held until it is whole."""
+    max_bytes = session.gate.limits.decoded_request_max_bytes
+    if session.client.consumer.limited:
+        max_bytes = min(max_bytes, session.client.consumer.max_in_window_bytes)
+    return max_bytes

@@ -35,6 +35,7 @@ from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker,
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
+from proxy.session.share_sessions import ShareSessions, Sharing
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
@@ -45,6 +46,7 @@ _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id
 _HEAD_BYTES = 14
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
+_SHARE_FETCH = int(ApiKey.SHARE_FETCH)
 
 MAX_READY_BYTES = 1 << 20
 """Of our own answers that wait behind the broker's; beyond it no further request is taken."""
@@ -62,6 +64,7 @@ class Session:
         self.authentication = authentication
         self.pipeline = Pipeline()
         self.fetch_sessions = fetch.FetchSessions()
+        self.share_sessions = ShareSessions()
         self.client = self._new_client(None, None)
         self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
         # The request that the controller has, or a question of ours that the broker has.
@@ -323,7 +326,7 @@ class Session:
 
     def _call(self, header: RequestHeader, now_ms: int) -> Call:
         api = TABLE.get(header.api_key)
-        return Call(
+        call = Call(
             header.api_key,
             header.api_version,
             header.correlation_id,
@@ -333,6 +336,9 @@ class Session:
             now_ms,
             admin=api is not None and api.admin,
         )
+        if header.api_key == _SHARE_FETCH:
+            call.sharing = Sharing(self.share_sessions, fetch_path.max_held_bytes(self))
+        return call
 
     def note(self, call: Call, size_bytes: int, effects: list[Effect]) -> None:
         """Write down what was decided: denials and admin decisions at once, the rest counted."""

@@ -59,6 +59,8 @@ def _in_flight(session: "Session", call: Call, verdict: Forward, length: int) ->
         entry.reply = Reply.PRODUCE
         entry.bucket = session.client.producer if session.client.producer.limited else None
         entry.request_bytes = length
+    elif verdict.consumes and session.client.consumer.limited:
+        entry.bucket = session.client.consumer
     if verdict.on_reply is not None:
         entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
         entry.call = call

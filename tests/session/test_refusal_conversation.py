@@ -36,7 +36,7 @@ def refusal(talk: Conversation) -> Any:
         (-1, 0, "Unknown(-1) v0 (api key -1) is not served here"),
         (ApiKey.ENVELOPE, 0, "Envelope v0 (api key 58) is not served here"),
         (ApiKey.METADATA, 99, "Metadata v99 (api key 3) is not served here"),
-        (ApiKey.WRITE_TXN_MARKERS, 1, "WriteTxnMarkers v1 (api key 27) is not served here"),
+        (ApiKey.WRITE_SHARE_GROUP_STATE, 1, "WriteShareGroupState v1 (api key 85) is not served here"),
     ],
 )
 def test_an_api_or_version_that_is_not_served_ends_the_connection(

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.metadata.acl import Operation
-from proxy.security.authorizer import AllowAll
-from proxy.security.protected import unprotected
+from proxy.security.protected import acls_in_log
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.call import Call, Forward, ReplyHandler, ToTheController, Verdict
@@ -43,7 +42,7 @@ def _alters_acls(call: Call, request: Any) -> Verdict:
     """ALTER on the cluster; without an authorizer there are no ACLs to alter."""
     if not call.allows_cluster(Operation.ALTER):
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if isinstance(unprotected(call.gate.authorizer), AllowAll):
+    if not acls_in_log(call.gate.authorizer):
         return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
     return to_the_controller(request)
 
@@ -76,6 +75,8 @@ APIS = (
     ),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, _asks_broker(Operation.ALTER), admin=True),
     Api(ApiKey.UNREGISTER_BROKER, _asks_broker(Operation.ALTER), admin=True),
+    Api(ApiKey.ADD_RAFT_VOTER, _asks_broker(Operation.ALTER), admin=True),
+    Api(ApiKey.REMOVE_RAFT_VOTER, _asks_broker(Operation.ALTER), admin=True),
     Api(ApiKey.DESCRIBE_LOG_DIRS, _asks_broker(Operation.DESCRIBE)),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, _asks_broker(Operation.DESCRIBE)),
     Api(ApiKey.LIST_CONFIG_RESOURCES, _asks_broker(Operation.DESCRIBE_CONFIGS)),

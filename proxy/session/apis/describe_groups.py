@@ -1,7 +1,8 @@
-"""DescribeGroups and ConsumerGroupDescribe (KIP-430, KIP-848): DESCRIBE on each group.
+"""DescribeGroups (KIP-430) and the describes of consumer, share and Streams groups: DESCRIBE on each group.
 
-Denied groups are GROUP_AUTHORIZATION_FAILED. A consumer group with a member on a topic that the client may
-not DESCRIBE is TOPIC_AUTHORIZATION_FAILED as a whole. Authorised operations are told by our authorizer.
+Denied groups are GROUP_AUTHORIZATION_FAILED. A group (KIP-848, KIP-932) with a member on a topic that the
+client may not DESCRIBE is TOPIC_AUTHORIZATION_FAILED as a whole, and so is a Streams group (KIP-1071) with
+such a topic in its topology. Authorised operations are told by our authorizer.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,12 +12,16 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_group
 from proxy.session.apis.order import in_request_order
+from proxy.session.apis.streams_topology import topics_of_subtopology
 from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
+Decide = Callable[[Call, Any], Verdict]
+
 HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not authorized to describe."
+HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
 
 
 def decide(call: Call, request: Any) -> Verdict:
@@ -28,19 +33,29 @@ def decide(call: Call, request: Any) -> Verdict:
     return _merged(request, response, asked, request.groups, tell)
 
 
-def decide_consumer_groups(call: Call, request: Any) -> Verdict:
-    """ConsumerGroupDescribe."""
-    response, asked = types.ConsumerGroupDescribeResponse, request.group_ids
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
-    tell = _tell_operations(call) if request.include_authorized_operations else None
+def _describes(response: Any, topics_of: Callable[[Any], Iterator[str]], message: str) -> Decide:
+    """The decision on an API whose described groups name topics."""
 
-    def finish(answer: Any) -> None:
-        if tell is not None:
-            tell(answer)
-        _hide_topics(call, answer)
+    def decide_groups(call: Call, request: Any) -> Verdict:
+        asked = request.group_ids
+        allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
+        tell = _tell_operations(call) if request.include_authorized_operations else None
 
-    request.group_ids = [group_id for group_id in asked if group_id in allowed]
-    return _merged(request, response, asked, request.group_ids, finish)
+        def finish(answer: Any) -> None:
+            if tell is not None:
+                tell(answer)
+            names = {id(group): set(topics_of(group)) for group in answer.groups}
+            every = sorted({name for group_names in names.values() for name in group_names})
+            shown = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, every)
+            answer.groups = [
+                group if names[id(group)] <= shown else _hidden(response, group.group_id, message)
+                for group in answer.groups
+            ]
+
+        request.group_ids = [group_id for group_id in asked if group_id in allowed]
+        return _merged(request, response, asked, request.group_ids, finish)
+
+    return decide_groups
 
 
 def _merged(
@@ -74,31 +89,52 @@ def _tell_operations(call: Call) -> Callable[[Any], None]:
     return tell
 
 
-def _hide_topics(call: Call, answer: Any) -> None:
-    names = {group.group_id: set(_assigned_topics(group)) for group in answer.groups}
-    every = [name for group_names in names.values() for name in group_names]
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(every))
-    answer.groups = [
-        group if names[group.group_id] <= allowed else _hidden(group.group_id) for group in answer.groups
-    ]
+def _hidden(response: Any, group_id: str, message: str) -> Any:
+    return response.DescribedGroup(
+        group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=message
+    )
 
 
-def _assigned_topics(group: Any) -> Iterator[str]:
+def _of_consumer_group(group: Any) -> Iterator[str]:
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
-            for partitions in assignment.topic_partitions:
-                yield partitions.topic_name
+            yield from (partitions.topic_name for partitions in assignment.topic_partitions)
 
 
-def _hidden(group_id: str) -> Any:
-    return types.ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id=group_id,
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message=HIDDEN_TOPICS_MESSAGE,
-    )
+def _of_share_group(group: Any) -> Iterator[str]:
+    for member in group.members:
+        yield from (partitions.topic_name for partitions in member.assignment.topic_partitions)
+
+
+def _of_streams_group(group: Any) -> Iterator[str]:
+    subtopologies = (group.topology.subtopologies or ()) if group.topology is not None else ()
+    for subtopology in subtopologies:
+        yield from topics_of_subtopology(subtopology)
 
 
 APIS = (
     Api(ApiKey.DESCRIBE_GROUPS, decide),
-    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, decide_consumer_groups),
+    *(
+        Api(key, _describes(response, topics_of, message))
+        for key, response, topics_of, message in (
+            (
+                ApiKey.CONSUMER_GROUP_DESCRIBE,
+                types.ConsumerGroupDescribeResponse,
+                _of_consumer_group,
+                HIDDEN_TOPICS_MESSAGE,
+            ),
+            (
+                ApiKey.SHARE_GROUP_DESCRIBE,
+                types.ShareGroupDescribeResponse,
+                _of_share_group,
+                HIDDEN_TOPICS_MESSAGE,
+            ),
+            (
+                ApiKey.STREAMS_GROUP_DESCRIBE,
+                types.StreamsGroupDescribeResponse,
+                _of_streams_group,
+                HIDDEN_TOPOLOGY_MESSAGE,
+            ),
+        )
+    ),
 )

@@ -99,12 +99,45 @@ def _describe_groups(_version: int, request: Any, error: Error) -> Any:
     )
 
 
-def _consumer_group_describe(_version: int, request: Any, error: Error) -> Any:
-    response = types.ConsumerGroupDescribeResponse
+def _described_groups(name: str) -> Refuse:
+    """An error for each group of one of the newer kinds."""
+
+    def refuse(_version: int, request: Any, error: Error) -> Any:
+        response = getattr(types, name)
+        return response(
+            groups=[
+                response.DescribedGroup(group_id=group_id, error_code=error["error_code"])
+                for group_id in request.group_ids
+            ]
+        )
+
+    return refuse
+
+
+def _describe_share_group_offsets(_version: int, request: Any, error: Error) -> Any:
+    response = types.DescribeShareGroupOffsetsResponse
+    group = response.DescribeShareGroupOffsetsResponseGroup
+    return response(groups=[group(group_id=asked.group_id, **error) for asked in request.groups])
+
+
+def _write_txn_markers(_version: int, request: Any, error: Error) -> Any:
+    response, code = types.WriteTxnMarkersResponse, error["error_code"]
     return response(
-        groups=[
-            response.DescribedGroup(group_id=group_id, error_code=error["error_code"])
-            for group_id in request.group_ids
+        markers=[
+            response.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    response.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            response.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
         ]
     )
 
@@ -168,109 +201,6 @@ def _alter_user_scram_credentials(_version: int, request: Any, error: Error) -> 
     return response(results=[response.AlterUserScramCredentialsResult(user=user, **error) for user in users])
 
 
-def _list_partition_reassignments(_version: int, request: Any, error: Error) -> Any:
-    """The topics asked for are repeated, with nothing said of them."""
-    response = types.ListPartitionReassignmentsResponse
-    topics = [
-        response.OngoingTopicReassignment(
-            name=topic.name,
-            partitions=[
-                response.OngoingPartitionReassignment(partition_index=index)
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in request.topics or ()
-    ]
-    return response(topics=topics, **error)
-
-
-def _configs(name: str, results: str, result: str) -> Refuse:
-    """An error for each config resource."""
-
-    def refuse(_version: int, request: Any, error: Error) -> Any:
-        response = getattr(types, name)
-        parts = [
-            getattr(response, result)(
-                resource_type=resource.resource_type, resource_name=resource.resource_name, **error
-            )
-            for resource in request.resources
-        ]
-        return response(**{results: parts})
-
-    return refuse
-
-
-def _topics(api_key: ApiKey) -> Refuse:
-    """An error for each topic or partition."""
-    shape = TOPIC_SHAPES[api_key]
-    return lambda _version, request, error: shape.refuse_all(
-        request, error["error_code"], error["error_message"]
-    )
-
-
-def _elect_leaders(version: int, request: Any, error: Error) -> Any:
-    response = TOPIC_SHAPES[ApiKey.ELECT_LEADERS].refuse_all(
-        request, error["error_code"], error["error_message"]
-    )
-    if version >= 1:
-        response.error_code = error["error_code"]
-    return response
-
-
-def _alter_partition_reassignments(_version: int, request: Any, error: Error) -> Any:
-    response = TOPIC_SHAPES[ApiKey.ALTER_PARTITION_REASSIGNMENTS].refuse_all(
-        request, error["error_code"], error["error_message"]
-    )
-    response.error_code, response.error_message = error["error_code"], error["error_message"]
-    return response
-
-
-def _metadata(_version: int, request: Any, error: Error) -> Any:
-    response, code = types.MetadataResponse, error["error_code"]
-    topics = [
-        response.MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=code)
-        for topic in request.topics or ()
-    ]
-    return response(topics=topics, error_code=code)
-
-
-def _delete_topics(_version: int, request: Any, error: Error) -> Any:
-    response = types.DeleteTopicsResponse
-    named = [response.DeletableTopicResult(name=name, **error) for name in request.topic_names]
-    return response(
-        responses=named
-        + [
-            response.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, **error)
-            for topic in request.topics
-        ]
-    )
-
-
-def _add_partitions_to_txn(version: int, request: Any, error: Error) -> Any:
-    if version >= 4:
-        return types.AddPartitionsToTxnResponse(error_code=error["error_code"])
-    return TOPIC_SHAPES[ApiKey.ADD_PARTITIONS_TO_TXN].refuse_all(request, error["error_code"])
-
-
-def _alter_replica_log_dirs(_version: int, request: Any, error: Error) -> Any:
-    response = types.AlterReplicaLogDirsResponse
-    return response(
-        results=[
-            response.AlterReplicaLogDirTopicResult(
-                topic_name=topic.name,
-                partitions=[
-                    response.AlterReplicaLogDirPartitionResult(
-                        partition_index=index, error_code=error["error_code"]
-                    )
-                    for index in topic.partitions
-                ],
-            )
-            for directory in request.dirs
-            for topic in directory.topics
-        ]
-    )
-
-
 _REFUSALS: dict[ApiKey, Refuse] = {
     ApiKey.CREATE_DELEGATION_TOKEN: _code("CreateDelegationTokenResponse"),
     ApiKey.RENEW_DELEGATION_TOKEN: _code("RenewDelegationTokenResponse"),
@@ -287,7 +217,19 @@ _REFUSALS: dict[ApiKey, Refuse] = {
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.OFFSET_DELETE: _code("OffsetDeleteResponse"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _code("ConsumerGroupHeartbeatResponse"),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _described_groups("ConsumerGroupDescribeResponse"),
+    ApiKey.SHARE_GROUP_HEARTBEAT: _code("ShareGroupHeartbeatResponse"),
+    ApiKey.SHARE_GROUP_DESCRIBE: _described_groups("ShareGroupDescribeResponse"),
+    ApiKey.SHARE_FETCH: _code("ShareFetchResponse"),
+    ApiKey.SHARE_ACKNOWLEDGE: _code("ShareAcknowledgeResponse"),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _describe_share_group_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _code_and_message("AlterShareGroupOffsetsResponse"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _code_and_message("DeleteShareGroupOffsetsResponse"),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _code_and_message("StreamsGroupHeartbeatResponse"),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _described_groups("StreamsGroupDescribeResponse"),
+    ApiKey.ADD_RAFT_VOTER: _code_and_message("AddRaftVoterResponse"),
+    ApiKey.REMOVE_RAFT_VOTER: _code_and_message("RemoveRaftVoterResponse"),
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
     ApiKey.INIT_PRODUCER_ID: _code("InitProducerIdResponse", producer_epoch=-1),
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: _code("AddOffsetsToTxnResponse"),

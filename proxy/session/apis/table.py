@@ -1,8 +1,9 @@
 """All APIs that are served, by key. What is not here is refused and not advertised (SPEC A7).
 
 Read by proxy.session.session. Produce, Fetch, ApiVersions and the SASL APIs are treated there by files of
-their own. Brokers' own APIs (WriteTxnMarkers, AlterPartition and their kin) stay out: brokers speak to each
-other without us, and a client has no business with them. Envelope is refused at a proxy (SPEC E10).
+their own. Brokers' own APIs (AlterPartition, the state of share groups and their kin) stay out: brokers
+speak to each other without us, and a client has no business with them. Envelope is refused at a proxy (SPEC
+E10).
 """
 
 from collections.abc import Mapping
@@ -35,9 +36,15 @@ from proxy.session.apis import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    share_acknowledge,
+    share_fetch,
+    share_group_heartbeat,
+    share_group_offsets,
+    streams_group_heartbeat,
     telemetry,
     transactions,
     txn_offset_commit,
+    write_txn_markers,
 )
 from proxy.session.apis.api import Api
 
@@ -72,6 +79,12 @@ APIS: tuple[Api, ...] = (
     *describe_transactions.APIS,
     describe_topic_partitions.API,
     *telemetry.APIS,
+    share_group_heartbeat.API,
+    share_fetch.API,
+    share_acknowledge.API,
+    *share_group_offsets.APIS,
+    streams_group_heartbeat.API,
+    write_txn_markers.API,
 )
 
 TABLE: Mapping[int, Api] = {api.key: api for api in APIS}

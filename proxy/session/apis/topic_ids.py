@@ -1,6 +1,7 @@
 """Topics a request names by id: which of them are refused, and with what.
 
-Serves OffsetCommit and OffsetFetch from v10. The names behind the ids are those that Metadata answers told.
+Serves OffsetCommit and OffsetFetch from v10, ShareFetch and ShareAcknowledge. The names behind the ids are
+those that Metadata answers told.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +16,12 @@ TopicErrors = Mapping[bytes, ErrorCode]
 
 def errors_by_id(call: Call, operation: Operation, topics: Iterable[Any]) -> TopicErrors:
     """Id -> error, for every topic whose name is unknown or on which they may not do `operation`."""
-    names = {
-        topic_id: call.gate.topic_names.name(topic_id)
-        for topic_id in (bytes(topic.topic_id) for topic in topics)
-    }
+    return id_errors(call, operation, (bytes(topic.topic_id) for topic in topics))
+
+
+def id_errors(call: Call, operation: Operation, topic_ids: Iterable[bytes]) -> TopicErrors:
+    """The same for bare ids."""
+    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in topic_ids}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, known)
     errors = {

@@ -157,6 +157,21 @@ TOPIC_SHAPES: Mapping[ApiKey, TopicShape] = {
         asked_index=None,
         has_message=True,
     ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: TopicShape(
+        response="AlterShareGroupOffsetsResponse",
+        topic="AlterShareGroupOffsetsResponseTopic",
+        partition="AlterShareGroupOffsetsResponsePartition",
+        answered_topics="responses",
+        name="topic_name",
+        has_message=True,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: TopicShape(
+        response="DeleteShareGroupOffsetsResponse",
+        topic="DeleteShareGroupOffsetsResponseTopic",
+        answered_topics="responses",
+        name="topic_name",
+        has_message=True,
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: TopicShape(
         response="DescribeTopicPartitionsResponse", topic="DescribeTopicPartitionsResponseTopic"
     ),

@@ -16,9 +16,11 @@ from proxy.security.authorizer import RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
-from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, ToTheController, Verdict
+from proxy.session.call import CLUSTER_NAME, Answer, Ask, Call, Forward, ToTheController, Verdict
 from proxy.session.gate import Gate, Limits, ListenerPolicy
+from proxy.session.share_sessions import ShareSessions, Sharing
 from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
 from tests.support.images import acl_record, image_of
 
 ADDRESSES = {1: ("proxy-one", 19092), 2: ("proxy-two", 29092)}
@@ -26,6 +28,8 @@ ADDRESSES = {1: ("proxy-one", 19092), 2: ("proxy-two", 29092)}
 
 KNOWN_TOPICS = {"orders": b"o" * 16, "payments": b"p" * 16, "secrets": b"s" * 16}
 """Topics whose ids Metadata answers have told."""
+
+MAX_HELD_BYTES = 1 << 20
 
 CLUSTER_RIGHT = f"CLUSTER {CLUSTER_NAME}"
 
@@ -78,6 +82,20 @@ class Asked:
         return codec.decode_exactly(codec.encode(message))
 
     @property
+    def asked_first(self) -> Any:
+        """What the broker is asked before there is a verdict, decoded from its bytes again."""
+        assert isinstance(self.verdict, Ask), self.verdict
+        codec = codecs.request(self.verdict.api_key, self.verdict.version)
+        return codec.decode_exactly(codec.encode(self.verdict.message))
+
+    def once(self, answer: Any) -> "Asked":
+        """The request as it is decided when the broker answers that question so."""
+        assert isinstance(self.verdict, Ask), self.verdict
+        codec = codecs.response(self.verdict.api_key, self.verdict.version)
+        verdict = self.verdict.then(codec.decode_exactly(codec.encode(answer)))
+        return Asked(self.call, verdict, self.request)
+
+    @property
     def goes_as_it_came(self) -> bool:
         return isinstance(self.verdict, Forward) and self.verdict.message is None
 
@@ -122,6 +140,7 @@ class Asking:
     rights: tuple[str, ...] = ()
     image: MetadataImage = field(init=False)
     gate: Gate = field(init=False)
+    share_sessions: ShareSessions = field(init=False)
 
     def __init__(self, api_key: int, version: int, *rights: str, base: MetadataImage | None = None) -> None:
         self.api_key, self.version, self.rights = api_key, version, rights
@@ -129,6 +148,8 @@ class Asking:
         authorizer = StandardAuthorizer()
         authorizer.configure({"super.users": "User:root"})
         self.gate = Gate(authorizer, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16), self.image)
+        self.gate.versions = {ApiKey.METADATA: (0, 13)}
+        self.share_sessions = ShareSessions()
         for name, topic_id in KNOWN_TOPICS.items():
             self.gate.topic_names.learn(topic_id, name)
 
@@ -140,4 +161,10 @@ class Asking:
         context = RequestContext(Principal("User", "alice"), "10.0.0.1", "SASL", "app", image=self.image)
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES)
         call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
+        call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         return Asked(call, api.decide(call, decoded), decoded)
+
+    def given(self, *rights: str) -> None:
+        """From the next request on she has these rights."""
+        self.rights, self.image = rights, image_with(*rights)
+        self.gate.image = self.image

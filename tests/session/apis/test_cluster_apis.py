@@ -33,6 +33,8 @@ TO_THE_CONTROLLER = {
 TO_THE_BROKER = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: "ALTER",
     ApiKey.UNREGISTER_BROKER: "ALTER",
+    ApiKey.ADD_RAFT_VOTER: "ALTER",
+    ApiKey.REMOVE_RAFT_VOTER: "ALTER",
     ApiKey.DESCRIBE_LOG_DIRS: "DESCRIBE",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "DESCRIBE",
     ApiKey.LIST_CONFIG_RESOURCES: "DESCRIBE_CONFIGS",
@@ -94,7 +96,13 @@ def test_what_the_text_forwards_is_forwarded_and_an_admin_request() -> None:
 def test_requests_of_brokers_and_controllers_are_not_served() -> None:
     own_business = {
         ApiKey.ENVELOPE,
-        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
@@ -239,3 +247,29 @@ def test_endpoints_in_other_answers_are_rewritten_or_dropped() -> None:
 @pytest.mark.parametrize("key", [ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY])
 def test_telemetry_needs_no_right(key: ApiKey) -> None:
     assert Asking(key, 0).for_(request_of(key)).passes_unread
+
+
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.WRITE_TXN_MARKERS))
+def test_a_hanging_transaction_is_ended_with_alter_or_cluster_action(version: int) -> None:
+    marker = t.WriteTxnMarkersRequest.WritableTxnMarker
+    topic = t.WriteTxnMarkersRequest.WritableTxnMarkerTopic
+    request = t.WriteTxnMarkersRequest(
+        markers=[
+            marker(producer_id=7, topics=[topic(name="a", partition_indexes=[0, 3])]),
+            marker(producer_id=8, topics=[topic(name="b", partition_indexes=[1])]),
+        ]
+    )
+
+    denied = Asking(ApiKey.WRITE_TXN_MARKERS, version, "WRITE TOPIC *").for_(request)
+
+    assert [
+        (marker.producer_id, topic.name, part.partition_index, part.error_code)
+        for marker in denied.answer.markers
+        for topic in marker.topics
+        for part in topic.partitions
+    ] == [(7, "a", 0, DENIED), (7, "a", 3, DENIED), (8, "b", 1, DENIED)]
+    assert denied.denials == [f"CLUSTER_ACTION {CLUSTER_RIGHT}"]
+    for right in ("ALTER", "CLUSTER_ACTION"):
+        allowed = Asking(ApiKey.WRITE_TXN_MARKERS, version, f"{right} {CLUSTER_RIGHT}").for_(request)
+        assert allowed.passes_unread
+        assert [event.operation for event in allowed.call.events] == [right]

@@ -95,12 +95,16 @@ def filled(message: str, struct: Struct, version: int, node: int) -> Any:
             values[field.attribute] = f"inside-{node}"
         elif field.attribute == "port":
             values[field.attribute] = 9092
+        elif field.type == "records":
+            values[field.attribute] = b""
     return types.classes_of(message)[struct.name](**values)
 
 
 def request_of(key: int, version: int) -> Any:
     if key == ApiKey.FIND_COORDINATOR and version >= 4:
         return t.FindCoordinatorRequest(coordinator_keys=[""])
+    if key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
+        return getattr(t, catalog.request(key).name)(group_id="team", member_id="m")
     return getattr(t, catalog.request(key).name)()
 
 

@@ -1,0 +1,155 @@
+"""Streams groups (KIP-1071): whose topology is taken, what it may bring, who sees a group."""
+
+from typing import Any
+
+import pytest
+
+from proxy.metadata.acl import Operation
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.asking import CLUSTER_RIGHT, Asking
+
+pytestmark = pytest.mark.spec("A7")
+
+HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT
+GROUP_DENIED, TOPIC_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+SOURCES = ("READ GROUP app", "READ TOPIC in", "WRITE TOPIC out")
+INTERNAL = ("READ TOPIC app-*",)
+
+
+def heartbeat(**topics: list[str]) -> Any:
+    request = t.StreamsGroupHeartbeatRequest
+    part = request.Subtopology(
+        subtopology_id="0",
+        source_topics=topics.get("source", ["in"]),
+        repartition_sink_topics=topics.get("sink", ["out"]),
+        repartition_source_topics=[
+            request.TopicInfo(name=name) for name in topics.get("repartition", ["app-repartition"])
+        ],
+        state_changelog_topics=[
+            request.TopicInfo(name=name) for name in topics.get("changelog", ["app-changelog"])
+        ],
+    )
+    return request(group_id="app", member_id="m", topology=request.Topology(subtopologies=[part]))
+
+
+def existing(*names: str) -> Any:
+    """The broker's answer when asked for both internal topics."""
+    topic = t.MetadataResponse.MetadataResponseTopic
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return t.MetadataResponse(
+        topics=[
+            topic(name=name, error_code=0 if name in names else missing)
+            for name in ("app-repartition", "app-changelog")
+        ]
+    )
+
+
+def test_members_need_read_on_their_group() -> None:
+    denied = Asking(HEARTBEAT, 0, "DESCRIBE GROUP app").for_(heartbeat())
+    plain = t.StreamsGroupHeartbeatRequest(group_id="app", member_id="m")
+
+    assert (denied.answer.error_code, denied.denials) == (GROUP_DENIED, ["READ GROUP app"])
+    assert Asking(HEARTBEAT, 0, "READ GROUP app").for_(plain).passes_unread
+
+
+@pytest.mark.parametrize("hidden", ["in", "out", "app-repartition", "app-changelog"])
+def test_one_topic_that_may_not_be_described_refuses_the_topology(hidden: str) -> None:
+    rights = (*SOURCES, *INTERNAL, f"CREATE {CLUSTER_RIGHT}", f"DENY DESCRIBE TOPIC {hidden}")
+
+    denied = Asking(HEARTBEAT, 0, *rights).for_(heartbeat())
+
+    assert (denied.answer.error_code, denied.denials) == (TOPIC_DENIED, [f"DESCRIBE TOPIC {hidden}"])
+
+
+@pytest.mark.parametrize("right", [CLUSTER_RIGHT, "TOPIC app-*"])
+def test_a_topology_goes_as_it_came_to_the_broker_with_create_on_its_internal_topics(right: str) -> None:
+    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL, f"CREATE {right}").for_(heartbeat())
+
+    assert asked.passes_unread
+    assert asked.denials == []
+
+
+def test_without_create_the_broker_is_asked_first_which_internal_topics_are_there() -> None:
+    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL, "CREATE TOPIC app-repartition").for_(heartbeat())
+
+    assert [topic.name for topic in asked.asked_first.topics] == ["app-changelog"]
+    assert not asked.asked_first.allow_auto_topic_creation
+    assert asked.once(existing("app-changelog")).passes_unread
+
+
+def test_an_internal_topic_that_is_missing_and_may_not_be_made_refuses_the_topology() -> None:
+    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL).for_(heartbeat())
+
+    denied = asked.once(existing("app-repartition"))
+
+    assert (denied.answer.error_code, denied.answer.error_message) == (
+        TOPIC_DENIED,
+        "Unauthorized to CREATE on topics app-changelog.",
+    )
+    assert denied.denials == ["CREATE TOPIC app-changelog"]
+
+
+def test_a_broker_that_cannot_be_asked_is_taken_to_have_none_of_them() -> None:
+    asking = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL)
+    asking.gate.versions = {}
+
+    assert asking.for_(heartbeat()).answer.error_code == TOPIC_DENIED
+
+
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        (
+            {"sink": ["__consumer_offsets"]},
+            "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.",
+        ),
+        ({"changelog": ["a b", "ok"], "source": [".."]}, "Topic names ..,a b are not valid topic names."),
+    ],
+)
+def test_a_topology_of_impossible_topics_is_invalid_before_it_is_denied(
+    topics: dict[str, list[str]], message: str
+) -> None:
+    refused = Asking(HEARTBEAT, 0, "READ GROUP app").for_(heartbeat(**topics))
+
+    assert (refused.answer.error_code, refused.answer.error_message) == (
+        ErrorCode.STREAMS_INVALID_TOPOLOGY,
+        message,
+    )
+    assert refused.denials == []
+
+
+def test_a_streams_group_with_a_hidden_topic_in_its_topology_is_hidden_as_a_whole() -> None:
+    response = t.StreamsGroupDescribeResponse
+
+    def group(group_id: str, *changelogs: str) -> Any:
+        part = response.Subtopology(
+            source_topics=["in"],
+            repartition_sink_topics=[],
+            repartition_source_topics=[],
+            state_changelog_topics=[response.TopicInfo(name=name) for name in changelogs],
+        )
+        return response.DescribedGroup(
+            group_id=group_id,
+            topology=response.Topology(subtopologies=[part]),
+            members=[response.Member(member_id="m")],
+        )
+
+    asked = Asking(ApiKey.STREAMS_GROUP_DESCRIBE, 0, "DESCRIBE GROUP a*", "READ TOPIC in").for_(
+        t.StreamsGroupDescribeRequest(group_ids=["a", "b", "ab", "abc"], include_authorized_operations=True)
+    )
+
+    assert asked.forwarded.group_ids == ["a", "ab", "abc"]
+    told = asked.told(
+        response(groups=[group("a"), group("ab", "hidden"), response.DescribedGroup(group_id="abc")])
+    )
+    assert [
+        (part.group_id, part.error_code, len(part.members), part.topology is None) for part in told.groups
+    ] == [
+        ("a", 0, 1, False),
+        ("b", GROUP_DENIED, 0, True),
+        ("ab", TOPIC_DENIED, 0, True),
+        ("abc", 0, 0, True),
+    ]
+    assert told.groups[0].authorized_operations == 1 << Operation.DESCRIBE
