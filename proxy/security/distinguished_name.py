@@ -1,0 +1,79 @@
+"""A certificate's subject as Java names it: RFC 2253, as X500Principal.getName() writes it.
+
+ACLs that were written for a broker name principals so; a name that differs by a space or by the order of its
+parts would be another principal. Fed with DER by proxy.security.principal_builder.
+"""
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+_KEYWORDS = {
+    NameOID.COMMON_NAME: "CN",
+    NameOID.COUNTRY_NAME: "C",
+    NameOID.LOCALITY_NAME: "L",
+    NameOID.STATE_OR_PROVINCE_NAME: "ST",
+    NameOID.STREET_ADDRESS: "STREET",
+    NameOID.ORGANIZATION_NAME: "O",
+    NameOID.ORGANIZATIONAL_UNIT_NAME: "OU",
+    NameOID.DOMAIN_COMPONENT: "DC",
+    NameOID.USER_ID: "UID",
+}
+"""The attributes that RFC 2253 has names for; the others are told by their number."""
+
+_ESCAPED = frozenset(',=+<>#;"\\')
+
+_BLANKS = " \r"
+
+_TEXT_TAGS = frozenset({12, 19, 20, 22, 27, 28, 30})
+"""DER types of text: UTF8, Printable, T61, IA5, General, Universal and BMP strings."""
+
+_DER_LONG_LENGTH = 0x80
+
+
+def subject(certificate: bytes) -> str:
+    """The subject of a certificate in DER; "" when it names nobody. ValueError: it is no certificate."""
+    return rfc2253(x509.load_der_x509_certificate(certificate).subject)
+
+
+def rfc2253(name: x509.Name) -> str:
+    """The most specific part first, no space behind the commas."""
+    return ",".join("+".join(_attribute(each) for each in part) for part in reversed(name.rdns))
+
+
+def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
+    keyword = _KEYWORDS.get(attribute.oid)
+    tag, content = attribute._type.value, attribute.value
+    if keyword is None or tag not in _TEXT_TAGS or isinstance(content, bytes):
+        return f"{keyword or attribute.oid.dotted_string}=#{_der(tag, content).hex()}"
+    return f"{keyword}={_escaped(content)}"
+
+
+def _escaped(text: str) -> str:
+    inner = text.strip(_BLANKS)
+    begin = len(text) - len(text.lstrip(_BLANKS))
+    lead, trail = (text[:begin], text[begin + len(inner) :]) if inner else (text, "")
+    middle = "".join(_escaped_character(each) for each in inner)
+    return _all_escaped(lead) + middle + _all_escaped(trail)
+
+
+def _escaped_character(character: str) -> str:
+    if character == "\0":
+        return "\\00"
+    return f"\\{character}" if character in _ESCAPED else character
+
+
+def _all_escaped(blanks: str) -> str:
+    return "".join(f"\\{each}" for each in blanks)
+
+
+def _der(tag: int, content: str | bytes) -> bytes:
+    data = content if isinstance(content, bytes) else content.encode(_CODECS.get(tag, "utf-8"))
+    size = len(data)
+    if size < _DER_LONG_LENGTH:
+        return bytes((tag, size)) + data
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, _DER_LONG_LENGTH | len(length))) + length + data
+
+
+_CODECS = {20: "latin-1", 28: "utf-32-be", 30: "utf-16-be"}
+"""How text of these types is written; the others are UTF-8 or a part of it."""

@@ -1,0 +1,157 @@
+"""`ssl.principal.mapping.rules`: a certificate's distinguished name in, the principal's name out (KIP-371).
+
+Rules are tried in their order; the first whose pattern is the whole name counts. Written as for a broker,
+with Java's regular expressions, of which Python's cover what rules use; what differs is refused at the start.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+DEFAULT = "DEFAULT"
+_RULE = "RULE:"
+_LINE_ENDS = frozenset("\n\r\u0085\u2028\u2029")
+
+
+class NoMatchingRule(Exception):
+    """No rule applies to a name: its owner is nobody, and not let in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; without a pattern it is DEFAULT, the name as it is."""
+
+    pattern: "re.Pattern[str] | None"
+    replacement: "Callable[[re.Match[str]], str]"
+    change_case: Callable[[str], str]
+
+    def apply(self, name: str) -> str | None:
+        """The principal's name, None when the rule is for other names."""
+        if self.pattern is None:
+            return name
+        # In Java a dot matches none of these; a name that has one is nobody's, whatever the pattern.
+        if not _LINE_ENDS.isdisjoint(name) or self.pattern.fullmatch(name) is None:
+            return None
+        return self.change_case(self.pattern.sub(self.replacement, name))
+
+
+class MappingRules:
+    def __init__(self, text: str = DEFAULT) -> None:
+        """ValueError names the rule that is wrong."""
+        self._text = text
+        self._rules = tuple(_Reader(text).rules())
+
+    def name(self, distinguished_name: str) -> str:
+        """The principal's name; NoMatchingRule."""
+        for rule in self._rules:
+            name = rule.apply(distinguished_name)
+            if name is not None:
+                return name
+        raise NoMatchingRule(f"no rule of {self._text!r} applies to {distinguished_name!r}")
+
+
+class _Reader:
+    """Takes the text apart: DEFAULT, or RULE:pattern/replacement/ with L or U behind it, between commas."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()
+        self._position = 0
+
+    def rules(self) -> list[Rule]:
+        found = []
+        while self._position < len(self._text):
+            self._skip_blanks()
+            begin = self._position
+            rule = self._rule()
+            self._skip_blanks()
+            if self._position < len(self._text) and not self._took(","):
+                raise ValueError(f"invalid rule: {self._text[begin:]!r}")
+            if rule is not None:
+                found.append(rule)
+        return found
+
+    def _rule(self) -> Rule | None:
+        if self._took(DEFAULT):
+            return Rule(None, lambda match: match[0], str)
+        if not self._took(_RULE):
+            return None
+        pattern, replacement = self._up_to_slash(), self._up_to_slash()
+        compiled = _compiled(pattern)
+        return Rule(compiled, _replacement(replacement, compiled), self._case())
+
+    def _case(self) -> Callable[[str], str]:
+        if self._took("L"):
+            return str.lower
+        return str.upper if self._took("U") else str
+
+    def _up_to_slash(self) -> str:
+        begin = self._position
+        while self._position < len(self._text):
+            character = self._text[self._position]
+            self._position += 2 if character == "\\" else 1
+            if character == "/":
+                return self._text[begin : self._position - 1]
+        raise ValueError(f"invalid rule: a slash is missing behind {self._text[begin:]!r}")
+
+    def _took(self, word: str) -> bool:
+        if not self._text.startswith(word, self._position):
+            return False
+        self._position += len(word)
+        return True
+
+    def _skip_blanks(self) -> None:
+        while self._text[self._position : self._position + 1].isspace():
+            self._position += 1
+
+
+def _compiled(pattern: str) -> "re.Pattern[str]":
+    try:
+        # Java names a group (?<name>...), Python (?P<name>...).
+        return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
+    except re.error as error:
+        raise ValueError(f"invalid rule: pattern {pattern!r}: {error}") from error
+
+
+_PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)|(?P<text>[^\\$]+)", re.DOTALL)
+
+
+def _replacement(text: str, pattern: "re.Pattern[str]") -> "Callable[[re.Match[str]], str]":
+    """Java's way to write one: $1 or ${name} for a group, a backslash before what is meant as it stands."""
+    parts: list[str | tuple[str | int]] = []
+    position = 0
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None:
+            raise ValueError(
+                f"invalid rule: replacement {text!r}: nothing to refer to at {text[position:]!r}"
+            )
+        position = part.end()
+        parts += _parts(part, pattern)
+
+    def replaced(match: "re.Match[str]") -> str:
+        return "".join(part if isinstance(part, str) else match[part[0]] or "" for part in parts)
+
+    return replaced
+
+
+def _parts(part: "re.Match[str]", pattern: "re.Pattern[str]") -> list[str | tuple[str | int]]:
+    if part["number"] is not None:
+        return _numbered(part["number"], pattern.groups)
+    if part["name"] is not None:
+        if part["name"] not in pattern.groupindex:
+            raise ValueError(f"invalid rule: no group is named {part['name']!r}")
+        return [(part["name"],)]
+    return [part["escaped"] if part["escaped"] is not None else part["text"]]
+
+
+def _numbered(digits: str, groups: int) -> list[str | tuple[str | int]]:
+    """As many digits as there are groups for; with too few groups for the first one it stands for itself."""
+    length = len(digits)
+    while length > 1 and int(digits[:length]) > groups:
+        length -= 1
+    number = int(digits[:length])
+    if number > groups:
+        if groups == 0:
+            raise ValueError(f"invalid rule: ${digits} refers to a group, and there is none")
+        return [f"${digits}"]
+    return [(number,), digits[length:]]

@@ -1,0 +1,122 @@
+"""Names of certificates' owners against Kafka's: Java writes the subject, its mapper applies the rules."""
+
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID, ObjectIdentifier
+
+from proxy.security.distinguished_name import subject
+from proxy.security.mapping_rules import MappingRules, NoMatchingRule
+from tests.contract.test_wire_kafka_jars import run_java
+
+CN, ORG, UNIT, C, DC = (
+    NameOID.COMMON_NAME,
+    NameOID.ORGANIZATION_NAME,
+    NameOID.ORGANIZATIONAL_UNIT_NAME,
+    NameOID.COUNTRY_NAME,
+    NameOID.DOMAIN_COMPONENT,
+)
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+NAMES: list[list[list[tuple[ObjectIdentifier, str]]]] = [
+    [[(CN, "alice")]],
+    [
+        [(C, "DE")],
+        [(NameOID.STATE_OR_PROVINCE_NAME, "Berlin")],
+        [(ORG, "Acme")],
+        [(UNIT, "Data")],
+        [(CN, "alice")],
+    ],
+    [[(DC, "com")], [(DC, "acme")], [(NameOID.USER_ID, "u1")], [(CN, "kafka.acme.com")]],
+    [[(ORG, 'Acme, Inc. <a+b=c> #1; "x" \\ y')], [(CN, "#alice")]],
+    [[(ORG, "  spaced  out  ")], [(CN, " ")], [(UNIT, "in the middle")]],
+    [[(ORG, "Zoë GmbH")], [(CN, "Łukasz Ω 東京 🚰")]],
+    [[(NameOID.EMAIL_ADDRESS, "alice@acme.com")], [(CN, "alice")]],
+    [[(NameOID.SERIAL_NUMBER, "42")], [(NameOID.TITLE, "Dr")], [(NameOID.STREET_ADDRESS, "Main St 1")]],
+    [[(NameOID.LOCALITY_NAME, "Köln")], [(NameOID.GIVEN_NAME, "A" * 60)], [(CN, "x")]],
+    [[(UNIT, "a"), (CN, "b")], [(ORG, "c")]],
+    [[(CN, "nul\0inside")]],
+    [[(NameOID.PSEUDONYM, "p")]],
+]
+
+RULES = [
+    "DEFAULT",
+    "",
+    "RULE:^CN=(.*?),.*$/$1/",
+    "RULE:^CN=(.*?)(,.*)?$/$1/L, DEFAULT",
+    "RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L,DEFAULT",
+    "RULE:^CN=(.*?),OU=(.*?),O=(.*?),.*$/$1@$2/U,RULE:^CN=(.*?)(,.*)?$/$1@$4-$12\\/x/",
+    " RULE:^UID=(.*),(.*)$/$2/ ,  DEFAULT ",
+    "RULE:.*/x/",
+    "RULE:(?<first>CN=[^,]*).*/${first}!/U",
+    "RULE:^CN=alice$/a,b\\$1/",
+    "RULE:no slash",
+    "RULE:a/b",
+    "garbage",
+    "DEFAULT garbage",
+    "RULE:(/x/",
+    ",,DEFAULT,,",
+]
+
+
+def certificate(name: list[list[tuple[ObjectIdentifier, str]]]) -> bytes:
+    parts = [
+        x509.RelativeDistinguishedName(
+            [x509.NameAttribute(oid, value, _validate=False) for oid, value in part]
+        )
+        for part in name
+    ]
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(parts))
+        .issuer_name(x509.Name([x509.NameAttribute(CN, "ca")]))
+        .public_key(KEY.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(KEY, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.DER)
+
+
+def our_answer(der: bytes, rules: str) -> str:
+    try:
+        return MappingRules(rules).name(subject(der))
+    except NoMatchingRule:
+        return "! NoMatchingRule"
+    except ValueError:
+        return "! refused"
+
+
+def kafkas_answers(kafka_libs: Path, file: Path, questions: list[tuple[bytes, str]]) -> list[str]:
+    lines = [
+        f"{b64encode(der).decode()} {b64encode(rules.encode()).decode() or '='}" for der, rules in questions
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="ascii")
+    answers = run_java(kafka_libs, "SslPrincipals.java", str(file)).split("\n")[: len(questions)]
+    return [b64decode(answer).decode() for answer in answers]
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("R9")
+def test_owners_of_certificates_have_the_names_that_kafka_gives_them(
+    kafka_libs: Path, tmp_path: Path
+) -> None:
+    questions = [(certificate(name), rules) for name in NAMES for rules in RULES if rules]
+
+    theirs = kafkas_answers(kafka_libs, tmp_path / "questions", questions)
+
+    differ = []
+    for (der, rules), kafka in zip(questions, theirs, strict=True):
+        ours = our_answer(der, rules)
+        # A rule that is wrong fails a broker when it is used, and us when we start.
+        refused = ours == "! refused" and kafka.startswith("! ")
+        if ours != kafka and not refused:
+            differ.append((subject(der), rules, kafka, ours))
+    assert differ == []
