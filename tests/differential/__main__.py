@@ -1,0 +1,73 @@
+"""`python -m tests.differential --seed 1 --cases 2000`: the long run, and one case again (`--only 42`)."""
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from proxy.demo import kafka
+from proxy.wire.api_keys import ApiKey
+from tests.differential.cases import Case
+from tests.differential.planning import plan
+from tests.differential.running import Result, Run
+from tests.differential.sides import both_sides
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of the cases to run")
+    parser.add_argument("--about", help="run only the cases about this API or scenario")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as directory, both_sides(kafka.libs(), Path(directory)) as sides:
+        run = Run(*sides)
+        cases = plan(arguments.seed, arguments.cases, run.served)
+        results = list(_run(run, _chosen(cases, arguments.only, arguments.about)))
+    return _report(results)
+
+
+def _chosen(cases: Iterator[Case], only: list[int] | None, about: str | None) -> Iterator[Case]:
+    for case in cases:
+        if (only is None or case.number in only) and about in (None, case.subject):
+            yield case
+
+
+def _run(run: Run, cases: Iterator[Case]) -> Iterator[Result]:
+    for case in cases:
+        result = run.case(case)
+        if result.unexplained:
+            _say(str(result))
+        yield result
+
+
+def _report(results: list[Result]) -> int:
+    cases = Counter(result.case.subject for result in results)
+    requests = Counter(ApiKey.name_of(step.api_key) for result in results for step in result.asked)
+    rows = Counter(row for result in results for row in result.explained)
+    failed = [result for result in results if result.unexplained]
+    _table("cases by subject", cases)
+    _table("requests by API", requests)
+    _table("differences that docs/differences.md explains", rows)
+    _table("cases with unexplained differences", Counter(result.case.subject for result in failed))
+    _say(
+        f"\n{len(results)} cases, {requests.total()} requests: {len(failed)} cases differ without explanation"
+    )
+    return 1 if failed else 0
+
+
+def _table(title: str, counts: Counter[str]) -> None:
+    _say(f"\n{title}")
+    for name, count in sorted(counts.items()):
+        _say(f"  {count:6} {name}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
