@@ -88,6 +88,11 @@ class JwkSet:
             return tuple(key for key in fitting if key.key_id == key_id)
         return fitting if len(fitting) == 1 else ()
 
+    @property
+    def keys_told(self) -> list[str]:
+        """Name and algorithms of each key, for a log line."""
+        return [f"{key.key_id}: {' '.join(sorted(key.algorithms))}" for key in self.keys]
+
     def knows(self, key_id: str) -> bool:
         return any(key.key_id == key_id for key in self.keys)
 
