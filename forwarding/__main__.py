@@ -23,8 +23,9 @@ from proxy.metadata.image import MetadataImage
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.clock import now_ms
-from proxy.net.credentials import PlainUsers, sasl_listener
+from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.http import HttpServer
+from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.tls import TlsError
 from proxy.security.authorizer import Authorizer, load_authorizer
@@ -112,8 +113,7 @@ def _sasl(
     def logins(image: Callable[[], MetadataImage]) -> SaslListener | None:
         if not listener.uses_sasl:
             return None
-        mechanisms = tuple(listener.sasl_enabled_mechanisms)
-        return sasl_listener(listener.name, mechanisms, listener.connections_max_reauth_ms, users, image)
+        return sasl_listener(listener, Credentials(users, image, config.connections_max_reauth_ms))
 
     return logins
 

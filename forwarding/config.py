@@ -19,6 +19,7 @@ from proxy.config import (
     Limits,
     Listener,
     Log,
+    Milliseconds,
     Part,
     Peer,
     endpoint,
@@ -48,6 +49,7 @@ class ControllerConfig(Part):
     controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
     listener: Listener
     users_file: ExistingFile | None = None
+    connections_max_reauth_ms: Milliseconds = 0
     broker: BrokerPeer
     metadata: MetadataLog = MetadataLog()
     authorizer: Authorizer = Authorizer()

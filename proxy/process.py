@@ -31,13 +31,15 @@ from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.clock import now_ms
-from proxy.net.credentials import PlainUsers, sasl_listener
+from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.http import HttpServer
 from proxy.net.listener import Listener
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError, server_context
+from proxy.net.verification import Verifications
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.protected import ProtectedTopics
@@ -106,7 +108,11 @@ class ProxyProcess:
             now_ms,
             lambda _versions: self._offer_versions(),
         )
-        self._policies = [_policy(entry, config, self._users, self._gate) for entry in config.listeners]
+        self._verifications = Verifications(self._registry)
+        self._credentials = Credentials(
+            self._users, lambda: self._gate.image, config.connections_max_reauth_ms
+        )
+        self._policies = [_policy(entry, config, self._credentials) for entry in config.listeners]
         self._contexts = [_tls(entry) for entry in config.listeners]
         self._listeners: list[Listener] = []
         self._open = False
@@ -145,6 +151,7 @@ class ProxyProcess:
                 for part in (self._feed.run(), self._watch.run(), self._forwarder.run(), self._audit.run())
             ]
             http = await self._start_http()
+            background += [tasks.create_task(run()) for run in self._credentials.background]
             background.append(tasks.create_task(self._serve(tasks)))
             background.append(tasks.create_task(self._sweep()))
             await self._draining.wait()
@@ -152,6 +159,7 @@ class ProxyProcess:
             await self._drain()
             for task in background:
                 task.cancel()
+            self._verifications.close()
         self._audit.append(AuditEvent(event="stopped"))
         await self._audit.close(AUDIT_CLOSE_MS)
         if http is not None:
@@ -178,6 +186,7 @@ class ProxyProcess:
                 self._telemetry,
                 tasks,
                 self._has_room,
+                self._verifications,
             )
             host, port = split_host_port(entry.bind)
             bound = await listener.start(host, port, self._contexts[index])
@@ -294,7 +303,7 @@ class ProxyProcess:
     def _told_settings(self) -> dict[str, str]:
         """What decisions rest on besides the log, for whoever evaluates them again later."""
         listeners = ",".join(
-            f"{entry.name}={entry.security_protocol}/{entry.connections_max_reauth_ms}"
+            f"{entry.name}={entry.security_protocol}/{_told_limits(entry, self._config)}"
             for entry in self._config.listeners
         )
         return self._config.authorizer.settings() | {
@@ -311,6 +320,13 @@ def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int,
         for node_id, by_name in config.upstream.advertised_brokers.items()
     }
     return own, proxies
+
+
+def _told_limits(entry: ListenerConfig, config: ProxyConfig) -> str:
+    """connections.max.reauth.ms of each mechanism."""
+    default_ms = config.connections_max_reauth_ms
+    limits = [f"{name}:{entry.max_reauth_ms(name, default_ms)}" for name in entry.sasl_enabled_mechanisms]
+    return "+".join(limits)
 
 
 def _authorizer(config: ProxyConfig) -> Authorizer:
@@ -330,16 +346,10 @@ def _limits(config: ProxyConfig) -> Limits:
     )
 
 
-def _policy(entry: ListenerConfig, config: ProxyConfig, users: PlainUsers, gate: Gate) -> ListenerPolicy:
-    sasl = None
-    if entry.uses_sasl:
-        mechanisms = tuple(entry.sasl_enabled_mechanisms)
-        sasl = sasl_listener(
-            entry.name, mechanisms, entry.connections_max_reauth_ms, users, lambda: gate.image
-        )
+def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> ListenerPolicy:
     return ListenerPolicy(
         entry.name,
-        sasl,
+        sasl_listener(entry, credentials) if entry.uses_sasl else None,
         failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
         early_start=entry.name in config.authorizer.early_start_listeners,
     )

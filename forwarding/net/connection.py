@@ -11,6 +11,7 @@ from typing import Any
 from forwarding.controller.controller import Sender
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION
 from proxy.audit.record import AuditEvent
+from proxy.net.verification import Verifications
 from proxy.session.authentication import Authentication, Phase, SaslListener, Step
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -42,6 +43,7 @@ class Surroundings:
     """An EnvelopeRequest, its version and its sender -> the EnvelopeResponse."""
     record: Callable[[AuditEvent], None]
     now_ms: Callable[[], int]
+    verifications: Verifications
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Connection:
         """Serve one request frame, without its length prefix."""
         now_ms = self._around.now_ms()
         if self._authentication.phase is Phase.BARE_TOKENS:
-            return self._bare_token(frame, now_ms)
+            return await self._bare_token(frame, now_ms)
         try:
             header = decode_request_header(frame)
             return await self._request(header, frame, now_ms)
@@ -85,7 +87,7 @@ class Connection:
             return Reply(close="session expired")
         match header.api_key:
             case ApiKey.SASL_HANDSHAKE | ApiKey.SASL_AUTHENTICATE:
-                return self._sasl(header, frame, now_ms)
+                return await self._sasl(header, frame, now_ms)
             case ApiKey.API_VERSIONS if authentication.phase in (Phase.HANDSHAKE, Phase.COMPLETE):
                 return self._api_versions(header)
         if authentication.under_way:
@@ -103,17 +105,25 @@ class Connection:
         body = codecs.response(ApiKey.ENVELOPE, OLDEST_VERSION).encode(response)
         return Reply(encode_response(header.api_key, header.api_version, header.correlation_id, body))
 
-    def _sasl(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
+    async def _sasl(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
         message, _ = codecs.request(header.api_key, header.api_version).decode(frame, header.body_offset)
         if header.api_key == ApiKey.SASL_HANDSHAKE:
             step = self._authentication.handshake(header.api_version, message, now_ms)
         else:
-            step = self._authentication.authenticate(header.api_version, message, now_ms)
+            step = await self._verified(
+                self._authentication.authenticate(header.api_version, message, now_ms)
+            )
         self._tell(step, header)
         return Reply(_frame(header, step.response), "authentication failed" if step.close else None)
 
-    def _bare_token(self, token: bytes, now_ms: int) -> Reply:
-        step = self._authentication.bare_token(token, now_ms)
+    async def _verified(self, step: Step) -> Step:
+        if step.work is None:
+            return step
+        outcome = await self._around.verifications.outcome(step.work)
+        return self._authentication.verified(outcome, self._around.now_ms())
+
+    async def _bare_token(self, token: bytes, now_ms: int) -> Reply:
+        step = await self._verified(self._authentication.bare_token(token, now_ms))
         self._tell(step, None)
         if step.close:
             return Reply(close="authentication failed")

@@ -30,6 +30,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError, EndpointSettings
 from proxy.net.metadata_feed import TopicFeed
+from proxy.net.verification import Verifications
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal import deserialize
 from proxy.session.authentication import SaslListener
@@ -98,6 +99,7 @@ class ControllerProcess:
             self.writer.serve,
             record,
             now_ms,
+            Verifications(registry),
         )
         self.server = Server(
             settings.host, settings.port, settings.tls, surroundings, settings.limits, self.metrics

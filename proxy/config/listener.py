@@ -1,14 +1,19 @@
 """A listener's settings: the address, TLS, who may log in and how."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
+from proxy.net.credentials import BUILT_IN
+from proxy.security.sasl.mechanism import NAME
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+"""A name; a listener's are built in, or of its `sasl.server.mechanism.classes`."""
+ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
+"""module:Class."""
 
 
 class ServerSsl(Part):
@@ -34,7 +39,10 @@ class Listener(Part):
     advertised: HostPort | None = None
     security_protocol: SecurityProtocol = "SASL_SSL"
     sasl_enabled_mechanisms: tuple[Mechanism, ...] = ()
-    connections_max_reauth_ms: Milliseconds = 0
+    sasl_server_mechanism_classes: dict[Mechanism, ClassPath] = Field(default_factory=dict)
+    sasl_server_mechanism_settings: dict[Mechanism, dict[str, str]] = Field(default_factory=dict)
+    connections_max_reauth_ms: Milliseconds | None = None
+    sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
     connection_failed_authentication_delay_ms: Milliseconds = 100
     ssl: ServerSsl | None = None
 
@@ -45,6 +53,30 @@ class Listener(Part):
     @property
     def uses_ssl(self) -> bool:
         return self.security_protocol.endswith("SSL")
+
+    def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
+        """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
+        of_listener = default_ms if self.connections_max_reauth_ms is None else self.connections_max_reauth_ms
+        return self.sasl_mechanism_connections_max_reauth_ms.get(mechanism, of_listener)
+
+    @model_validator(mode="after")
+    def _mechanisms_are_known(self) -> "Listener":
+        enabled = set(self.sasl_enabled_mechanisms)
+        unknown = enabled - set(BUILT_IN) - set(self.sasl_server_mechanism_classes)
+        if unknown:
+            raise ValueError(
+                f"sasl.enabled.mechanisms: {', '.join(sorted(unknown))}: built in are {', '.join(BUILT_IN)},"
+                " others need sasl.server.mechanism.classes"
+            )
+        for key, named in (
+            ("sasl.server.mechanism.classes", self.sasl_server_mechanism_classes),
+            ("sasl.server.mechanism.settings", self.sasl_server_mechanism_settings),
+            ("sasl.mechanism.connections.max.reauth.ms", self.sasl_mechanism_connections_max_reauth_ms),
+        ):
+            if not enabled.issuperset(named):
+                idle = ", ".join(sorted(set(named) - enabled))
+                raise ValueError(f"{key}: {idle}: not among sasl.enabled.mechanisms")
+        return self
 
     @model_validator(mode="after")
     def _parts_fit_the_protocol(self) -> "Listener":

@@ -3,9 +3,11 @@
 A secret is never written in the file itself: `password.file` names the file that holds it.
 """
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
-from proxy.config.listener import Mechanism, SecurityProtocol
+from proxy.config.listener import SecurityProtocol
 from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part, split_host_port
 from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.net.tls import client_context
@@ -23,7 +25,7 @@ class ClientSsl(Part):
 class Login(Part):
     """A SASL login of our own."""
 
-    mechanism: Mechanism
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     username: str
     password_file: ExistingFile
 

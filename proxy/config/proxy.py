@@ -70,6 +70,7 @@ class ProxyConfig(Part):
     proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
     listeners: tuple[Listener, ...] = Field(min_length=1)
     users_file: ExistingFile | None = None
+    connections_max_reauth_ms: Milliseconds = 0
     upstream: Upstream
     controller: ControllerPeer
     metadata: Metadata = Metadata()

@@ -13,6 +13,7 @@ from proxy.audit.record import AuditEvent
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
+from proxy.security.sasl.exchange import Accepted, Rejected
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -25,6 +26,7 @@ from proxy.session.effects import (
     ToController,
     UpstreamLoggedIn,
     UpstreamRefused,
+    Verify,
 )
 from proxy.session.session import Session
 from proxy.session.upstream_login import UpstreamLogin
@@ -50,6 +52,9 @@ class Edge(Protocol):
 
     def forward(self, connection: "Connection", request: ToController) -> None:
         """Send to the controller; `controller_replied` is called in the end."""
+
+    def verify(self, connection: "Connection", login: Verify) -> None:
+        """Find out whether a login holds; `verified` is called in the end."""
 
     def renew_login(self, connection: "Connection", upstream: "Upstream") -> None:
         """Our session at the broker ends soon; `log_in_upstream` or `close` is called in the end."""
@@ -128,6 +133,11 @@ class Connection(Side):
         """What came of a `ToController`."""
         if self._close_reason is None:
             self.carry_out(self.session.controller_replied(correlation_id, reply, self._edge.now_ms()))
+
+    def verified(self, outcome: Accepted | Rejected) -> None:
+        """What came of a `Verify`."""
+        if self._close_reason is None:
+            self.carry_out(self.session.verified(outcome, self._edge.now_ms()))
 
     def upstream_ready(self, upstream: "Upstream") -> None:
         """The broker's side is up: what waited for it goes out."""
@@ -226,6 +236,9 @@ class Connection(Side):
     def _to_controller(self, effect: Any) -> None:
         self._edge.forward(self, effect)
 
+    def _verify(self, effect: Any) -> None:
+        self._edge.verify(self, effect)
+
     def _mute(self, effect: Any) -> None:
         self._later(effect.duration_ms, self._unmute)
 
@@ -282,6 +295,7 @@ class Connection(Side):
 
 _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
     ToController: Connection._to_controller,
+    Verify: Connection._verify,
     MuteClient: Connection._mute,
     Recorded: Connection._carry_out_record,
     Close: Connection._close,

@@ -1,70 +1,101 @@
-"""What the SASL exchanges of a listener are checked against: the users file and the image's SCRAM records.
+"""What logins of a listener are checked against: the mechanisms it offers, made from its settings.
 
-Made when a process is put together, for the proxy's listeners and the controller's. Hashing a password
-takes tens of ms, so what has been verified is remembered, under a key of this process.
+Made when a process is put together, for the proxy's listeners and the controller's. `BUILT_IN` says how each
+mechanism is made; others are loaded by proxy.security.sasl.mechanism.
 """
 
-import hashlib
-import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import ScramMechanism
-from proxy.security.passwords import hash_password, verify_password
+from proxy.net.plain_users import PlainUsers
 from proxy.security.sasl.exchange import Exchange
+from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.plain import PlainExchange
 from proxy.security.sasl.scram import ScramExchange
 from proxy.session.authentication import SaslListener
 
-_MAX_REMEMBERED = 10_000
+
+class LoginSettings(Protocol):
+    """What proxy.config.Listener tells of the logins of a listener."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def sasl_enabled_mechanisms(self) -> tuple[str, ...]: ...
+    @property
+    def sasl_server_mechanism_classes(self) -> Mapping[str, str]: ...
+    @property
+    def sasl_server_mechanism_settings(self) -> Mapping[str, Mapping[str, str]]: ...
+    def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
+        """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
 
 
-class PlainUsers:
-    """The users that PLAIN knows: name -> hashed password."""
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a process knows about users, for all its listeners."""
 
-    def __init__(self, hashes: Mapping[str, str]) -> None:
-        self._hashes = dict(hashes)
-        self._secret = secrets.token_bytes(32)
-        self._verified: dict[str, bytes] = {}
-        # An unknown user costs what a wrong password costs, so that time does not tell who exists.
-        self._nobody = hash_password(secrets.token_hex(16), secrets.token_bytes(16))
-
-    def verify(self, username: str, password: str) -> bool:
-        """Whether this is the user's password."""
-        mark = hmac.digest(self._secret, f"{username}\0{password}".encode(), hashlib.sha256)
-        remembered = self._verified.get(username)
-        if remembered is not None and hmac.compare_digest(remembered, mark):
-            return True
-        right = verify_password(password, self._hashes.get(username, self._nobody))
-        if not right or username not in self._hashes:
-            return False
-        if len(self._verified) >= _MAX_REMEMBERED:
-            self._verified.clear()
-        self._verified[username] = mark
-        return True
+    users: PlainUsers
+    image: Callable[[], MetadataImage | None]
+    """The one in force."""
+    max_reauth_ms: int = 0
+    """connections.max.reauth.ms where a listener does not say."""
+    dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    """See proxy.security.sasl.scram."""
+    background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+    """What mechanisms have to do while the process runs (fetch keys, say): it runs each to its own end."""
 
 
-def sasl_listener(
-    name: str,
-    mechanisms: tuple[str, ...],
-    max_reauth_ms: int,
-    users: PlainUsers,
-    image: Callable[[], MetadataImage | None],
-) -> SaslListener:
-    """How those who connect to a listener log in; `image` gives the one in force at each login."""
-    dummy_salt_key = secrets.token_bytes(32)
+@dataclass(frozen=True, slots=True)
+class _Mechanism:
+    name: str
+    new_exchange: Callable[[], Exchange]
 
-    def new_exchange(mechanism: str) -> Exchange:
-        if mechanism == "PLAIN":
-            return PlainExchange(users.verify)
-        scram = ScramMechanism.named(mechanism)
-        in_force = image() or MetadataImage.EMPTY
-        return ScramExchange(
-            scram,
-            lambda user: in_force.scram.credential(scram, user),
-            secrets.token_urlsafe(24),
-            dummy_salt_key,
-        )
 
-    return SaslListener(name, mechanisms, lambda _mechanism: max_reauth_ms, new_exchange)
+def _plain(_settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    return _Mechanism("PLAIN", lambda: PlainExchange(credentials.users))
+
+
+def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
+    scram = ScramMechanism.named(name)
+
+    def made(_settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+        def new_exchange() -> Exchange:
+            image = credentials.image() or MetadataImage.EMPTY
+            nonce = secrets.token_urlsafe(24)
+            return ScramExchange(
+                scram, lambda user: image.scram.credential(scram, user), nonce, credentials.dummy_salt_key
+            )
+
+        return _Mechanism(name, new_exchange)
+
+    return made
+
+
+BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
+    "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
+}
+"""Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
+
+
+def sasl_listener(settings: LoginSettings, credentials: Credentials) -> SaslListener:
+    """How those who connect to a listener log in. ValueError names a key that cannot be used."""
+    mechanisms = {name: _made(name, settings, credentials) for name in settings.sasl_enabled_mechanisms}
+    return SaslListener(
+        settings.name,
+        tuple(mechanisms),
+        lambda name: settings.max_reauth_ms(name, credentials.max_reauth_ms),
+        lambda name: mechanisms[name].new_exchange(),
+    )
+
+
+def _made(name: str, settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    class_path = settings.sasl_server_mechanism_classes.get(name)
+    if class_path is not None:
+        return load_mechanism(name, class_path, settings.sasl_server_mechanism_settings.get(name, {}))
+    return BUILT_IN[name](settings, credentials)

@@ -24,11 +24,12 @@ from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
 from proxy.net.upstream import UpstreamError, connect, next_login
 from proxy.net.user_tokens import Identity, ProxyIdentity
+from proxy.net.verification import Verifications
 from proxy.security.host import host_address
 from proxy.security.principal import ANONYMOUS
 from proxy.session.authentication import Authentication
 from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import ToController
+from proxy.session.effects import ToController, Verify
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.session import Session
 
@@ -75,6 +76,7 @@ class Listener:
         observer: Observer,
         tasks: asyncio.TaskGroup,
         room: Callable[[], bool],
+        verifications: Verifications,
         identity: Identity | None = None,
     ) -> None:
         """`room`: whether one more connection may be taken; `identity`: as whom we log in to the broker."""
@@ -89,6 +91,7 @@ class Listener:
         self._tasks = tasks
         self._room = room
         self._identity = identity or ProxyIdentity(broker.sasl)
+        self._verifications = verifications
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
@@ -125,6 +128,10 @@ class Listener:
     def forward(self, connection: Connection, request: ToController) -> None:
         """Send an admin request to the controller."""
         self._tasks.create_task(self._forward(connection, request))
+
+    def verify(self, connection: Connection, login: Verify) -> None:
+        """Find out whether a login holds."""
+        self._tasks.create_task(self._verify(connection, login))
 
     def renew_login(self, connection: Connection, upstream: Upstream) -> None:
         """Log in to the broker once more on a connection that is in use (KIP-368)."""
@@ -186,6 +193,12 @@ class Listener:
         try:
             reply = await self._forwarder(request)
             connection.controller_replied(request.correlation_id, reply)
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _verify(self, connection: Connection, login: Verify) -> None:
+        try:
+            connection.verified(await self._verifications.outcome(login.work))
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

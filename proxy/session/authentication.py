@@ -8,18 +8,21 @@ mechanism does with its tokens is proxy.security.sasl's; this knows only when a 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from proxy.audit.record import AuditEvent
 from proxy.security.expiry import SessionExpiry, session_lifetime_ms
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.security.sasl.exchange import Accepted, Challenge, Exchange, Rejected
+from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Exchange, Outcome, Rejected
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 MIN_REAUTHENTICATION_INTERVAL_MS = 1_000
 """KIP-368: a client that re-authenticates in a loop must not burn the CPU of everyone."""
+_BARE = -1
+"""In place of a version of SaslAuthenticate: the token came after a SaslHandshake v0, in no request."""
 
 
 class Phase(Enum):
@@ -50,9 +53,11 @@ class Step:
     """What one message of the exchange led to."""
 
     response: Any
-    """The response message, or bytes for a bare token."""
+    """The response message, or bytes for a bare token; None while `work` is to be done."""
     event: AuditEvent | None = None
     close: bool = False
+    work: Callable[[], Accepted | Rejected] | None = None
+    """To be done away from the loop; its outcome goes to `Authentication.verified`, which has the answer."""
 
 
 class Authentication:
@@ -65,7 +70,9 @@ class Authentication:
         "_listener",
         "_previous",
         "_reauthentication_began_ms",
+        "_verifying_version",
         "expiry",
+        "in_force",
         "mechanism",
         "phase",
         "principal",
@@ -83,6 +90,9 @@ class Authentication:
         self._previous: Principal | None = None
         self._began_ms: int | None = None
         self._reauthentication_began_ms: int | None = None
+        self._verifying_version: int | None = None  # Of the token whose check is under way; bare: -1.
+        self.in_force: Callable[[], bool] | None = None
+        """Of the credential in use; None: it cannot be taken back."""
 
     @property
     def under_way(self) -> bool:
@@ -102,29 +112,34 @@ class Authentication:
         """SaslAuthenticate: one token of the exchange."""
         if self.phase is not Phase.AUTHENTICATE:
             return self._out_of_place_token()
-        outcome = self._respond(bytes(request.auth_bytes), now_ms)
-        if isinstance(outcome, Challenge):
-            return Step(types.SaslAuthenticateResponse(auth_bytes=outcome.token))
-        if isinstance(outcome, Rejected):
-            return self._failed(outcome)
-        lifetime_ms, event = self._complete(outcome, version, now_ms)
-        return Step(
-            types.SaslAuthenticateResponse(
-                auth_bytes=outcome.token, session_lifetime_ms=lifetime_ms if version >= 1 else 0
-            ),
-            event,
-        )
+        return self._step(self._respond(bytes(request.auth_bytes), now_ms), version, now_ms)
 
     def bare_token(self, token: bytes, now_ms: int) -> Step:
         """A frame after SaslHandshake v0. A failure has no answer here: the connection just ends."""
-        outcome = self._respond(token, now_ms)
+        return self._step(self._respond(token, now_ms), _BARE, now_ms)
+
+    def verified(self, outcome: Accepted | Rejected, now_ms: int) -> Step:
+        """What came of a step's `work`."""
+        assert self._verifying_version is not None
+        version, self._verifying_version = self._verifying_version, None
+        return self._step(outcome, version, now_ms)
+
+    def _step(self, outcome: Outcome, version: int, now_ms: int) -> Step:
+        if isinstance(outcome, Deferred):
+            self._verifying_version = version
+            return Step(None, work=outcome.work)
+        if isinstance(outcome, Accepted) and self._previous not in (None, outcome.principal):
+            outcome = Rejected(
+                f"Cannot change principals during re-authentication from {self._previous} to"
+                f" {outcome.principal}",
+                "principal changed",
+            )
         if isinstance(outcome, Challenge):
-            return Step(outcome.token)
+            return Step(_token_response(version, outcome.token))
         if isinstance(outcome, Rejected):
-            step = self._failed(outcome)
-            return Step(b"", step.event, close=True)
-        _, event = self._complete(outcome, 0, now_ms)
-        return Step(outcome.token, event)
+            return self._failed(outcome, version)
+        lifetime_ms, event = self._complete(outcome, max(version, 0), now_ms)
+        return Step(_token_response(version, outcome.token, lifetime_ms), event)
 
     def refuse(self, api_name: str) -> AuditEvent:
         """Another request where only the exchange may go on: the connection is to be closed."""
@@ -175,7 +190,7 @@ class Authentication:
         self.phase = Phase.AUTHENTICATE if version >= 1 else Phase.BARE_TOKENS
         return Step(types.SaslHandshakeResponse(mechanisms=enabled))
 
-    def _respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected:
+    def _respond(self, token: bytes, now_ms: int) -> Outcome:
         if self._bad_mechanism is not None:
             return Rejected(
                 f"SASL mechanism '{self._bad_mechanism}' requested by client is not supported for"
@@ -183,14 +198,10 @@ class Authentication:
                 "mechanism changed",
             )
         assert self._exchange is not None
-        outcome = self._exchange.respond(token, now_ms)
-        if isinstance(outcome, Accepted) and self._previous not in (None, outcome.principal):
-            return Rejected(
-                f"Cannot change principals during re-authentication from {self._previous} to"
-                f" {outcome.principal}",
-                "principal changed",
-            )
-        return outcome
+        try:
+            return self._exchange.respond(token, now_ms)
+        except Exception as error:  # noqa: BLE001 - a foreign mechanism may raise anything
+            return Deferred(partial(_raise, error))  # Told and rejected where those of the work are.
 
     def _complete(self, accepted: Accepted, version: int, now_ms: int) -> tuple[int, AuditEvent]:
         assert self._listener is not None
@@ -198,6 +209,7 @@ class Authentication:
         again = self._previous is not None
         self.principal = accepted.principal
         self._previous = accepted.principal
+        self.in_force = accepted.in_force
         self.phase = Phase.COMPLETE
         self._exchange = None
         limit_ms = self._listener.max_reauth_ms(self.mechanism)
@@ -211,7 +223,7 @@ class Authentication:
         event.interval_start_ms, event.interval_end_ms = self._began_ms, now_ms
         return lifetime_ms, event
 
-    def _failed(self, rejected: Rejected) -> Step:
+    def _failed(self, rejected: Rejected, version: int) -> Step:
         event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, rejected.reason)
         self.phase = Phase.FAILED
         during = "authentication" if self._previous is None else "re-authentication"
@@ -219,6 +231,8 @@ class Authentication:
             f"Authentication failed during {during} due to invalid credentials with SASL mechanism"
             f" {self.mechanism}"
         )
+        if version == _BARE:
+            return Step(b"", event, close=True)
         response = types.SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
         )
@@ -239,3 +253,15 @@ class Authentication:
             mechanism=self.mechanism,
             principal=principal,
         )
+
+
+def _token_response(version: int, token: bytes, lifetime_ms: int = 0) -> Any:
+    if version == _BARE:
+        return token
+    return types.SaslAuthenticateResponse(
+        auth_bytes=token, session_lifetime_ms=lifetime_ms if version >= 1 else 0
+    )
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

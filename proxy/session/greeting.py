@@ -8,9 +8,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
+from proxy.security.sasl.exchange import Accepted, Rejected
 from proxy.session import api_versions
 from proxy.session.authentication import Phase, Step
-from proxy.session.effects import Close, Effect, Recorded
+from proxy.session.effects import Close, Effect, Recorded, Verify
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -30,9 +31,7 @@ def takes_bare_tokens(session: "Session") -> bool:
 
 def bare_token(session: "Session", frame: memoryview, now_ms: int, effects: list[Effect]) -> None:
     """A frame that is a token, its length prefix included."""
-    step = session.authentication.bare_token(bytes(frame[4:]), now_ms)
-    answer = b"" if step.close else _INT32.pack(len(step.response)) + step.response
-    _carry_out(session, step, answer, now_ms, effects)
+    _carry_out(session, None, session.authentication.bare_token(bytes(frame[4:]), now_ms), now_ms, effects)
 
 
 def took(
@@ -68,20 +67,25 @@ def _sasl(
     request, _ = codecs.request(api_key, version).decode(frame, header.body_offset)
     authentication = session.authentication
     handle = authentication.handshake if api_key == ApiKey.SASL_HANDSHAKE else authentication.authenticate
-    step = handle(version, request, now_ms)
-    body = codecs.response(api_key, version).encode(step.response)
-    answer = encode_response(api_key, version, header.correlation_id, body)
-    _carry_out(session, step, answer, now_ms, effects, header.client_id)
+    _carry_out(session, header, handle(version, request, now_ms), now_ms, effects)
+
+
+def verified(session: "Session", outcome: Accepted | Rejected, now_ms: int, effects: list[Effect]) -> None:
+    """What came of a `Verify`: the answer that the client waits for."""
+    assert session.verifying is not None
+    (header,), session.verifying = session.verifying, None
+    _carry_out(session, header, session.authentication.verified(outcome, now_ms), now_ms, effects)
 
 
 def _carry_out(
-    session: "Session",
-    step: Step,
-    answer: bytes,
-    now_ms: int,
-    effects: list[Effect],
-    client_id: str | None = None,
+    session: "Session", header: RequestHeader | None, step: Step, now_ms: int, effects: list[Effect]
 ) -> None:
+    """`header`: of the request that the step answers, None for a bare token."""
+    if step.work is not None:
+        session.verifying = (header,)
+        effects.append(Verify(step.work))
+        return
+    answer, client_id = _answer(header, step), None if header is None else header.client_id
     if step.close:
         if step.event is not None:
             step.event.client_id = client_id
@@ -93,6 +97,13 @@ def _carry_out(
     if step.event is not None:
         _authenticated(session, step.event, client_id, now_ms, effects)
     session.answer(answer, effects)
+
+
+def _answer(header: RequestHeader | None, step: Step) -> bytes:
+    if header is None:
+        return b"" if step.close else _INT32.pack(len(step.response)) + step.response
+    body = codecs.response(header.api_key, header.api_version).encode(step.response)
+    return encode_response(header.api_key, header.api_version, header.correlation_id, body)
 
 
 def _authenticated(

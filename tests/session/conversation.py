@@ -19,12 +19,21 @@ from proxy.quota.throttle import ClientQuotas
 from proxy.security.principal import Principal
 from proxy.security.protected import ProtectedTopics
 from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
-from proxy.security.sasl.plain import PlainExchange
+from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.security.standard import StandardAuthorizer
 from proxy.session import served
 from proxy.session.authentication import Authentication, SaslListener
 from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient, ToController
+from proxy.session.effects import (
+    Close,
+    Effect,
+    MuteClient,
+    Recorded,
+    ToBroker,
+    ToClient,
+    ToController,
+    Verify,
+)
 from proxy.session.gate import Gate, Limits, ListenerPolicy, Peer
 from proxy.session.session import Session
 from proxy.wire import codecs
@@ -86,9 +95,19 @@ class TokenExchange:
         return Accepted(Principal("User", name), b"", int(expires) if expires else None)
 
 
+class Passwords:
+    """A verifier that knows `PASSWORDS`, and takes its time for each."""
+
+    def remembered(self, username: str, password: str) -> Verified | None:
+        return None
+
+    def verify(self, username: str, password: str) -> Verified | None:
+        return Verified() if PASSWORDS.get(username) == password else None
+
+
 def new_exchange(mechanism: str) -> Exchange:
     if mechanism == "PLAIN":
-        return PlainExchange(lambda user, password: PASSWORDS.get(user) == password)
+        return PlainExchange(Passwords())
     assert mechanism == "OAUTHBEARER", mechanism
     return TokenExchange()
 
@@ -129,6 +148,9 @@ class Conversation:
     to_client: bytearray = field(default_factory=bytearray)
     controller: list[ToController] = field(default_factory=list)
     mutes: list[int] = field(default_factory=list)
+    checks: list[Verify] = field(default_factory=list)
+    """Logins whose checks are under way; they end at once unless the test `holds_checks`."""
+    holds_checks: bool = False
     events: list[AuditEvent] = field(default_factory=list)
     closed: Close | None = None
     effects: list[Effect] = field(default_factory=list)
@@ -150,7 +172,7 @@ class Conversation:
         self.session = Session(self.gate, self.listener, peer, authentication)
         self.now_ms = NOW_MS
         self.to_broker, self.to_client = bytearray(), bytearray()
-        self.controller, self.mutes, self.events, self.effects = [], [], [], []
+        self.controller, self.mutes, self.checks, self.events, self.effects = [], [], [], [], []
         self.closed = None
         self.correlation_id = 0
 
@@ -209,6 +231,11 @@ class Conversation:
 
     def passes(self, duration_ms: int) -> None:
         self.now_ms += duration_ms
+
+    def is_verified(self, outcome: Accepted | Rejected | None = None) -> None:
+        """The check under way ends, with what it finds out unless the test says otherwise."""
+        check = self.checks.pop()
+        self.carry_out(self.session.verified(outcome or check.work(), self.now_ms))
 
     def is_unmuted(self) -> None:
         self.carry_out(self.session.unmuted(self.now_ms))
@@ -273,6 +300,8 @@ class Conversation:
             assert self.closed is None or isinstance(effect, Recorded), f"after the close: {effect}"
             self._carry_out_one(effect)
         self.effects += effects
+        if self.checks and not self.holds_checks:
+            self.is_verified()
 
     def _carry_out_one(self, effect: Effect) -> None:
         if isinstance(effect, ToBroker):
@@ -281,6 +310,8 @@ class Conversation:
             self.to_client += effect.data
         elif isinstance(effect, ToController):
             self.controller.append(effect)
+        elif isinstance(effect, Verify):
+            self.checks.append(effect)
         elif isinstance(effect, MuteClient):
             self.mutes.append(effect.duration_ms)
         elif isinstance(effect, Recorded):

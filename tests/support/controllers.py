@@ -19,11 +19,13 @@ from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from forwarding.retry import Backoff
 from proxy.audit.record import AuditEvent
+from proxy.config import Listener
 from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
-from proxy.net.credentials import PlainUsers, sasl_listener
+from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.plain_users import PlainUsers
 from proxy.security.authorizer import load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
@@ -136,8 +138,15 @@ def plain_sasl(
 ) -> Callable[[Callable[[], MetadataImage]], SaslListener]:
     """PLAIN for these users and passwords, SCRAM for those of the log."""
     known = PlainUsers({name: hash_password(password, bytes(16)) for name, password in users.items()})
-    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    return lambda image: sasl_listener("CONTROLLER", mechanisms, max_reauth_ms, known, image)
+    settings = Listener.model_validate(
+        {
+            "name": "CONTROLLER",
+            "bind": "127.0.0.1:0",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        }
+    )
+    return lambda image: sasl_listener(settings, Credentials(known, image, max_reauth_ms))
 
 
 _forwarders = count()

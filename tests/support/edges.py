@@ -15,10 +15,12 @@ from functools import wraps
 from typing import Any, ParamSpec, Self
 
 import uvloop
+from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent
 from proxy.net.connection import Connection
 from proxy.net.listener import Listener
+from proxy.net.verification import Verifications
 from proxy.session.authentication import SaslListener
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
@@ -106,9 +108,13 @@ class Edge:
         self.port = 0
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ssl.SSLContext | None) -> Self:
-        self.listener = Listener(*self._arguments, tasks, lambda: len(self.listener.connections) < self._room)
+        verifications = Verifications(CollectorRegistry())
+        self.listener = Listener(*self._arguments, tasks, self._has_room, verifications)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
+
+    def _has_room(self) -> bool:
+        return len(self.listener.connections) < self._room
 
     async def client(self, tls: ssl.SSLContext | None = None) -> Client:
         name = "localhost" if tls is not None else None

@@ -1,9 +1,10 @@
 """What every server-side SASL exchange gives back for a token, and how the caller talks to it.
 
-An exchange serves one authentication. After Accepted or Rejected it is over: any further token
+An exchange serves one authentication. After Accepted, Rejected or Deferred it is over: any further token
 is rejected. Which request or frame a token came in is the session's affair.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +28,9 @@ class Accepted:
     principal: Principal
     token: bytes
     expires_at_ms: int | None = None
+    in_force: Callable[[], bool] | None = None
+    """Whether the very credential it logged in with still holds, asked on the loop whenever credentials have
+    changed: cheap, and it does not raise. None: it cannot be taken back before it expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,18 @@ class Rejected:
     reason: str
 
 
-Outcome = Challenge | Accepted | Rejected
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The check takes long: a slow hash, somebody else who has to be asked.
+
+    `work` gives the outcome. It runs in another thread, so it may block, and touches nothing that the loop's
+    thread changes. What it raises is a rejection.
+    """
+
+    work: "Callable[[], Accepted | Rejected]"
+
+
+Outcome = Challenge | Accepted | Rejected | Deferred
 
 
 def shown(name: str) -> str:

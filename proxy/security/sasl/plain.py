@@ -1,24 +1,45 @@
 """PLAIN, server side (RFC 4616): one token, `authzid NUL username NUL password`.
 
-The caller says whether a password is right; messages are those of Kafka's PlainSaslServer.
+Whether a password is right is a verifier's affair: the users file, or a class that a listener names.
+Messages are those of Kafka's PlainSaslServer.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from proxy.security.principal import USER_TYPE, Principal
-from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Rejected, shown
+from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Deferred, Rejected, shown
 
 WRONG_AUTHZID = "Authentication failed: Client requested an authorization id that is different from username"
 
 
-class PlainExchange:
-    """`verify(username, password)` has to take as long for an unknown user as for a wrong password."""
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A password is right; `in_force` as in `Accepted`."""
 
-    def __init__(self, verify: Callable[[str, str], bool]) -> None:
-        self._verify = verify
+    in_force: Callable[[], bool] | None = None
+
+
+class PlainVerifier(Protocol):
+    """Says whether a password is right; takes as long for an unknown user as for a wrong password."""
+
+    def remembered(self, username: str, password: str) -> Verified | None:
+        """What is known without work, on the loop; None: `verify` has to find out."""
+
+    def verify(self, username: str, password: str) -> Verified | None:
+        """Find out, in another thread; None: wrong, or no such user."""
+
+
+class PlainExchange:
+    """One PLAIN login."""
+
+    def __init__(self, verifier: PlainVerifier) -> None:
+        self._verifier = verifier
         self._over = False
 
-    def respond(self, token: bytes, now_ms: int) -> Accepted | Rejected:
+    def respond(self, token: bytes, now_ms: int) -> Accepted | Rejected | Deferred:
         if self._over:
             return Rejected("", "a token after the end of the exchange")
         self._over = True
@@ -33,18 +54,27 @@ class PlainExchange:
             return Rejected(message, f"{len(parts)} parts instead of 3")
         return self._check(*parts)
 
-    def _check(self, authzid: str, username: str, password: str) -> Accepted | Rejected:
+    def _check(self, authzid: str, username: str, password: str) -> Accepted | Rejected | Deferred:
         if not username:
             return Rejected("Authentication failed: username not specified", "no username")
         if not password:
             return Rejected(
                 "Authentication failed: password not specified", f"{shown(username)} sent no password"
             )
-        if not self._verify(username, password):
-            return Rejected(
-                "Authentication failed: Invalid username or password",
-                f"wrong credentials for {shown(username)}",
-            )
-        if authzid not in ("", username):
-            return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
-        return Accepted(Principal(USER_TYPE, username), b"")
+        verified = self._verifier.remembered(username, password)
+        if verified is not None:
+            return _outcome(authzid, username, verified)
+        return Deferred(partial(self._verify, authzid, username, password))
+
+    def _verify(self, authzid: str, username: str, password: str) -> Accepted | Rejected:
+        return _outcome(authzid, username, self._verifier.verify(username, password))
+
+
+def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted | Rejected:
+    if verified is None:
+        return Rejected(
+            "Authentication failed: Invalid username or password", f"wrong credentials for {shown(username)}"
+        )
+    if authzid not in ("", username):
+        return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
+    return Accepted(Principal(USER_TYPE, username), b"", in_force=verified.in_force)

@@ -1,0 +1,50 @@
+"""Checks of logins beside the loop: what they give, and what becomes of their faults."""
+
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from proxy.net.verification import Verifications
+from proxy.security.principal import Principal
+from proxy.security.sasl.exchange import Accepted, Rejected
+from tests.support.edges import on_uvloop
+
+ALICE = Accepted(Principal("User", "alice"), b"")
+FAULT = Rejected("", "the check of the credentials failed")
+
+
+def errors(registry: CollectorRegistry) -> float | None:
+    return registry.get_sample_value("penstock_authentication_errors_total")
+
+
+@pytest.mark.spec("R9")
+@on_uvloop
+async def test_a_check_runs_in_another_thread_and_its_outcome_comes_back() -> None:
+    threads: list[str] = []
+
+    def work() -> Accepted:
+        threads.append(threading.current_thread().name)
+        return ALICE
+
+    verifications = Verifications(CollectorRegistry())
+    assert await verifications.outcome(work) is ALICE
+    assert threads != [threading.current_thread().name]
+    verifications.close()
+
+
+@pytest.mark.spec("R9")
+@on_uvloop
+async def test_a_check_that_fails_rejects_and_is_counted() -> None:
+    def raises() -> Accepted:
+        raise RuntimeError("the directory does not answer")
+
+    def gives_something_else() -> Accepted:
+        return True  # type: ignore[return-value]
+
+    registry = CollectorRegistry()
+    verifications = Verifications(registry)
+    assert await verifications.outcome(raises) == FAULT
+    assert await verifications.outcome(gives_something_else) == FAULT
+    assert errors(registry) == 2
+    verifications.close()

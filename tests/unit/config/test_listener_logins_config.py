@@ -1,0 +1,75 @@
+"""A listener's logins: which mechanisms, whose, and how long they are good for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.config import ConfigError, ProxyConfig, load
+from tests.unit.config.test_proxy_config import document, listener, written
+
+
+@pytest.mark.spec("R1")
+@pytest.mark.parametrize(
+    ("of_file", "of_listener", "of_mechanism", "in_force"),
+    [
+        (None, None, None, 0),
+        (1_000, None, None, 1_000),
+        (1_000, 2_000, None, 2_000),
+        (1_000, 0, None, 0),
+        (1_000, 2_000, 3_000, 3_000),
+        (1_000, 2_000, 0, 0),
+        (None, None, 3_000, 3_000),
+    ],
+)
+def test_the_nearest_limit_of_a_session_governs(
+    tmp_path: Path, of_file: int | None, of_listener: int | None, of_mechanism: int | None, in_force: int
+) -> None:
+    by_mechanism = None if of_mechanism is None else {"PLAIN": of_mechanism}
+    entry = listener(
+        sasl__enabled__mechanisms=["PLAIN", "SCRAM-SHA-256"],
+        connections__max__reauth__ms=of_listener,
+        sasl__mechanism__connections__max__reauth__ms=by_mechanism,
+    )
+    file = written(tmp_path, document(listeners=[entry], connections__max__reauth__ms=of_file))
+    config = load(file, ProxyConfig)
+
+    (read,) = config.listeners
+    assert read.max_reauth_ms("PLAIN", config.connections_max_reauth_ms) == in_force
+    others = next(limit for limit in (of_listener, of_file, 0) if limit is not None)
+    assert read.max_reauth_ms("SCRAM-SHA-256", config.connections_max_reauth_ms) == others
+
+
+@pytest.mark.spec("O5", "R9")
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    [
+        pytest.param(
+            listener(sasl__server__mechanism__classes={"GSSAPI": "a.b:C"}),
+            "sasl.server.mechanism.classes: GSSAPI: not among sasl.enabled.mechanisms",
+            id="class of a mechanism that is not enabled",
+        ),
+        pytest.param(
+            listener(sasl__server__mechanism__classes={"PLAIN": "a.b.C"}),
+            "listeners[0] > sasl.server.mechanism.classes > PLAIN: String should match",
+            id="class path",
+        ),
+        pytest.param(
+            listener(sasl__server__mechanism__classes={"plain": "a.b:C"}),
+            "listeners[0] > sasl.server.mechanism.classes > plain > [key]: String should match",
+            id="mechanism name",
+        ),
+        pytest.param(
+            listener(sasl__mechanism__connections__max__reauth__ms={"GSSAPI": 1}),
+            "sasl.mechanism.connections.max.reauth.ms: GSSAPI: not among sasl.enabled.mechanisms",
+            id="limit of a mechanism that is not enabled",
+        ),
+    ],
+)
+def test_mechanisms_that_do_not_fit_together_are_named(
+    tmp_path: Path, entry: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(written(tmp_path, document(listeners=[entry])), ProxyConfig)
+
+    assert error in str(raised.value)
