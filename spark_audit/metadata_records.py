@@ -204,12 +204,30 @@ def _remove_user_scram_credential(reader: Reader) -> Fields:
     return {"name": reader.string(), "mechanism": _named(SCRAM_MECHANISMS, reader.int8())}
 
 
+def _delegation_token(reader: Reader) -> Fields:
+    return {
+        "owner": reader.string(),
+        "requester": reader.string(),
+        "renewers": [reader.string() for _ in range(max(reader.uvarint() - 1, 0))],
+        "issue_timestamp_ms": reader.number(">q"),
+        "max_timestamp_ms": reader.number(">q"),
+        "expiry_timestamp_ms": reader.number(">q"),
+        "token_id": reader.string(),
+    }
+
+
+def _remove_delegation_token(reader: Reader) -> Fields:
+    return {"token_id": reader.string()}
+
+
 BODIES: dict[int, Callable[[Reader], Fields]] = {
+    10: _delegation_token,
     11: _user_scram_credential,
     14: _client_quota,
     18: _access_control_entry,
     19: _remove_access_control_entry,
     22: _remove_user_scram_credential,
+    26: _remove_delegation_token,
 }
 
 

@@ -135,6 +135,7 @@ EVENTS = (
     "forwarded",
     "forwarded_received",
     "quota_changed",
+    "tokens_expired",
     "throttled",
     "records_dropped",
 )
@@ -223,6 +224,8 @@ REMOVE_ACCESS_CONTROL_ENTRY_RECORD = 19
 CLIENT_QUOTA_RECORD = 14
 USER_SCRAM_CREDENTIAL_RECORD = 11
 REMOVE_USER_SCRAM_CREDENTIAL_RECORD = 22
+DELEGATION_TOKEN_RECORD = 10
+REMOVE_DELEGATION_TOKEN_RECORD = 26
 
 CHECK, SEVERITY, EXPLANATION, EVIDENCE = "check", "severity", "explanation", "evidence"
 FINDING = T.StructType(

@@ -2,7 +2,7 @@
 
 controller   the CLUSTER_ACTION check, the forwarded principal's rights, the right file for each API
 access       the forwarded principal's rights at one image, each decision kept as an audit event
-acls quotas scram     what goes into the metadata log
+acls quotas scram tokens     what goes into the metadata log
 topics configs cluster     what goes on to a broker, once the denied parts are cut out
 outcome      what a decision comes to           record_keys   under which key a record is compacted
 refusal      the answer that gives every part of a request the same error

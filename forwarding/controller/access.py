@@ -38,6 +38,10 @@ class Access:
         """May the principal do this to the group?"""
         return bool(self._allowed(operation, ResourceType.GROUP, (name,), quiet=False))
 
+    def to_user(self, operation: Operation, principal: str) -> bool:
+        """May the principal do this for another one, "User:alice" (KIP-373)?"""
+        return bool(self._allowed(operation, ResourceType.USER, (principal,), quiet=False))
+
     def _allowed(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str], quiet: bool
     ) -> set[str]:

@@ -15,12 +15,19 @@ from forwarding.controller.configs import alter_configs
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
 from forwarding.controller.quotas import alter_client_quotas
 from forwarding.controller.scram import alter_user_scram_credentials
+from forwarding.controller.tokens import (
+    TokenRequest,
+    TokenSettings,
+    create_delegation_token,
+    expire_delegation_token,
+    renew_delegation_token,
+)
 from forwarding.controller.topics import create_partitions, create_topics, delete_topics, topic_ids
 from forwarding.envelope import Forwarded, Refused, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
 from forwarding.versions import FORWARDABLE
 from proxy.audit.record import AuditEvent
-from proxy.metadata.acl import Operation
+from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import Principal
@@ -30,6 +37,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader
 
 CLUSTER_DENIED = "Cluster authorization failed."
+NO_TOKENS = TokenSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +65,16 @@ class Controller:
         self,
         authorizer: Authorizer,
         deserialize_principal: Callable[[bytes], Principal],
-        new_acl_id: Callable[[], bytes],
+        new_id: Callable[[], bytes],
         protected_topics: frozenset[str] = frozenset(),
+        tokens: TokenSettings = NO_TOKENS,
     ) -> None:
+        """`new_id`: 16 random bytes, for an ACL or a token."""
         self._authorizer = authorizer
         self._deserialize_principal = deserialize_principal
-        self._new_acl_id = new_acl_id
+        self._new_id = new_id
         self._protected_topics = protected_topics
+        self._tokens = tokens
 
     def open(
         self, envelope: Any, sender: Sender, image: MetadataImage | None
@@ -93,6 +104,7 @@ class Controller:
         sender: Sender,
         image: MetadataImage,
         topic_names: Mapping[bytes, str],
+        now_ms: int,
     ) -> Verdict:
         """What is to become of a request that was opened; the image is one whole, read once."""
         header = forwarded.header
@@ -113,6 +125,11 @@ class Controller:
             forwarded.forward_id,
             self._protected_topics,
         )
+        token_decision = TOKEN_DECISIONS.get(header.api_key)
+        if token_decision is not None:
+            token_id = uuid_text(self._new_id())
+            asked = TokenRequest(forwarded.message, access, image.tokens, self._tokens, token_id, now_ms)
+            return Verdict(token_decision(asked), tuple(access.events))
         decision = self._decision(forwarded, access, image, topic_names)
         return Verdict(decision, tuple(access.events))
 
@@ -146,7 +163,7 @@ class Controller:
             )
         match api_key:
             case ApiKey.CREATE_ACLS:
-                return create_acls(request, image, self._new_acl_id)
+                return create_acls(request, image, self._new_id)
             case ApiKey.DELETE_ACLS:
                 return delete_acls(request, image)
             case ApiKey.ALTER_CLIENT_QUOTAS:
@@ -176,7 +193,14 @@ CLUSTER_RIGHTS: dict[int, Operation] = {
 }
 """The right on the cluster each API needs, as Kafka's ControllerApis asks for it."""
 
-SERVED = frozenset(CLUSTER_RIGHTS) | {
+TOKEN_DECISIONS: dict[int, Callable[[TokenRequest], Outcome]] = {
+    ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: renew_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: expire_delegation_token,
+}
+"""Whose token it is decides, not a right on the cluster."""
+
+SERVED = frozenset((*CLUSTER_RIGHTS, *TOKEN_DECISIONS)) | {
     ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS,
     ApiKey.CREATE_PARTITIONS,
@@ -190,5 +214,6 @@ TO_BROKER = SERVED - {
     ApiKey.DELETE_ACLS,
     ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    *TOKEN_DECISIONS,
 }
 """Of these, the ones a broker carries out: they are offered in the versions it speaks."""

@@ -5,7 +5,7 @@ encoding are proxy.audit.record's.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from forwarding.controller.controller import Sender
@@ -76,6 +76,20 @@ def quotas_changed(records: Iterable[Any], last_offset: int | None) -> list[Audi
         )
         for path in paths
     ]
+
+
+def tokens_expired(
+    records: Collection[Any], offsets: tuple[int | None, int], metadata_offset: int
+) -> AuditEvent:
+    """Delegation tokens that the controller removed by itself, and where in the log it did."""
+    return AuditEvent(
+        event="tokens_expired",
+        method=ApiKey.name_of(ApiKey.EXPIRE_DELEGATION_TOKEN),
+        count=len(records),
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        metadata_offset=metadata_offset,
+    )
 
 
 def error_of(response: Any) -> int:

@@ -11,6 +11,7 @@ from forwarding.controller.record_keys import quota_entity
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import ScramMechanism
+from proxy.metadata.tokens import token_from_record
 
 
 def in_effect(records: Iterable[Any], image: MetadataImage) -> bool:
@@ -45,10 +46,20 @@ def _removed_scram(record: Any, image: MetadataImage) -> bool:
     return image.scram.credential(ScramMechanism(record.mechanism), record.name) is None
 
 
+def _token(record: Any, image: MetadataImage) -> bool:
+    return image.tokens.by_id.get(record.token_id) == token_from_record(record)
+
+
+def _removed_token(record: Any, image: MetadataImage) -> bool:
+    return record.token_id not in image.tokens.by_id
+
+
 _SHOWN: dict[str, Callable[[Any, MetadataImage], bool]] = {
     "AccessControlEntryRecord": _acl,
     "RemoveAccessControlEntryRecord": _removed_acl,
     "ClientQuotaRecord": _quota,
     "UserScramCredentialRecord": _scram,
     "RemoveUserScramCredentialRecord": _removed_scram,
+    "DelegationTokenRecord": _token,
+    "RemoveDelegationTokenRecord": _removed_token,
 }

@@ -14,7 +14,7 @@ from proxy.metadata.scram import ScramMechanism
 
 
 def key_of(record: Any) -> str:
-    """`/acl/id/<uuid>`, `/config/users/<user>/<quota key>`, `/scram/<mechanism>/<user>`."""
+    """`/acl/id/<uuid>`, `/config/users/<user>/<quota key>`, `/scram/<mechanism>/<user>`, `/token/<id>`."""
     return _KEYS[type(record).__name__](record)
 
 
@@ -36,10 +36,16 @@ def _scram(record: Any) -> str:
     return f"/scram/{ScramMechanism(record.mechanism).mechanism_name}/{record.name}"
 
 
+def _token(record: Any) -> str:
+    return f"/token/{record.token_id}"
+
+
 _KEYS: dict[str, Callable[[Any], str]] = {
     "AccessControlEntryRecord": _acl,
     "RemoveAccessControlEntryRecord": _acl,
     "ClientQuotaRecord": _quota,
     "UserScramCredentialRecord": _scram,
     "RemoveUserScramCredentialRecord": _scram,
+    "DelegationTokenRecord": _token,
+    "RemoveDelegationTokenRecord": _token,
 }

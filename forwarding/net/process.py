@@ -15,7 +15,8 @@ from uuid import uuid4
 import structlog
 from prometheus_client import CollectorRegistry
 
-from forwarding.controller.controller import SERVED, TO_BROKER, Controller
+from forwarding.controller.controller import NO_TOKENS, SERVED, TO_BROKER, Controller
+from forwarding.controller.tokens import TokenSettings
 from forwarding.net.broker import Broker
 from forwarding.net.connection import Surroundings
 from forwarding.net.election import Election
@@ -53,6 +54,8 @@ class ProcessSettings:
     topic: str
     transactional_id: str
     limits: ServerLimits = field(default_factory=ServerLimits)
+    tokens: TokenSettings = NO_TOKENS
+    token_expiry_check_interval_ms: int = 3_600_000
 
 
 class ControllerProcess:
@@ -80,7 +83,7 @@ class ControllerProcess:
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader)
         self._broker = Broker(settings.broker)
         self.writer = Writer(
-            Controller(authorizer, deserialize, new_acl_id, frozenset((settings.topic,))),
+            Controller(authorizer, deserialize, new_id, frozenset((settings.topic,)), settings.tokens),
             MetadataLog(settings.broker, settings.topic, settings.transactional_id),
             self.feed,
             self.loader,
@@ -88,6 +91,7 @@ class ControllerProcess:
             record,
             self.metrics,
             may_write,
+            now_ms,
         )
         group_id = f"{settings.transactional_id}-election"
         election = Election(settings.broker, settings.topic, group_id, now_ms)
@@ -120,6 +124,7 @@ class ControllerProcess:
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
                 tasks.create_task(self._learn_versions()),
+                tasks.create_task(self._remove_expired_tokens()),
             ]
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
@@ -147,12 +152,18 @@ class ControllerProcess:
                 log.warning("broker not reached", error=str(error))
                 await asyncio.sleep(1)
 
+    async def _remove_expired_tokens(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.token_expiry_check_interval_ms / 1000)
+            while await self.writer.remove_expired_tokens():
+                pass
+
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
         self.metrics.metadata_offset.set(image.offset)
         self.metrics.acl_count.set(self._authorizer.acl_count(image))
 
 
-def new_acl_id() -> bytes:
+def new_id() -> bytes:
     """A random uuid; like Kafka's, none whose text begins with a dash and would look like an option."""
     while True:
         raw = uuid4().bytes

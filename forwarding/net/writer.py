@@ -6,17 +6,25 @@ counts. Whether this is the active controller is the log's word: a fenced one an
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 
 from forwarding.controller.controller import Controller, Sender
-from forwarding.controller.facts import envelope_refused, error_of, forwarded_received, quotas_changed
+from forwarding.controller.facts import (
+    envelope_refused,
+    error_of,
+    forwarded_received,
+    quotas_changed,
+    tokens_expired,
+)
 from forwarding.controller.in_effect import in_effect
 from forwarding.controller.outcome import AskBroker, Outcome
 from forwarding.controller.record_keys import key_of
+from forwarding.controller.tokens import expired_tokens
 from forwarding.envelope import Forwarded, Refused, answer, refusal
 from forwarding.net.answered import Answered, Key, forward_key
 from forwarding.net.broker import Broker
@@ -42,11 +50,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A request whose commit nobody answered for: the log will tell when it is read to its end."""
+    """A commit that nobody answered for: the log will tell when it is read to its end."""
 
-    sender: Sender
-    forwarded: Forwarded
-    outcome: Outcome
+    records: tuple[Any, ...]
+    tell: Callable[[Committed], None]
+    """To be called if it is in the log."""
 
 
 class Writer:
@@ -62,8 +70,10 @@ class Writer:
         record: Callable[[AuditEvent], None],
         metrics: ControllerMetrics,
         may_write: Callable[[], bool],
+        now_ms: Callable[[], int],
     ) -> None:
         self._may_write = may_write
+        self._now_ms = now_ms
         self._controller = controller
         self._log = metadata_log
         self._feed = feed
@@ -150,7 +160,7 @@ class Writer:
             if not self.active:
                 return self._refused(NOT_CONTROLLER, envelope_version, sender)
             image = self._loader.image
-            verdict = self._controller.decide(forwarded, sender, image, topic_names)
+            verdict = self._controller.decide(forwarded, sender, image, topic_names, self._now_ms())
             self._tell(verdict.events)
             decision = verdict.decision
             if isinstance(decision, Outcome):
@@ -162,28 +172,35 @@ class Writer:
     ) -> Any:
         if not outcome.records:
             return self._answered(forwarded, sender, outcome.response)
-        entries = [
-            Entry(key_of(record).encode(), metadata_records.encode_record(record))
-            for record in outcome.records
-        ]
+        entries = _entries(outcome.records)
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
             return self._answered(forwarded, sender, _too_large(forwarded, largest))
-        with self._metrics.commit_seconds.time():
-            try:
-                committed = await self._log.append(entries, forwarded.forward_id)
-            except Fenced as error:
-                self._lose(str(error), fenced=True)
-                return self._refused(NOT_CONTROLLER, envelope_version, sender)
-            except CommitUnknown as error:
-                self._metrics.commits_unknown.inc()
-                self._unsettled = Unsettled(sender, forwarded, outcome)
-                self._lose(f"commit outcome unknown: {error}", fenced=False)
-                # The proxy asks again with the same id, and by then the log has told.
-                return self._refused(NOT_CONTROLLER, envelope_version, sender)
-            await self._replayed(committed)
+        unsettled = Unsettled(outcome.records, partial(self._found, forwarded, sender, outcome))
+        committed = await self._append(entries, forwarded.forward_id, unsettled)
+        if committed is None:
+            # The proxy asks again with the same id, and by then the log has told.
+            return self._refused(NOT_CONTROLLER, envelope_version, sender)
         self._tell(quotas_changed(outcome.records, committed.last_offset))
         return self._answered(forwarded, sender, outcome.response, committed)
+
+    async def _append(
+        self, entries: Sequence[Entry], forward_id: str | None, unsettled: Unsettled
+    ) -> Committed | None:
+        """Commit, and wait until it counts; None: the log is not ours any more, or we do not know."""
+        with self._metrics.commit_seconds.time():
+            try:
+                committed = await self._log.append(entries, forward_id)
+            except Fenced as error:
+                self._lose(str(error), fenced=True)
+                return None
+            except CommitUnknown as error:
+                self._metrics.commits_unknown.inc()
+                self._unsettled = unsettled
+                self._lose(f"commit outcome unknown: {error}", fenced=False)
+                return None
+            await self._replayed(committed)
+        return committed
 
     async def _replayed(self, committed: Committed) -> None:
         try:
@@ -223,22 +240,32 @@ class Writer:
         if unsettled is None:
             return
         image = self._loader.image
-        found = in_effect(unsettled.outcome.records, image)
-        log.info(
-            "commit outcome read from the log",
-            committed=found,
-            forward_id=unsettled.forwarded.forward_id,
-            metadata_offset=image.offset,
-        )
+        found = in_effect(unsettled.records, image)
+        log.info("commit outcome read from the log", committed=found, metadata_offset=image.offset)
         if found:
-            self._tell(quotas_changed(unsettled.outcome.records, image.offset))
-            response = self._answered(
-                unsettled.forwarded,
-                unsettled.sender,
-                unsettled.outcome.response,
-                Committed(None, image.offset),
-            )
-            self._answers.put(forward_key(unsettled.sender, unsettled.forwarded), response)
+            unsettled.tell(Committed(None, image.offset))
+
+    def _found(self, forwarded: Forwarded, sender: Sender, outcome: Outcome, committed: Committed) -> None:
+        """The log has told that a request was carried out: so it is answered when it comes again."""
+        self._tell(quotas_changed(outcome.records, committed.last_offset))
+        response = self._answered(forwarded, sender, outcome.response, committed)
+        self._answers.put(forward_key(sender, forwarded), response)
+
+    async def remove_expired_tokens(self) -> bool:
+        """Take some of the tokens that have expired out of the log; whether there may be more of them."""
+        async with self._turn:
+            records = expired_tokens(self._loader.image, self._now_ms()) if self.active else ()
+            if not records or not self._may_write():
+                return False
+            unsettled = Unsettled(records, partial(self._removed, records))
+            committed = await self._append(_entries(records), None, unsettled)
+            if committed is not None:
+                unsettled.tell(committed)
+            return committed is not None
+
+    def _removed(self, records: Sequence[Any], committed: Committed) -> None:
+        offsets = committed.first_offset, committed.last_offset
+        self._record(tokens_expired(records, offsets, self._loader.image.offset))
 
     def _answered(
         self, forwarded: Forwarded, sender: Sender, response: Any, committed: Committed | None = None
@@ -277,6 +304,10 @@ class Writer:
 NOT_CONTROLLER = Refused(ErrorCode.NOT_CONTROLLER, "not the active controller")
 PASSING = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 """Refusals that say nothing but "later" or "elsewhere": counted, not recorded."""
+
+
+def _entries(records: Iterable[Any]) -> list[Entry]:
+    return [Entry(key_of(record).encode(), metadata_records.encode_record(record)) for record in records]
 
 
 def _too_large(forwarded: Forwarded, size_bytes: int) -> Any:

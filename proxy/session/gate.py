@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer
+from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 from proxy.session.topic_names import TopicNames
 
@@ -40,6 +41,8 @@ class Gate:
     versions: Mapping[int, VersionRange] = field(default_factory=dict)
     """What ApiVersions tells: api key -> (min, max), the intersection of all who have a say (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
+    token_secret: TokenSecret | None = None
+    """None: there are no delegation tokens here."""
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
@@ -70,6 +73,8 @@ class ListenerPolicy:
     """Brokers there are that clients of this listener are not told of."""
     failed_authentication_delay_ms: int = 100
     early_start: bool = False
+    plaintext: bool = False
+    """Neither TLS nor SASL: secrets are not told on it."""
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

@@ -15,6 +15,7 @@ ANSWERED_HERE = frozenset(
         *_OWN,
         ApiKey.DESCRIBE_ACLS,
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     )
 )

@@ -1,8 +1,9 @@
 """(f) Changes in the metadata log that no audit record explains.
 
-Every ACL, quota and SCRAM record must lie at an offset that the controller claims for a request it
-received; whoever wrote one without the controller, or took the controller's record away, shows here.
-Also ACLs that the log removes without ever having added them: its history is not whole.
+Every ACL, quota, SCRAM and token record must lie at an offset that the controller claims for a request it
+received or for tokens that had expired; whoever wrote one without the controller, or took the controller's
+record away, shows here. Also ACLs that the log removes without ever having added them: its history is not
+whole.
 """
 
 from pyspark.sql import DataFrame

@@ -1,7 +1,7 @@
 """Which metadata offsets the controller says it wrote, and for which request.
 
-From `forwarded_received` records of role controller; read by forwarded.py (is it there?) and changes.py
-(is what is there claimed?).
+From `forwarded_received` records of role controller, and from `tokens_expired`: what it removed by itself.
+Read by forwarded.py (is it there?) and changes.py (is what is there claimed?).
 """
 
 from pyspark.sql import Column, DataFrame
@@ -20,6 +20,9 @@ WRITTEN_BY = {
     "DeleteTopics": (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD,),
     "AlterClientQuotas": (S.CLIENT_QUOTA_RECORD,),
     "AlterUserScramCredentials": (S.USER_SCRAM_CREDENTIAL_RECORD, S.REMOVE_USER_SCRAM_CREDENTIAL_RECORD),
+    "CreateDelegationToken": (S.DELEGATION_TOKEN_RECORD,),
+    "RenewDelegationToken": (S.DELEGATION_TOKEN_RECORD,),
+    "ExpireDelegationToken": (S.DELEGATION_TOKEN_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD),
 }
 CHECKED_KINDS = tuple(sorted({api_key for kinds in WRITTEN_BY.values() for api_key in kinds}))
 
@@ -27,6 +30,11 @@ CHECKED_KINDS = tuple(sorted({api_key for kinds in WRITTEN_BY.values() for api_k
 def received(records: DataFrame) -> DataFrame:
     """The controller's side of forwarded requests; no other role may speak for it."""
     return records.where((F.col(S.EVENT) == "forwarded_received") & (F.col(S.ROLE) == "controller"))
+
+
+def _claiming(records: DataFrame) -> DataFrame:
+    by_itself = (F.col(S.EVENT) == "tokens_expired") & (F.col(S.ROLE) == "controller")
+    return received(records).unionByName(records.where(by_itself))
 
 
 def possible_range() -> Column:
@@ -41,13 +49,13 @@ def claims_to_the_end(records: DataFrame) -> DataFrame:
     A controller that lost the outcome of a commit, and found its change when it had read the log to
     last_offset, knows that it is there but not where.
     """
-    found = received(records).where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
+    found = _claiming(records).where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
     return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS)
 
 
 def claimed_offsets(records: DataFrame) -> DataFrame:
     """One row per claimed offset: offset, forward_id, method, date."""
-    claiming = received(records).where(possible_range())
+    claiming = _claiming(records).where(possible_range())
     return claiming.select(
         F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET),
         S.FORWARD_ID,

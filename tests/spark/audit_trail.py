@@ -176,6 +176,18 @@ class Trail:
         body = {"entity": entity, "key": key, "value": value, "remove": False}
         self.forward("AlterClientQuotas", [(14, "ClientQuotaRecord", body)])
 
+    def sweep_tokens(self, *token_ids: str) -> Record:
+        """The controller removes tokens that have expired, without being asked."""
+        body = [(26, "RemoveDelegationTokenRecord", {"token_id": token_id}) for token_id in token_ids]
+        first, last = self._commit(body)
+        return self.controller.write(
+            "tokens_expired",
+            method="ExpireDelegationToken",
+            count=len(token_ids),
+            first_offset=first,
+            last_offset=last,
+        )
+
     def ask(self, text: str, proxy: Process | None = None, **fields: Any) -> Record:
         """`User:alice 10.0.0.1 WRITE TOPIC payments`, decided by the oracle and recorded."""
         principal, host, operation, resource_type, *name = text.split()

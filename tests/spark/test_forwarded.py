@@ -143,6 +143,41 @@ def test_a_finding_tells_both_sides(found: Found) -> None:
     )
 
 
+TOKEN, REMOVED_TOKEN = (10, "DelegationTokenRecord"), (26, "RemoveDelegationTokenRecord")
+
+
+def token_life(trail: Trail, token_id: str) -> None:
+    body = {"token_id": token_id, "owner": "User:alice"}
+    trail.forward("CreateDelegationToken", [(*TOKEN, body)])
+    trail.forward("RenewDelegationToken", [(*TOKEN, body)])
+    trail.forward("ExpireDelegationToken", [(*TOKEN, body)])
+
+
+def test_tokens_made_renewed_expired_and_swept_are_explained(spark: SparkSession) -> None:
+    trail = Trail()
+    for token_id in ("t-1", "t-2", "t-3"):
+        token_life(trail, token_id)
+    trail.forward("ExpireDelegationToken", [(*REMOVED_TOKEN, {"token_id": "t-1"})])
+    trail.sweep_tokens("t-2", "t-3")
+
+    assert findings(spark, trail, trail.audit) == []
+
+
+def test_a_token_made_or_removed_behind_the_controllers_back_is_found(spark: SparkSession) -> None:
+    trail = Trail()
+    token_life(trail, "t-1")
+    swept = trail.sweep_tokens("t-1")
+    swept["role"] = "proxy"
+    trail.log.append(trail.log[0] | {"offset": trail.offset + 2})
+
+    found = findings(spark, trail, trail.audit)
+
+    assert sorted((check, evidence["record"]) for check, evidence in found) == [
+        ("changes.unexplained", TOKEN[1]),
+        ("changes.unexplained", REMOVED_TOKEN[1]),
+    ]
+
+
 def test_a_change_found_after_its_commit_was_in_doubt_is_explained(spark: SparkSession) -> None:
     trail = Trail()
     _, received = create(trail, 1)

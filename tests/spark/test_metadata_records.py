@@ -64,6 +64,25 @@ def test_an_acl_record_is_told_with_kafkas_words() -> None:
             "RemoveUserScramCredentialRecord",
             {"name": "alice", "mechanism": "SCRAM-SHA-512"},
         ),
+        (
+            "010a000b557365723a616c6963650b557365723a61646d696e0309557365723a626f6209557365723a633a64"
+            "000001a20846fe00000001a22c538200000001a20d6d5a00177350764e4832677a54547957673346673478426c514100",
+            "DelegationTokenRecord",
+            {
+                "owner": "User:alice",
+                "requester": "User:admin",
+                "renewers": ["User:bob", "User:c:d"],
+                "issue_timestamp_ms": 1_795_435_200_000,
+                "max_timestamp_ms": 1_796_040_000_000,
+                "expiry_timestamp_ms": 1_795_521_600_000,
+                "token_id": "sPvNH2gzTTyWg3Fg4xBlQA",
+            },
+        ),
+        (
+            "011a00177350764e4832677a54547957673346673478426c514100",
+            "RemoveDelegationTokenRecord",
+            {"token_id": "sPvNH2gzTTyWg3Fg4xBlQA"},
+        ),
         ("01140000", "NoOpRecord", None),
     ],
 )

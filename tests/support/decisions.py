@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forwarding.controller.controller import Controller, Sender, Verdict
+from forwarding.controller.controller import NO_TOKENS, Controller, Sender, Verdict
+from forwarding.controller.tokens import TokenSettings
 from forwarding.envelope import Forwarded, wrap
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -17,11 +18,12 @@ ALICE = Principal("User", "alice")
 PROXY = Sender(Principal("User", "proxy-1"), "10.0.0.9", "CONTROLLER", "penstock")
 STANDARD = "proxy.security.standard.StandardAuthorizer"
 METADATA_TOPIC = "__penstock_metadata"
+NOW_MS = 1_000_000
 
 
-def controller(super_users: str = "User:admin;User:proxy-1") -> Controller:
+def controller(super_users: str = "User:admin;User:proxy-1", tokens: TokenSettings = NO_TOKENS) -> Controller:
     authorizer = load_authorizer(STANDARD, {"super.users": super_users})
-    return Controller(authorizer, deserialize, lambda: b"\x01" * 16, frozenset({METADATA_TOPIC}))
+    return Controller(authorizer, deserialize, lambda: b"\x01" * 16, frozenset({METADATA_TOPIC}), tokens)
 
 
 def envelope_of(api_key: int, request: Any, principal: Principal = ALICE, version: int | None = None) -> Any:
@@ -46,11 +48,12 @@ def decided(
     image: MetadataImage = MetadataImage.EMPTY,
     topic_names: Mapping[bytes, str] | None = None,
     version: int | None = None,
+    tokens: TokenSettings = NO_TOKENS,
 ) -> Verdict:
-    served = controller()
+    served = controller(tokens=tokens)
     forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
     assert isinstance(forwarded, Forwarded)
-    return served.decide(forwarded, PROXY, image, topic_names or {})
+    return served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS)
 
 
 def allowed(*rights: tuple[Operation, str]) -> MetadataImage:

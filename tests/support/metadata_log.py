@@ -94,7 +94,7 @@ def scram_record(mechanism: ScramMechanism, user: str, credential: ScramCredenti
 
 def token(token_id: str, **changes: Any) -> DelegationToken:
     """alice's own, issued at 1,000 ms, over at 2,000, never to be renewed beyond 9,000."""
-    fields = {
+    fields: dict[str, Any] = {
         "owner": "User:alice",
         "requester": "User:alice",
         "renewers": (),

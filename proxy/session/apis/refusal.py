@@ -8,6 +8,7 @@ differ by version.
 from collections.abc import Callable
 from typing import Any
 
+from proxy.security.principal import ANONYMOUS
 from proxy.session.apis.addresses import NO_HOST, NO_NODE, NO_PORT
 from proxy.session.apis.topic_shapes import TOPIC_SHAPES
 from proxy.session.call import Answer, Call
@@ -202,9 +203,10 @@ def _alter_user_scram_credentials(_version: int, request: Any, error: Error) -> 
 
 
 _REFUSALS: dict[ApiKey, Refuse] = {
-    ApiKey.CREATE_DELEGATION_TOKEN: _code("CreateDelegationTokenResponse"),
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
     ApiKey.RENEW_DELEGATION_TOKEN: _code("RenewDelegationTokenResponse"),
     ApiKey.EXPIRE_DELEGATION_TOKEN: _code("ExpireDelegationTokenResponse"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _code("DescribeDelegationTokenResponse"),
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_FETCH: _offset_fetch,

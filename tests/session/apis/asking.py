@@ -31,6 +31,7 @@ KNOWN_TOPICS = {"orders": b"o" * 16, "payments": b"p" * 16, "secrets": b"s" * 16
 
 MAX_HELD_BYTES = 1 << 20
 
+ALICE = Principal("User", "alice")
 CLUSTER_RIGHT = f"CLUSTER {CLUSTER_NAME}"
 
 
@@ -138,6 +139,8 @@ class Asking:
     api_key: int
     version: int
     rights: tuple[str, ...] = ()
+    principal: Principal = field(init=False, default=ALICE)
+    plaintext: bool = field(init=False, default=False)
     image: MetadataImage = field(init=False)
     gate: Gate = field(init=False)
     share_sessions: ShareSessions = field(init=False)
@@ -158,8 +161,8 @@ class Asking:
         codec = codecs.request(self.api_key, self.version)
         decoded = codec.decode_exactly(codec.encode(request))
         api = TABLE[self.api_key]
-        context = RequestContext(Principal("User", "alice"), "10.0.0.1", "SASL", "app", image=self.image)
-        listener = ListenerPolicy("SASL", None, addresses=ADDRESSES)
+        context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
+        listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, plaintext=self.plaintext)
         call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         return Asked(call, api.decide(call, decoded), decoded)

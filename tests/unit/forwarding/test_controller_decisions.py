@@ -9,6 +9,7 @@ from forwarding.controller.controller import CLUSTER_RIGHTS, SERVED, Controller
 from forwarding.controller.outcome import Outcome
 from forwarding.envelope import Forwarded, Refused
 from forwarding.retry import AUTHORIZER_NOT_READY
+from forwarding.versions import FORWARDABLE
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, AllowAll, Decision, RequestContext
@@ -16,7 +17,7 @@ from proxy.security.principal import deserialize
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.support.decisions import ADMIN, ALICE, PROXY, allowed, controller, decided, envelope_of
+from tests.support.decisions import ADMIN, ALICE, NOW_MS, PROXY, allowed, controller, decided, envelope_of
 from tests.support.images import acl_record, image_of
 
 
@@ -82,7 +83,7 @@ def test_an_authorizer_sees_who_forwarded_the_request() -> None:
     )
     assert isinstance(forwarded, Forwarded)
 
-    served.decide(forwarded, PROXY, MetadataImage.EMPTY, {})
+    served.decide(forwarded, PROXY, MetadataImage.EMPTY, {}, NOW_MS)
 
     outer, inner = watching.contexts
     assert (outer.principal, outer.forwarding_principal) == (PROXY.principal, None)
@@ -143,10 +144,6 @@ def test_the_right_on_the_cluster_opens_the_api(api_key: int) -> None:
     assert [(e.operation, e.granted, e.rule) for e in verdict.events] == [(right.name, True, "acl")]
 
 
-@pytest.mark.spec("A7")
-def test_a_forwardable_api_that_is_not_served_is_refused() -> None:
-    verdict = decided(ApiKey.CREATE_DELEGATION_TOKEN, types.CreateDelegationTokenRequest(), ADMIN)
-
-    assert isinstance(verdict.decision, Outcome)
-    assert verdict.decision.response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert ApiKey.CREATE_DELEGATION_TOKEN not in SERVED
+@pytest.mark.spec("A7", "E2")
+def test_every_api_that_is_forwarded_is_served() -> None:
+    assert SERVED == FORWARDABLE

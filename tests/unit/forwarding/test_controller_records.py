@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.facts import error_of, quotas_changed
+from forwarding.controller.facts import error_of, quotas_changed, tokens_expired
 from forwarding.controller.in_effect import in_effect
 from forwarding.controller.record_keys import key_of
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.images import acl_record, image_of, quota_record, scram_record
+from tests.support.metadata_log import removed_token_record, token, token_record
 
 REMOVED_ACL = types.RemoveAccessControlEntryRecord(id=bytes(15) + b"\x01")
 REMOVED_SCRAM = types.RemoveUserScramCredentialRecord(name="alice", mechanism=1)
@@ -35,6 +36,8 @@ REMOVED_SCRAM = types.RemoveUserScramCredentialRecord(name="alice", mechanism=1)
         ),
         (scram_record("alice", 2), "/scram/SCRAM-SHA-512/alice"),
         (REMOVED_SCRAM, "/scram/SCRAM-SHA-256/alice"),
+        (token_record(token("t-1")), "/token/t-1"),
+        (removed_token_record("t-1"), "/token/t-1"),
     ],
 )
 def test_a_record_and_its_removal_share_a_key_that_no_other_record_has(record: Any, key: str) -> None:
@@ -42,7 +45,10 @@ def test_a_record_and_its_removal_share_a_key_that_no_other_record_has(record: A
 
 
 EVERYTHING = image_of(
-    acl_record(1), quota_record("producer_byte_rate", 5.0, user="alice"), scram_record("alice")
+    acl_record(1),
+    quota_record("producer_byte_rate", 5.0, user="alice"),
+    scram_record("alice"),
+    token_record(token("t-1")),
 )
 
 
@@ -62,6 +68,11 @@ EVERYTHING = image_of(
         (EVERYTHING, scram_record("bob"), False),
         (EVERYTHING, REMOVED_SCRAM, False),
         (MetadataImage.EMPTY, REMOVED_SCRAM, True),
+        (EVERYTHING, token_record(token("t-1")), True),
+        (EVERYTHING, token_record(token("t-1", expiry_timestamp_ms=2_001)), False),
+        (EVERYTHING, token_record(token("t-2")), False),
+        (EVERYTHING, removed_token_record("t-1"), False),
+        (MetadataImage.EMPTY, removed_token_record("t-1"), True),
     ],
 )
 def test_whether_a_change_is_in_effect_shows_in_the_image(
@@ -95,6 +106,14 @@ def test_each_changed_entity_is_notified_once_in_the_words_of_kip_55() -> None:
             {"version": 2, "entity_path": "users/bob/clients/<default>"},
         ),
     ]
+
+
+@pytest.mark.spec("D1")
+def test_the_audit_is_told_of_tokens_that_expired_and_where_the_log_says_so() -> None:
+    event = tokens_expired([removed_token_record("t-1"), removed_token_record("t-2")], (8, 9), 10)
+
+    assert (event.event, event.method, event.count) == ("tokens_expired", "ExpireDelegationToken", 2)
+    assert (event.first_offset, event.last_offset, event.metadata_offset) == (8, 9, 10)
 
 
 @pytest.mark.spec("D1")

@@ -31,6 +31,25 @@ WRITTEN_BY_KAFKA = [
         "0100030000000100000000000000000000000000000000000000000000000007010101010000",
     ),
     (t.NoOpRecord(), 0, "01140000"),
+    (
+        t.DelegationTokenRecord(
+            owner="User:alice",
+            requester="User:admin",
+            renewers=["User:bob", "User:c:d"],
+            issue_timestamp=1_795_435_200_000,
+            max_timestamp=1_796_040_000_000,
+            expiration_timestamp=1_795_521_600_000,
+            token_id="sPvNH2gzTTyWg3Fg4xBlQA",
+        ),
+        0,
+        "010a000b557365723a616c6963650b557365723a61646d696e0309557365723a626f6209557365723a633a64"
+        "000001a20846fe00000001a22c538200000001a20d6d5a00177350764e4832677a54547957673346673478426c514100",
+    ),
+    (
+        t.RemoveDelegationTokenRecord(token_id="sPvNH2gzTTyWg3Fg4xBlQA"),
+        0,
+        "011a00177350764e4832677a54547957673346673478426c514100",
+    ),
 ]
 
 

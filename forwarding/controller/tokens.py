@@ -1,0 +1,192 @@
+"""Create, Renew and ExpireDelegationToken (KIP-48, KIP-373): a request and the tokens there are -> records.
+
+As KRaft's controller decides them: who asks may get a token for himself, with CREATE_TOKENS on the user for
+another; owner and renewers, and nobody else, renew and expire it, whatever rights they have. The HMAC goes
+into the answer to who created the token, never into a record. Asked by controller.py.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from forwarding.controller.access import Access
+from forwarding.controller.outcome import Outcome
+from proxy.metadata.acl import Operation
+from proxy.metadata.image import MetadataImage, TokensImage
+from proxy.metadata.tokens import DelegationToken
+from proxy.security.principal import Principal
+from proxy.security.token_secret import TokenSecret
+from proxy.session.apis.delegation_tokens import (
+    NOT_ALLOWED,
+    creation_response,
+    has_foreign_renewers,
+    named_owner,
+    refused_creation,
+)
+from proxy.session.apis.refusal import refusal
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+LONG_MAX = 2**63 - 1
+MALFORMED = ErrorCode.UNKNOWN_SERVER_ERROR
+"""Kafka fails on an owner with a name and no type, and says so like this."""
+DAY_MS = 24 * 60 * 60 * 1000
+MAX_RECORDS_PER_SWEEP = 1_000
+"""As KRaft's controller: what has expired goes in pieces, between which others have their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """Under Kafka's names and with its defaults; durations in ms."""
+
+    secret: TokenSecret | None = None
+    """None: there are no delegation tokens."""
+    max_lifetime_ms: int = 7 * DAY_MS
+    """delegation.token.max.lifetime.ms: from creation; no renewal goes beyond it."""
+    expiry_time_ms: int = DAY_MS
+    """delegation.token.expiry.time.ms: how long a token is good without renewal."""
+    plaintext_listener: bool = False
+    """Requests come in on a listener without TLS and without SASL, where Kafka hands out no secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """One of the three requests, and all that its decision depends on."""
+
+    message: Any
+    access: Access
+    tokens: TokensImage
+    settings: TokenSettings
+    new_token_id: str
+    """For a token that is created: random, never used before."""
+    now_ms: int
+
+
+def create_delegation_token(asked: TokenRequest) -> Outcome:
+    """A token for who asks, or for the owner named in the request (v3)."""
+    request, requester, version = asked.message, asked.access.context.principal, asked.access.api_version
+    owner = named_owner(request, requester)
+    if owner is None:
+        return Outcome((), refusal(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
+    denial = _denial(asked, owner)
+    if denial is not None:
+        return Outcome((), refused_creation(version, owner, requester, denial))
+    secret, response = asked.settings.secret, creation_response(version, owner, requester)
+    if secret is None:
+        response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return Outcome((), response)
+    if has_foreign_renewers(request):
+        response.error_code = ErrorCode.INVALID_PRINCIPAL_TYPE
+        return Outcome((), response)
+    token = _new_token(asked, owner)
+    response.token_id, response.hmac = token.token_id, secret.hmac(token.token_id)
+    response.issue_timestamp_ms = token.issue_timestamp_ms
+    response.expiry_timestamp_ms = token.expiry_timestamp_ms
+    response.max_timestamp_ms = token.max_timestamp_ms
+    return Outcome((_record(token, token.expiry_timestamp_ms),), response)
+
+
+def renew_delegation_token(asked: TokenRequest) -> Outcome:
+    """Longer, by the period asked for or the default one, but not beyond the token's maximum."""
+    response = types.RenewDelegationTokenResponse
+    if not _may_ask(asked):
+        return Outcome((), response(**NOT_ALLOWED))
+    found = _found(asked)
+    if isinstance(found, ErrorCode):
+        return Outcome((), response(error_code=found))
+    # In this order: of a token that is over anybody who has the HMAC learns just that.
+    if found.expired(asked.now_ms):
+        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+    if not _may_change(asked, found):
+        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+    period_ms = _at_most(asked.settings.expiry_time_ms, asked.message.renew_period_ms)
+    expiry_ms = min(found.max_timestamp_ms, asked.now_ms + period_ms)
+    return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
+
+
+def expire_delegation_token(asked: TokenRequest) -> Outcome:
+    """Over after the period asked for; a negative one removes the token at once."""
+    response = types.ExpireDelegationTokenResponse
+    if not _may_ask(asked):
+        return Outcome((), response(**NOT_ALLOWED))
+    found = _found(asked)
+    if isinstance(found, ErrorCode):
+        return Outcome((), response(error_code=found))
+    if not _may_change(asked, found):
+        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+    period_ms = asked.message.expiry_time_period_ms
+    if period_ms < 0:
+        return Outcome((_removal(found),), response(expiry_timestamp_ms=asked.now_ms))
+    if found.expired(asked.now_ms):
+        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+    expiry_ms = min(found.max_timestamp_ms, asked.now_ms + period_ms)
+    return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
+
+
+def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[Any, ...]:
+    """Records that remove what has expired, some at a time."""
+    over = [token for token in image.tokens.by_id.values() if token.expired(now_ms)]
+    return tuple(_removal(token) for token in over[:MAX_RECORDS_PER_SWEEP])
+
+
+def _denial(asked: TokenRequest, owner: Principal) -> ErrorCode | None:
+    if not _may_ask(asked):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    # Nobody needs a right to a token of his own.
+    if owner != asked.access.context.principal and not asked.access.to_user(
+        Operation.CREATE_TOKENS, str(owner)
+    ):
+        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    return None
+
+
+def _new_token(asked: TokenRequest, owner: Principal) -> DelegationToken:
+    settings, now_ms = asked.settings, asked.now_ms
+    max_ms = min(now_ms + _at_most(settings.max_lifetime_ms, asked.message.max_lifetime_ms), LONG_MAX)
+    return DelegationToken(
+        token_id=asked.new_token_id,
+        owner=str(owner),
+        requester=str(asked.access.context.principal),
+        renewers=tuple(f"{part.principal_type}:{part.principal_name}" for part in asked.message.renewers),
+        issue_timestamp_ms=now_ms,
+        max_timestamp_ms=max_ms,
+        expiry_timestamp_ms=min(max_ms, now_ms + settings.expiry_time_ms),
+    )
+
+
+def _found(asked: TokenRequest) -> DelegationToken | ErrorCode:
+    """The token whose HMAC the request bears."""
+    if asked.settings.secret is None:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    found = asked.settings.secret.token_of(asked.message.hmac, asked.tokens)
+    return ErrorCode.DELEGATION_TOKEN_NOT_FOUND if found is None else found
+
+
+def _may_ask(asked: TokenRequest) -> bool:
+    # A token must not be good for further ones: whoever stole it could stay for ever.
+    return not (asked.settings.plaintext_listener or asked.access.context.principal.token_authenticated)
+
+
+def _may_change(asked: TokenRequest, token: DelegationToken) -> bool:
+    return token.renewable_by(str(asked.access.context.principal))
+
+
+def _at_most(limit_ms: int, asked_ms: int) -> int:
+    """What is asked for, if anything is and it is less."""
+    return min(limit_ms, asked_ms) if asked_ms > 0 else limit_ms
+
+
+def _record(token: DelegationToken, expiry_ms: int) -> Any:
+    return types.DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=list(token.renewers),
+        issue_timestamp=token.issue_timestamp_ms,
+        max_timestamp=token.max_timestamp_ms,
+        expiration_timestamp=expiry_ms,
+        token_id=token.token_id,
+    )
+
+
+def _removal(token: DelegationToken) -> Any:
+    return types.RemoveDelegationTokenRecord(token_id=token.token_id)

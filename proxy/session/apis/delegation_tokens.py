@@ -1,0 +1,176 @@
+"""Create, Renew, Expire and DescribeDelegationToken (KIP-48, KIP-373).
+
+CREATE_TOKENS on the user for a token that somebody else is to own; who may renew and expire one the
+controller knows. Descriptions come from the image: one's own tokens, those of others with DESCRIBE on the
+token or DESCRIBE_TOKENS on its owner. Nothing of it for a client that logged in with a token itself, nor for
+one that nobody knows.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.tokens import DelegationToken
+from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal, parse_principal
+from proxy.security.token_secret import TokenSecret
+from proxy.session.apis.api import Api
+from proxy.session.apis.cluster_operations import to_the_controller
+from proxy.session.apis.refusal import refused
+from proxy.session.call import Answer, Call, Verdict
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+FIRST_WITH_REQUESTER = 3
+"""The version of Create and Describe since which a token's owner need not be who asked for it (KIP-373)."""
+NO_TIME_MS = -1
+"""What brokers tell instead of a time where there is no token."""
+NOT_ALLOWED = {
+    "error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    "expiry_timestamp_ms": NO_TIME_MS,
+}
+
+
+def decide_create(call: Call, request: Any) -> Verdict:
+    """A token for who asks, or for the owner named in the request (v3)."""
+    requester = call.context.principal
+    owner = named_owner(request, requester)
+    if owner is None:
+        return refused(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    fault = _creation_fault(call, request, owner)
+    if fault is not None:
+        return Answer(refused_creation(call.version, owner, requester, fault))
+    return to_the_controller(request)
+
+
+def decide_renew(call: Call, request: Any) -> Verdict:
+    """The controller knows whose it is."""
+    if not may_ask(call):
+        return Answer(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
+    return to_the_controller(request)
+
+
+def decide_expire(call: Call, request: Any) -> Verdict:
+    """The controller knows whose it is."""
+    if not may_ask(call):
+        return Answer(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
+    return to_the_controller(request)
+
+
+def decide_describe(call: Call, request: Any) -> Verdict:
+    """Of the owners asked for, or of all: what the client may see, the oldest first."""
+    response = types.DescribeDelegationTokenResponse
+    secret = call.gate.token_secret
+    if not may_ask(call):
+        return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
+    if secret is None:
+        return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+    shown = sorted(_shown(call, request.owners), key=lambda token: (token.issue_timestamp_ms, token.token_id))
+    return Answer(response(tokens=[_described(call.version, token, secret) for token in shown]))
+
+
+def may_ask(call: Call) -> bool:
+    """Not with a token, which must not be good for further ones, and not as anybody."""
+    principal, listener = call.context.principal, call.listener
+    unknown = listener.sasl is None and principal == ANONYMOUS
+    return not (principal.token_authenticated or listener.plaintext or unknown)
+
+
+def named_owner(request: Any, requester: Principal) -> Principal | None:
+    """Whose the token is to be: who asks, if nobody is named. None: one named without a type."""
+    if not request.owner_principal_name:
+        return requester
+    if request.owner_principal_type is None:
+        return None
+    return Principal(request.owner_principal_type, request.owner_principal_name)
+
+
+def has_foreign_renewers(request: Any) -> bool:
+    """Only users can renew."""
+    return any(renewer.principal_type != USER_TYPE for renewer in request.renewers)
+
+
+def creation_response(version: int, owner: Principal, requester: Principal) -> Any:
+    """Who it is about, and no token yet."""
+    response = types.CreateDelegationTokenResponse(
+        principal_type=owner.principal_type, principal_name=owner.name
+    )
+    _name_requester(response, version, requester)
+    return response
+
+
+def refused_creation(version: int, owner: Principal, requester: Principal, error_code: ErrorCode) -> Any:
+    """No token."""
+    response = creation_response(version, owner, requester)
+    response.error_code = error_code
+    response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = NO_TIME_MS
+    return response
+
+
+def _creation_fault(call: Call, request: Any, owner: Principal) -> ErrorCode | None:
+    if not may_ask(call):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    # Nobody needs a right to a token of his own.
+    if owner != call.context.principal and not call.allows(
+        Operation.CREATE_TOKENS, ResourceType.USER, str(owner)
+    ):
+        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    return ErrorCode.INVALID_PRINCIPAL_TYPE if has_foreign_renewers(request) else None
+
+
+def _shown(call: Call, owners: Any) -> list[DelegationToken]:
+    """`owners` None: of everybody."""
+    me = str(call.context.principal)
+    asked = [token for token in call.image.tokens.by_id.values() if _is_of(token, owners)]
+    others = [token for token in asked if not token.concerns(me)]
+    by_id = _granted(call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, (t.token_id for t in others))
+    by_owner = _granted(call, Operation.DESCRIBE_TOKENS, ResourceType.USER, (t.owner for t in others))
+    hidden = [token for token in others if token.token_id not in by_id and token.owner not in by_owner]
+    return [token for token in asked if token not in hidden]
+
+
+def _is_of(token: DelegationToken, owners: Any) -> bool:
+    if owners is None:
+        return True
+    return any(token.concerns(f"{owner.principal_type}:{owner.principal_name}") for owner in owners)
+
+
+def _granted(call: Call, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
+    """Not to see another's token is no denial; to see it is to get its secret, and written down."""
+    return call.allowed_names(operation, resource_type, call.shows(operation, resource_type, names))
+
+
+def _described(version: int, token: DelegationToken, secret: TokenSecret) -> Any:
+    response = types.DescribeDelegationTokenResponse
+    owner = parse_principal(token.owner)
+    described = response.DescribedDelegationToken(
+        principal_type=owner.principal_type,
+        principal_name=owner.name,
+        issue_timestamp=token.issue_timestamp_ms,
+        expiry_timestamp=token.expiry_timestamp_ms,
+        max_timestamp=token.max_timestamp_ms,
+        token_id=token.token_id,
+        hmac=secret.hmac(token.token_id),
+        renewers=[
+            response.DescribedDelegationTokenRenewer(
+                principal_type=renewer.principal_type, principal_name=renewer.name
+            )
+            for renewer in map(parse_principal, token.renewers)
+        ],
+    )
+    _name_requester(described, version, parse_principal(token.requester))
+    return described
+
+
+def _name_requester(part: Any, version: int, requester: Principal) -> None:
+    if version >= FIRST_WITH_REQUESTER:
+        part.token_requester_principal_type = requester.principal_type
+        part.token_requester_principal_name = requester.name
+
+
+APIS = (
+    Api(ApiKey.CREATE_DELEGATION_TOKEN, decide_create, admin=True, forwarded=True),
+    Api(ApiKey.RENEW_DELEGATION_TOKEN, decide_renew, admin=True, forwarded=True),
+    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, decide_expire, admin=True, forwarded=True),
+    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, decide_describe, admin=True),
+)
