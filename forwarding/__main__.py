@@ -22,12 +22,14 @@ from proxy.config import ConfigError, load, password_hashes, split_host_port
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.http import HttpServer
 from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.tls import TlsError
+from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.session.authentication import SaslListener
 
@@ -44,13 +46,16 @@ def run_controller(config_path: str | Path) -> int:
         authorizer = load_authorizer(
             config.authorizer.authorizer_class_name or "", config.authorizer.settings()
         )
+        registry = CollectorRegistry()
+        # Each request is decided anew here: there is nothing to forget.
+        upkeep = AuthorizerUpkeep(authorizer, FileReloads(registry), lambda: None)
         settings, users = process_settings(config), PlainUsers(password_hashes(config.users_file))
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("controller cannot start", error=str(error))
         return EXIT_CONFIG
     try:
-        uvloop.run(_run(config, settings, users, authorizer, spool))
+        uvloop.run(_run(config, settings, users, authorizer, spool, registry, upkeep))
     except Exception:
         log.exception("controller ended by a fault")
         return EXIT_FAULT
@@ -63,8 +68,9 @@ async def _run(
     users: PlainUsers,
     authorizer: Authorizer,
     spool: Spool,
+    registry: CollectorRegistry,
+    upkeep: AuthorizerUpkeep,
 ) -> None:
-    registry = CollectorRegistry()
     author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
     audit = AuditLog(
         author,
@@ -81,12 +87,13 @@ async def _run(
         asyncio.get_running_loop().add_signal_handler(number, process.drain)
     audit.append(AuditEvent(event="started", settings=_told_settings(config)))
     async with asyncio.TaskGroup() as tasks:
-        shipping = tasks.create_task(audit.run())
+        background = [tasks.create_task(part) for part in (audit.run(), upkeep.run())]
         http = await _http(config, registry, process)
         try:
             await process.run()
         finally:
-            shipping.cancel()
+            for task in background:
+                task.cancel()
             if http is not None:
                 await http.close()
     audit.append(AuditEvent(event="stopped"))
@@ -120,7 +127,7 @@ def _sasl(
 
 def _told_settings(config: ControllerConfig) -> dict[str, str]:
     """What decisions rest on besides the log, for whoever evaluates them again later."""
-    return config.authorizer.settings() | {
+    return config.authorizer.told_settings() | {
         "metadata.topic": config.metadata.topic,
         "metadata.transactional.id": config.metadata.transactional_id,
     }

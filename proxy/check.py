@@ -1,16 +1,19 @@
 """`penstock check`: everything that can be known to be wrong before a process is started.
 
 Tells whether a file is a proxy's or a controller's by its keys, reads it as a whole, and tries what the
-process would make of it: certificates, the users file, the authorizer.
+process would make of it: certificates, the users file, the authorizer and its files.
 """
 
 from pathlib import Path
 
 import yaml
+from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
 from proxy.config import ConfigError, ProxyConfig, load, password_hashes
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.tls import TlsError, server_context
+from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import load_authorizer
 
 
@@ -25,7 +28,8 @@ def check(path: Path) -> list[str]:
     try:
         password_hashes(config.users_file)
         settings = config.authorizer.settings()
-        load_authorizer(config.authorizer.authorizer_class_name or "", settings)
+        authorizer = load_authorizer(config.authorizer.authorizer_class_name or "", settings)
+        AuthorizerUpkeep(authorizer, FileReloads(CollectorRegistry()), lambda: None)
         if isinstance(config, ControllerConfig):
             process_settings(config)
         else:

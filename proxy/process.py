@@ -29,6 +29,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
@@ -40,6 +41,7 @@ from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError, server_context
 from proxy.net.verification import Verifications
+from proxy.net.watched_file import FileReloads
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.protected import ProtectedTopics
@@ -96,7 +98,9 @@ class ProxyProcess:
             config.audit.spool_fsync_interval_ms,
             [self._telemetry.read],
         )
+        self._reloads = FileReloads(self._registry)
         self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
+        self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
         self._facts: BrokerFacts | None = None
         self._loader = Loader(self._on_image)
         self._feed = TopicFeed(internal, config.metadata.topic, self._loader)
@@ -148,7 +152,13 @@ class ProxyProcess:
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(part)
-                for part in (self._feed.run(), self._watch.run(), self._forwarder.run(), self._audit.run())
+                for part in (
+                    self._feed.run(),
+                    self._watch.run(),
+                    self._forwarder.run(),
+                    self._audit.run(),
+                    self._upkeep.run(),
+                )
             ]
             http = await self._start_http()
             background += [tasks.create_task(run()) for run in self._credentials.background]
@@ -254,6 +264,9 @@ class ProxyProcess:
                 )
             )
 
+    def _forget_decisions(self) -> None:
+        self._gate.image = renewed(self._gate.image)
+
     def _on_broker(self, facts: BrokerFacts) -> None:
         self._facts = facts
         self._gate.supported_features = facts.supported_features
@@ -306,7 +319,7 @@ class ProxyProcess:
             f"{entry.name}={entry.security_protocol}/{_told_limits(entry, self._config)}"
             for entry in self._config.listeners
         )
-        return self._config.authorizer.settings() | {
+        return self._config.authorizer.told_settings() | {
             "metadata.topic": self._config.metadata.topic,
             "listeners": listeners,
         }

@@ -4,12 +4,14 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 
 - `parts`: what all settings are made of, and how a file becomes them
 - `listener`: an address that clients connect to, TLS and logins
+- `authorizer`: who decides
 - `users`: the users that PLAIN knows
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
 - `proxy`: the whole file
 """
 
+from proxy.config.authorizer import Authorizer, require_authorizer
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
 from proxy.config.parts import (
     ConfigError,
@@ -24,14 +26,12 @@ from proxy.config.parts import (
 from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, endpoint
 from proxy.config.proxy import (
     Audit,
-    Authorizer,
     Http,
     Limits,
     Log,
     Metadata,
     ProxyConfig,
     Quota,
-    require_authorizer,
 )
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, password_hashes

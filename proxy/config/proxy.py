@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from proxy.config.authorizer import Authorizer, require_authorizer
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
@@ -12,24 +13,6 @@ from proxy.config.upstream import Upstream, require_addresses
 
 class Metadata(Part):
     topic: str = "__penstock_metadata"
-
-
-class Authorizer(Part):
-    """Key by key as in a broker's server.properties; whole, it is what `Authorizer.configure` gets."""
-
-    authorizer_class_name: str | None = None
-    super_users: str = ""
-    allow_everyone_if_no_acl_found: bool = False
-    early_start_listeners: tuple[str, ...] = ()
-
-    def settings(self) -> dict[str, str]:
-        """As strings under Kafka's names."""
-        return {
-            "authorizer.class.name": self.authorizer_class_name or "",
-            "super.users": self.super_users,
-            "allow.everyone.if.no.acl.found": str(self.allow_everyone_if_no_acl_found).lower(),
-            "early.start.listeners": ",".join(self.early_start_listeners),
-        }
 
 
 class Quota(Part):
@@ -102,15 +85,3 @@ class ProxyConfig(Part):
         if unknown:
             raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
         return self
-
-
-def require_authorizer(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
-    """A2: where clients are authenticated, leaving authorisation out must be said, not forgotten."""
-    authenticated = any(
-        listener.uses_sasl or (listener.ssl and listener.ssl.client_auth != "none") for listener in listeners
-    )
-    if authenticated and authorizer.authorizer_class_name is None:
-        raise ValueError(
-            "authorizer.class.name is not set while a listener authenticates its clients;"
-            " set it to an empty string to run without authorisation on purpose"
-        )

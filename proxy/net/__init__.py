@@ -7,6 +7,7 @@ metadata_feed, partition, transactions  the metadata topic into a Loader
 audit_log, spool, audit_sink         audit events onto disk and into the audit topic
 telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
 watched_file                         files that are read again when they change
+authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions
 credentials, plain_users             what logins are checked against
 verification                         checks of logins that take long
 tls, clock                           certificates, time

@@ -8,8 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
-from proxy.security.authorizer import AllowAll
-from proxy.security.protected import unprotected
+from proxy.security.protected import acls_in_log
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.call import Answer, Call, Verdict
@@ -24,7 +23,7 @@ def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if isinstance(unprotected(call.gate.authorizer), AllowAll):
+    if not acls_in_log(call.gate.authorizer):
         return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
     wanted = AclFilter.requested(request)
     if _has_unknown(wanted):
