@@ -131,6 +131,7 @@ EVENTS = (
     "session_expired",
     "authorization",
     "authorization_summary",
+    "authorization_collapsed",
     "request_refused",
     "forwarded",
     "forwarded_received",

@@ -102,6 +102,7 @@ class Telemetry:
             "reauthentication_failed": self._read_reauthentication,
             "session_expired": lambda event: self._killed.labels(event.listener).inc(),
             "authorization": self._read_authorization,
+            "authorization_collapsed": self._read_authorization,
             "throttled": self._read_throttled,
             "request_refused": self._read_refused,
         }
@@ -140,7 +141,7 @@ class Telemetry:
 
     def _read_authorization(self, event: AuditEvent) -> None:
         if not event.granted:
-            self._denied.labels(event.listener, event.method, event.resource_type).inc()
+            self._denied.labels(event.listener, event.method, event.resource_type).inc(event.count or 1)
             if event.rule == NOT_READY:
                 self._not_ready.inc()
 

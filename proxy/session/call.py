@@ -12,6 +12,7 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.denials import Denials
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.share_sessions import Sharing
 from proxy.wire.api_keys import ApiKey
@@ -89,6 +90,8 @@ class Call:
     """Allowed decisions, for the session's summaries."""
     sharing: Sharing | None = None
     """Of a ShareFetch."""
+    denials: Denials | None = None
+    """None until something is denied."""
 
     @property
     def image(self) -> MetadataImage:
@@ -145,23 +148,36 @@ class Call:
         if decision.allowed and not self.admin and not by_type:
             self.counted.append((action, decision))
             return
-        self.events.append(
-            AuditEvent(
-                event="authorization",
-                method=ApiKey.name_of(self.api_key),
-                api_version=self.version,
-                correlation_id=self.correlation_id,
-                client_id=self.context.client_id,
-                principal=str(self.context.principal),
-                host=self.context.host,
-                listener=self.context.listener,
-                resource_type=action.resource_type.name,
-                resource_name=None if by_type else action.resource_name,
-                pattern_type=None if by_type else PatternType.LITERAL.name,
-                operation=action.operation.name,
-                granted=decision.allowed,
-                rule=decision.rule,
-                acl_id=decision.acl_id,
-                metadata_offset=None if self.context.image is None else self.context.image.offset,
-            )
+        event = self._event(action, decision, by_type)
+        if not decision.allowed:
+            self.denials = self.denials or Denials()
+            if self.denials.take(event, self.events):
+                return
+        self.events.append(event)
+
+    def written_down(self) -> None:
+        """What was noted so far is recorded; what is noted from now on is not a part of it."""
+        self.events.clear()
+        self.counted.clear()
+        if self.denials is not None:
+            self.denials.recorded()
+
+    def _event(self, action: Action, decision: Decision, by_type: bool) -> AuditEvent:
+        return AuditEvent(
+            event="authorization",
+            method=ApiKey.name_of(self.api_key),
+            api_version=self.version,
+            correlation_id=self.correlation_id,
+            client_id=self.context.client_id,
+            principal=str(self.context.principal),
+            host=self.context.host,
+            listener=self.context.listener,
+            resource_type=action.resource_type.name,
+            resource_name=None if by_type else action.resource_name,
+            pattern_type=None if by_type else PatternType.LITERAL.name,
+            operation=action.operation.name,
+            granted=decision.allowed,
+            rule=decision.rule,
+            acl_id=decision.acl_id,
+            metadata_offset=None if self.context.image is None else self.context.image.offset,
         )

@@ -349,8 +349,7 @@ class Session:
             summary.request_bytes += size_bytes
             size_bytes = 0
         # A call is noted again after its answer was handled: with what the handler decided, and no more.
-        call.events.clear()
-        call.counted.clear()
+        call.written_down()
         if self.client.is_full():
             effects += self.renew_client(self.client.raw_id, self.client.context.client_id, call.now_ms)
 

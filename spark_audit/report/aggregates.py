@@ -205,7 +205,7 @@ def _granted() -> Column:
 
 
 def _denied() -> Column:
-    return _is("authorization", "authorization_summary") & ~F.col(S.GRANTED)
+    return _is("authorization", "authorization_summary", "authorization_collapsed") & ~F.col(S.GRANTED)
 
 
 def _requests() -> Column:

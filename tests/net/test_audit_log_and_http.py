@@ -170,6 +170,12 @@ def sasl_event(name: str, **fields: Any) -> AuditEvent:
             "penstock_authorization_denied_total SASL Produce TOPIC",
         ),
         (
+            sasl_event(
+                "authorization_collapsed", granted=False, method="Metadata", resource_type="TOPIC", count=1
+            ),
+            "penstock_authorization_denied_total SASL Metadata TOPIC",
+        ),
+        (
             sasl_event("authorization", granted=False, rule="authorizer.not.ready"),
             "penstock_authorizer_not_ready_total",
         ),

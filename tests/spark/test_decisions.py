@@ -214,3 +214,23 @@ def test_where_compaction_took_an_acl_a_wrong_decision_is_not_called_forged(spar
 
     assert row["check"] == "decisions.unverifiable"
     assert "older ACLs are missing from the log" in row["explanation"]
+
+
+def test_denials_that_one_record_stands_for_are_not_taken_for_questions(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.ask("User:mallory 10.0.0.1 DESCRIBE TOPIC t1")
+    trail.proxy.write(
+        "authorization_collapsed",
+        principal="User:mallory",
+        host="10.0.0.1",
+        operation="DESCRIBE",
+        resource_type="TOPIC",
+        granted=False,
+        count=4_900,
+        metadata_offset=trail.offset,
+    )
+
+    result = judged(spark, trail)
+
+    assert {row["outcome"]: row["records"] for row in coverage(result).collect()} == {"evaluated": 1}
+    assert decision_findings(result).isEmpty()

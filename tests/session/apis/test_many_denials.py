@@ -1,0 +1,76 @@
+"""One request that names very many resources in vain: what it makes us write down."""
+
+import pytest
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.denials import MAX_SINGLE, MESSAGE
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.session.apis.asking import Asked, Asking
+
+DESCRIBE_TOPIC = Operation.DESCRIBE, ResourceType.TOPIC
+
+pytestmark = pytest.mark.spec("D1", "O6")
+
+
+def list_offsets(*names: str) -> Asked:
+    topic = t.ListOffsetsRequest.ListOffsetsTopic
+    return Asking(ApiKey.LIST_OFFSETS, 7, "READ TOPIC orders").for_(
+        t.ListOffsetsRequest(topics=[topic(name=name) for name in names])
+    )
+
+
+def test_up_to_a_limit_each_denial_has_a_record_of_its_own() -> None:
+    names = [f"t{number}" for number in range(MAX_SINGLE)]
+
+    asked = list_offsets("orders", *names)
+
+    assert asked.denials == [f"DESCRIBE TOPIC {name}" for name in names]
+    assert {event.event for event in asked.call.events} == {"authorization"}
+
+
+def test_beyond_it_one_record_tells_who_was_denied_what_and_how_often() -> None:
+    events = list_offsets(*(f"t{number}" for number in range(MAX_SINGLE + 5_000))).call.events
+
+    assert len(events) == MAX_SINGLE + 1
+    last = events[-1]
+    assert (last.event, last.granted, last.count, last.message) == (
+        "authorization_collapsed",
+        False,
+        5_000,
+        MESSAGE,
+    )
+    assert (last.principal, last.host, last.method, last.operation, last.resource_type) == (
+        "User:alice",
+        "10.0.0.1",
+        "ListOffsets",
+        "DESCRIBE",
+        "TOPIC",
+    )
+    assert (last.resource_name, last.pattern_type, last.rule, last.acl_id) == (None, None, None, None)
+
+
+def test_each_operation_has_its_own_limit() -> None:
+    request = t.DescribeConfigsRequest
+    resources = [
+        request.DescribeConfigsResource(resource_type=kind, resource_name=f"r{number}")
+        for kind in (2, 32)
+        for number in range(MAX_SINGLE + 1)
+    ]
+
+    events = Asking(ApiKey.DESCRIBE_CONFIGS, 4).for_(request(resources=resources)).call.events
+
+    collapsed = [event for event in events if event.event == "authorization_collapsed"]
+    assert [(event.resource_type, event.count) for event in collapsed] == [("TOPIC", 1), ("GROUP", 1)]
+    assert len(events) == 2 * MAX_SINGLE + 2
+
+
+def test_what_was_recorded_is_not_counted_on() -> None:
+    call = list_offsets(*(f"t{number}" for number in range(MAX_SINGLE + 3))).call
+    recorded = call.events[-1]
+    call.written_down()
+
+    call.allowed_names(*DESCRIBE_TOPIC, ("x", "y"))
+
+    assert recorded.count == 3
+    assert [(event.event, event.count) for event in call.events] == [("authorization_collapsed", 2)]
