@@ -119,7 +119,7 @@ class Connection:
     async def _verified(self, step: Step) -> Step:
         if step.work is None:
             return step
-        outcome = await self._around.verifications.outcome(step.work)
+        outcome = await self._around.verifications.outcome(step.work, step.ready)
         return self._authentication.verified(outcome, self._around.now_ms())
 
     async def _bare_token(self, token: bytes, now_ms: int) -> Reply:

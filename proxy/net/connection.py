@@ -13,7 +13,7 @@ from proxy.audit.record import AuditEvent
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
-from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.security.sasl.exchange import Settled
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -134,7 +134,7 @@ class Connection(Side):
         if self._close_reason is None:
             self.carry_out(self.session.controller_replied(correlation_id, reply, self._edge.now_ms()))
 
-    def verified(self, outcome: Accepted | Rejected) -> None:
+    def verified(self, outcome: Settled) -> None:
         """What came of a `Verify`."""
         if self._close_reason is None:
             self.carry_out(self.session.verified(outcome, self._edge.now_ms()))

@@ -198,7 +198,7 @@ class Listener:
 
     async def _verify(self, connection: Connection, login: Verify) -> None:
         try:
-            connection.verified(await self._verifications.outcome(login.work))
+            connection.verified(await self._verifications.outcome(login.work, login.ready))
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

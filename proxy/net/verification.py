@@ -5,13 +5,13 @@ flood of logins must not keep files and host names waiting.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.security.sasl.exchange import Rejected, Settled
 
 THREADS = 4
 """Hashing leaves the interpreter's lock alone, so it runs beside the loop; more would crowd it out."""
@@ -30,14 +30,18 @@ class Verifications:
             registry=registry,
         )
 
-    async def outcome(self, work: Callable[[], Accepted | Rejected]) -> Accepted | Rejected:
-        """What `work` gives, a rejection when it raises or gives anything else."""
+    async def outcome(
+        self, work: Callable[[], Settled], ready: Callable[[], Awaitable[None]] | None = None
+    ) -> Settled:
+        """What `work` gives after `ready`, a rejection when one raises or it gives anything else."""
         try:
+            if ready is not None:
+                await ready()
             outcome = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except Exception:
             log.exception("login rejected because its check failed")
         else:
-            if isinstance(outcome, Accepted | Rejected):
+            if isinstance(outcome, Settled):
                 return outcome
             log.error("login rejected because its check gave no outcome", outcome=type(outcome).__name__)
         self._errors.inc()

@@ -5,7 +5,7 @@ handshake v0); gives back the answer, the audit event and whether the connection
 mechanism does with its tokens is proxy.security.sasl's; this knows only when a token may come.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from proxy.audit.record import AuditEvent
 from proxy.security.expiry import SessionExpiry, session_lifetime_ms
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Exchange, Outcome, Rejected
+from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Exchange, Outcome, Rejected, Settled
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -56,8 +56,10 @@ class Step:
     """The response message, or bytes for a bare token; None while `work` is to be done."""
     event: AuditEvent | None = None
     close: bool = False
-    work: Callable[[], Accepted | Rejected] | None = None
+    work: Callable[[], Settled] | None = None
     """To be done away from the loop; its outcome goes to `Authentication.verified`, which has the answer."""
+    ready: Callable[[], Awaitable[None]] | None = None
+    """To be awaited before the work begins."""
 
 
 class Authentication:
@@ -118,7 +120,7 @@ class Authentication:
         """A frame after SaslHandshake v0. A failure has no answer here: the connection just ends."""
         return self._step(self._respond(token, now_ms), _BARE, now_ms)
 
-    def verified(self, outcome: Accepted | Rejected, now_ms: int) -> Step:
+    def verified(self, outcome: Settled, now_ms: int) -> Step:
         """What came of a step's `work`."""
         assert self._verifying_version is not None
         version, self._verifying_version = self._verifying_version, None
@@ -127,7 +129,7 @@ class Authentication:
     def _step(self, outcome: Outcome, version: int, now_ms: int) -> Step:
         if isinstance(outcome, Deferred):
             self._verifying_version = version
-            return Step(None, work=outcome.work)
+            return Step(None, work=outcome.work, ready=outcome.ready)
         if isinstance(outcome, Accepted) and self._previous not in (None, outcome.principal):
             outcome = Rejected(
                 f"Cannot change principals during re-authentication from {self._previous} to"

@@ -5,11 +5,11 @@ copies what the peer did not take. Slotted but not frozen: frozen ones cost thre
 and these are made for every request.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
-from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.security.sasl.exchange import Settled
 
 Data = bytes | bytearray | memoryview
 
@@ -57,7 +57,9 @@ class Verify:
     further request of its client until then.
     """
 
-    work: Callable[[], Accepted | Rejected]
+    work: Callable[[], Settled]
+    ready: Callable[[], Awaitable[None]] | None = None
+    """To be awaited before the work begins."""
 
 
 @dataclass(slots=True)

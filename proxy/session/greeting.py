@@ -8,7 +8,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
-from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.security.sasl.exchange import Settled
 from proxy.session import api_versions
 from proxy.session.authentication import Phase, Step
 from proxy.session.effects import Close, Effect, Recorded, Verify
@@ -70,7 +70,7 @@ def _sasl(
     _carry_out(session, header, handle(version, request, now_ms), now_ms, effects)
 
 
-def verified(session: "Session", outcome: Accepted | Rejected, now_ms: int, effects: list[Effect]) -> None:
+def verified(session: "Session", outcome: Settled, now_ms: int, effects: list[Effect]) -> None:
     """What came of a `Verify`: the answer that the client waits for."""
     assert session.verifying is not None
     (header,), session.verifying = session.verifying, None
@@ -83,7 +83,7 @@ def _carry_out(
     """`header`: of the request that the step answers, None for a bare token."""
     if step.work is not None:
         session.verifying = (header,)
-        effects.append(Verify(step.work))
+        effects.append(Verify(step.work, step.ready))
         return
     answer, client_id = _answer(header, step), None if header is None else header.client_id
     if step.close:

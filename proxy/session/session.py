@@ -11,7 +11,7 @@ from struct import Struct
 from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
 from proxy.security.authorizer import RequestContext
-from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.security.sasl.exchange import Settled
 from proxy.session import (
     asking,
     fetch,
@@ -156,7 +156,7 @@ class Session:
         self._log_in_upstream(effects)
         return effects
 
-    def verified(self, outcome: Accepted | Rejected, now_ms: int) -> list[Effect]:
+    def verified(self, outcome: Settled, now_ms: int) -> list[Effect]:
         """What came of a `Verify`."""
         if self._closing:
             return []

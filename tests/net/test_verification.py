@@ -48,3 +48,23 @@ async def test_a_check_that_fails_rejects_and_is_counted() -> None:
     assert await verifications.outcome(gives_something_else) == FAULT
     assert errors(registry) == 2
     verifications.close()
+
+
+@pytest.mark.spec("R9")
+@on_uvloop
+async def test_what_has_to_arrive_first_is_waited_for_on_the_loop() -> None:
+    arrived: list[str] = []
+
+    async def ready() -> None:
+        arrived.append(threading.current_thread().name)
+
+    def work() -> Accepted | Rejected:
+        return ALICE if arrived == [threading.main_thread().name] else FAULT
+
+    async def fails() -> None:
+        raise RuntimeError("it will never arrive")
+
+    verifications = Verifications(CollectorRegistry())
+    assert await verifications.outcome(work, ready) is ALICE
+    assert await verifications.outcome(work, fails) == FAULT
+    verifications.close()

@@ -4,7 +4,7 @@ An exchange serves one authentication. After Accepted, Rejected or Deferred it i
 is rejected. Which request or frame a token came in is the session's affair.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,13 +50,17 @@ class Deferred:
     """The check takes long: a slow hash, somebody else who has to be asked.
 
     `work` gives the outcome. It runs in another thread, so it may block, and touches nothing that the loop's
-    thread changes. What it raises is a rejection.
+    thread changes. What it raises is a rejection. `ready` is awaited on the loop before it: for what has to
+    arrive first, without a thread that does nothing but wait.
     """
 
-    work: "Callable[[], Accepted | Rejected]"
+    work: "Callable[[], Settled]"
+    ready: Callable[[], Awaitable[None]] | None = None
 
 
-Outcome = Challenge | Accepted | Rejected | Deferred
+Settled = Challenge | Accepted | Rejected
+"""What there is when nothing has to be waited for any more."""
+Outcome = Settled | Deferred
 
 
 def shown(name: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.security.principal import Principal
 from proxy.security.sasl.client import PlainClient
-from proxy.security.sasl.exchange import Accepted, AuthenticationError, Deferred, Rejected
+from proxy.security.sasl.exchange import Accepted, AuthenticationError, Deferred, Outcome, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 
 NOW = 1_700_000_000_000
@@ -29,7 +29,7 @@ def exchange(verifier: Passwords | None = None) -> PlainExchange:
     return PlainExchange(verifier or Passwords())
 
 
-def outcome_of(token: bytes, quick: bool = False) -> Accepted | Rejected:
+def outcome_of(token: bytes, quick: bool = False) -> Outcome:
     outcome = exchange(Passwords(quick)).respond(token, NOW)
     return outcome.work() if isinstance(outcome, Deferred) else outcome
 
