@@ -202,6 +202,123 @@ def _alter_user_scram_credentials(_version: int, request: Any, error: Error) -> 
     return response(results=[response.AlterUserScramCredentialsResult(user=user, **error) for user in users])
 
 
+def _create_delegation_token(version: int, _request: Any, error: Error) -> Any:
+    """Of nobody's token, as Kafka's brokers say it."""
+    no_time_ms, nobody = -1, {"principal_type": ANONYMOUS.principal_type, "principal_name": ANONYMOUS.name}
+    requester = {f"token_requester_{key}": value for key, value in nobody.items()} if version >= 3 else {}
+    return types.CreateDelegationTokenResponse(
+        error_code=error["error_code"],
+        issue_timestamp_ms=no_time_ms,
+        expiry_timestamp_ms=no_time_ms,
+        max_timestamp_ms=no_time_ms,
+        **nobody,
+        **requester,
+    )
+
+
+def _list_partition_reassignments(_version: int, request: Any, error: Error) -> Any:
+    """The topics asked for are repeated, with nothing said of them."""
+    response = types.ListPartitionReassignmentsResponse
+    topics = [
+        response.OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[
+                response.OngoingPartitionReassignment(partition_index=index)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return response(topics=topics, **error)
+
+
+def _configs(name: str, results: str, result: str) -> Refuse:
+    """An error for each config resource."""
+
+    def refuse(_version: int, request: Any, error: Error) -> Any:
+        response = getattr(types, name)
+        parts = [
+            getattr(response, result)(
+                resource_type=resource.resource_type, resource_name=resource.resource_name, **error
+            )
+            for resource in request.resources
+        ]
+        return response(**{results: parts})
+
+    return refuse
+
+
+def _topics(api_key: ApiKey) -> Refuse:
+    """An error for each topic or partition."""
+    shape = TOPIC_SHAPES[api_key]
+    return lambda _version, request, error: shape.refuse_all(
+        request, error["error_code"], error["error_message"]
+    )
+
+
+def _elect_leaders(version: int, request: Any, error: Error) -> Any:
+    response = TOPIC_SHAPES[ApiKey.ELECT_LEADERS].refuse_all(
+        request, error["error_code"], error["error_message"]
+    )
+    if version >= 1:
+        response.error_code = error["error_code"]
+    return response
+
+
+def _alter_partition_reassignments(_version: int, request: Any, error: Error) -> Any:
+    response = TOPIC_SHAPES[ApiKey.ALTER_PARTITION_REASSIGNMENTS].refuse_all(
+        request, error["error_code"], error["error_message"]
+    )
+    response.error_code, response.error_message = error["error_code"], error["error_message"]
+    return response
+
+
+def _metadata(_version: int, request: Any, error: Error) -> Any:
+    response, code = types.MetadataResponse, error["error_code"]
+    topics = [
+        response.MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=code)
+        for topic in request.topics or ()
+    ]
+    return response(topics=topics, error_code=code)
+
+
+def _delete_topics(_version: int, request: Any, error: Error) -> Any:
+    response = types.DeleteTopicsResponse
+    named = [response.DeletableTopicResult(name=name, **error) for name in request.topic_names]
+    return response(
+        responses=named
+        + [
+            response.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, **error)
+            for topic in request.topics
+        ]
+    )
+
+
+def _add_partitions_to_txn(version: int, request: Any, error: Error) -> Any:
+    if version >= 4:
+        return types.AddPartitionsToTxnResponse(error_code=error["error_code"])
+    return TOPIC_SHAPES[ApiKey.ADD_PARTITIONS_TO_TXN].refuse_all(request, error["error_code"])
+
+
+def _alter_replica_log_dirs(_version: int, request: Any, error: Error) -> Any:
+    response = types.AlterReplicaLogDirsResponse
+    return response(
+        results=[
+            response.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    response.AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=error["error_code"]
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
 _REFUSALS: dict[ApiKey, Refuse] = {
     ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
     ApiKey.RENEW_DELEGATION_TOKEN: _code("RenewDelegationTokenResponse"),
