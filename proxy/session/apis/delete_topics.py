@@ -1,9 +1,8 @@
 """DeleteTopics (KIP-4, KIP-516: by id from v6): DELETE on the cluster or on each topic.
 
 The allowed topics go to the controller. Denied ones are TOPIC_AUTHORIZATION_FAILED; of one asked for by id
-the name is told to those who may DESCRIBE it. An id that no Metadata answer has told is UNKNOWN_TOPIC_ID.
-Where Kafka tells somebody with DESCRIBE but not DELETE that a topic does not exist, it is denied here:
-whether it exists, only the broker knows.
+the name is told to those who may DESCRIBE it. One that does not exist is said to be missing to those who may
+DESCRIBE it, and denied to others: where it has to, the broker is asked first.
 """
 
 from collections import Counter
@@ -13,6 +12,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.api import Api
 from proxy.session.apis.cluster_operations import to_the_controller
 from proxy.session.apis.create_topics import with_cluster_right
+from proxy.session.apis.existing_topics import ask_which_exist, with_names
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import MESSAGES
 from proxy.session.call import Answer, Call, Verdict
@@ -29,10 +29,19 @@ Key = tuple[str | None, bytes]
 Error = tuple[str | None, ErrorCode, str]
 """The name to tell, the error, its message."""
 
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+_MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+
 
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     asked = _asked(call, request)
+    return with_names(
+        call, [topic_id for name, topic_id in asked if name is None], lambda: _decide(call, request, asked)
+    )
+
+
+def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
     times = Counter(asked)
     names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in times}
     errors = {key: error for key in times if (error := _malformed(key, times[key], names[key])) is not None}
@@ -41,10 +50,18 @@ def decide(call: Call, request: Any) -> Verdict:
     undeletable = {key: name for key, name in valid.items() if name not in deletable}
     describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, undeletable.values())
     for key, name in undeletable.items():
-        told = name if key[0] is not None or name in describable else None
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        errors[key] = (told, code, MESSAGES[code])
-    return _forwarded(call, request, list(times), errors)
+        errors[key] = name if key[0] is not None or name in describable else None, *_DENIED
+    perhaps_missing = {key: name for key, name in undeletable.items() if key[0] in describable}
+    if not perhaps_missing:
+        return _forwarded(call, request, list(times), errors)
+
+    def known(existing: set[str]) -> Verdict:
+        for key, name in perhaps_missing.items():
+            if name not in existing:
+                errors[key] = name, *_MISSING
+        return _forwarded(call, request, list(times), errors)
+
+    return ask_which_exist(call, perhaps_missing.values(), known)
 
 
 def _asked(call: Call, request: Any) -> list[Key]:

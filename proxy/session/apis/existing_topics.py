@@ -1,6 +1,6 @@
-"""Which topics exist, asked of the broker before a verdict that depends on it.
+"""Which topics exist and what they are called, asked of the broker before a verdict that depends on it.
 
-Used by APIs where a broker looks into its list of topics before, or after, it asks for a right. Nothing is
+Used by APIs where a broker looks into its list of topics before it asks for a right, or after. Nothing is
 made by the question, and what it tells of topics goes no further than the verdict.
 """
 
@@ -15,23 +15,52 @@ from proxy.wire.error_codes import ErrorCode
 _FIRST_WITHOUT_CREATION = 4
 """Of Metadata: from here on a request can say that a missing topic is not to be made."""
 
+_FIRST_WITH_TOPIC_IDS = 12
+_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
 
 def ask_which_exist(call: Call, names: Iterable[str], then: Callable[[set[str]], Verdict]) -> Verdict:
     """`then` gets those of the names that are topics; a broker that cannot be asked has none of them."""
-    low, high = call.gate.versions.get(ApiKey.METADATA, (0, -1))
-    if high < max(low, _FIRST_WITHOUT_CREATION):
+    version = _version(call, _FIRST_WITHOUT_CREATION)
+    if version is None:
         return then(set())
-    topic = types.MetadataRequest.MetadataRequestTopic
-    question = types.MetadataRequest(
-        topics=[topic(name=name) for name in names], allow_auto_topic_creation=False
-    )
 
     def answered(reply: Any) -> Verdict:
-        for part in reply.topics:
-            call.gate.topic_names.learn(bytes(part.topic_id), part.name or "")
-        return then({part.name for part in reply.topics if part.error_code not in _MISSING})
+        _learn(call, reply)
+        return then({topic.name for topic in reply.topics if topic.error_code not in _MISSING})
 
-    return Ask(int(ApiKey.METADATA), high, question, answered)
+    asked = types.MetadataRequest.MetadataRequestTopic
+    return _asks(version, [asked(name=name) for name in names], answered)
 
 
-_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:
+    """`then`, once the names of these ids are known as far as the broker knows them."""
+    unknown = [
+        id_ for id_ in dict.fromkeys(topic_ids) if any(id_) and call.gate.topic_names.name(id_) is None
+    ]
+    version = _version(call, _FIRST_WITH_TOPIC_IDS)
+    if not unknown or version is None:
+        return then()
+
+    def answered(reply: Any) -> Verdict:
+        _learn(call, reply)
+        return then()
+
+    asked = types.MetadataRequest.MetadataRequestTopic
+    return _asks(version, [asked(name=None, topic_id=topic_id) for topic_id in unknown], answered)
+
+
+def _version(call: Call, least: int) -> int | None:
+    low, high = call.gate.versions.get(ApiKey.METADATA, (0, -1))
+    return high if high >= max(low, least) else None
+
+
+def _asks(version: int, topics: list[Any], answered: Callable[[Any], Verdict]) -> Ask:
+    question = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    return Ask(int(ApiKey.METADATA), version, question, answered)
+
+
+def _learn(call: Call, reply: Any) -> None:
+    for topic in reply.topics:
+        if topic.name:
+            call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)

@@ -1,14 +1,14 @@
 """OffsetCommit (KIP-848: topic ids from v10): READ on the group and on each topic.
 
 Without the group everything is GROUP_AUTHORIZATION_FAILED; partitions of denied topics are
-TOPIC_AUTHORIZATION_FAILED. An id that no Metadata answer has told is UNKNOWN_TOPIC_ID: the client asks
-for Metadata and comes again.
+TOPIC_AUTHORIZATION_FAILED, an id that the broker does not know is UNKNOWN_TOPIC_ID.
 """
 
 from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.api import Api
+from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import denied
 from proxy.session.apis.topic_filter import filter_topics
@@ -29,7 +29,10 @@ def decide(call: Call, request: Any) -> Verdict:
         return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.version < _FIRST_WITH_TOPIC_IDS:
         return filter_topics(call, request, _SHAPE, Operation.READ)
-    return _by_id(request, errors_by_id(call, Operation.READ, request.topics))
+    topic_ids = [bytes(topic.topic_id) for topic in request.topics]
+    return with_names(
+        call, topic_ids, lambda: _by_id(request, errors_by_id(call, Operation.READ, request.topics))
+    )
 
 
 def _by_id(request: Any, errors: TopicErrors) -> Verdict:

@@ -10,6 +10,7 @@ from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.api import Api
+from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import denied
 from proxy.session.apis.topic_filter import take_out
@@ -40,6 +41,12 @@ def decide(call: Call, request: Any) -> Verdict:
 def _groups(call: Call, request: Any) -> Verdict:
     asked = [group.group_id for group in request.groups]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
+    topics = [topic for group in request.groups if group.group_id in allowed for topic in group.topics or ()]
+    topic_ids = (bytes(topic.topic_id) for topic in topics)
+    return with_names(call, topic_ids, lambda: _of_groups(call, request, asked, allowed))
+
+
+def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) -> Verdict:
     handlers: list[tuple[str, ReplyHandler]] = []
     changed = False
     for group in request.groups:

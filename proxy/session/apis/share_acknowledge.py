@@ -1,6 +1,6 @@
 """ShareAcknowledge (KIP-932): READ on the group and on each topic, which the request names by id.
 
-Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED, an id that no Metadata answer has told is
+Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED, an id that the broker does not know is
 UNKNOWN_TOPIC_ID. The broker gets what is left even if that is nothing: it counts the requests of a share
 session.
 """
@@ -10,6 +10,7 @@ from typing import Any
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.api import Api
+from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.apis.share_member import is_member_id
@@ -27,6 +28,10 @@ def decide(call: Call, request: Any) -> Verdict:
     if not is_member_id(request.member_id):
         return refused(call, request, ErrorCode.INVALID_REQUEST)
     asked = [bytes(topic.topic_id) for topic in request.topics]
+    return with_names(call, asked, lambda: _forwarded(call, request, asked))
+
+
+def _forwarded(call: Call, request: Any, asked: list[bytes]) -> Verdict:
     errors = errors_by_id(call, Operation.READ, request.topics)
     refusals = [
         _refused(topic, errors[topic_id])

@@ -3,7 +3,7 @@
 The broker's session holds what the client may read: denied topics are taken out of what is added to it,
 topics that were allowed when they were added are forgotten for the client as soon as they are not, and
 added when they are again (proxy.session.share_sessions). In each answer a denied partition is
-TOPIC_AUTHORIZATION_FAILED, one of an id that no Metadata answer has told UNKNOWN_TOPIC_ID; acknowledgements
+TOPIC_AUTHORIZATION_FAILED, one of an id that the broker does not know UNKNOWN_TOPIC_ID; acknowledgements
 for them get the same error and never reach the broker. The answer is held until it is whole, for it ends
 with addresses of brokers (KIP-951); so no more is asked for than may be held, nor than the quota lets
 through in one window.
@@ -15,6 +15,7 @@ from typing import Any
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.api import Api
+from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.apis.share_member import is_member_id
 from proxy.session.apis.topic_ids import TopicErrors, id_errors
@@ -40,6 +41,11 @@ def decide(call: Call, request: Any) -> Verdict:
         return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id):
         return refused(call, request, ErrorCode.INVALID_REQUEST)
+    topic_ids = [bytes(topic.topic_id) for topic in request.topics]
+    return with_names(call, topic_ids, lambda: _decide(call, request))
+
+
+def _decide(call: Call, request: Any) -> Verdict:
     sharing = call.sharing
     assert sharing is not None
     session = _session(sharing.sessions, request)

@@ -151,7 +151,6 @@ class Asking:
         authorizer = StandardAuthorizer()
         authorizer.configure({"super.users": "User:root"})
         self.gate = Gate(authorizer, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16), self.image)
-        self.gate.versions = {ApiKey.METADATA: (0, 13)}
         self.share_sessions = ShareSessions()
         for name, topic_id in KNOWN_TOPICS.items():
             self.gate.topic_names.learn(topic_id, name)
@@ -166,6 +165,11 @@ class Asking:
         call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         return Asked(call, api.decide(call, decoded), decoded)
+
+    def where_it_can_ask(self) -> "Asking":
+        """The broker speaks Metadata, so that it can be asked before there is a verdict."""
+        self.gate.versions = {ApiKey.METADATA: (0, 13)}
+        return self
 
     def given(self, *rights: str) -> None:
         """From the next request on she has these rights."""

@@ -72,7 +72,9 @@ def test_a_topology_goes_as_it_came_to_the_broker_with_create_on_its_internal_to
 
 
 def test_without_create_the_broker_is_asked_first_which_internal_topics_are_there() -> None:
-    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL, "CREATE TOPIC app-repartition").for_(heartbeat())
+    rights = (*SOURCES, *INTERNAL, "CREATE TOPIC app-repartition")
+
+    asked = Asking(HEARTBEAT, 0, *rights).where_it_can_ask().for_(heartbeat())
 
     assert [topic.name for topic in asked.asked_first.topics] == ["app-changelog"]
     assert not asked.asked_first.allow_auto_topic_creation
@@ -80,7 +82,7 @@ def test_without_create_the_broker_is_asked_first_which_internal_topics_are_ther
 
 
 def test_an_internal_topic_that_is_missing_and_may_not_be_made_refuses_the_topology() -> None:
-    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL).for_(heartbeat())
+    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL).where_it_can_ask().for_(heartbeat())
 
     denied = asked.once(existing("app-repartition"))
 
@@ -92,10 +94,7 @@ def test_an_internal_topic_that_is_missing_and_may_not_be_made_refuses_the_topol
 
 
 def test_a_broker_that_cannot_be_asked_is_taken_to_have_none_of_them() -> None:
-    asking = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL)
-    asking.gate.versions = {}
-
-    assert asking.for_(heartbeat()).answer.error_code == TOPIC_DENIED
+    assert Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL).for_(heartbeat()).answer.error_code == TOPIC_DENIED
 
 
 @pytest.mark.parametrize(

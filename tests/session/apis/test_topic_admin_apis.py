@@ -161,6 +161,51 @@ def test_topics_by_id_are_deleted_by_id_and_denied_ones_named_to_who_may_describ
     ]
 
 
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DELETE_TOPICS))
+def test_a_topic_that_may_be_described_is_said_to_be_missing_rather_than_denied(version: int) -> None:
+    rights = ("DESCRIBE TOPIC here", "DESCRIBE TOPIC missing", "DELETE TOPIC mine")
+    names = ("here", "missing", "mine", "hidden")
+
+    asked = Asking(ApiKey.DELETE_TOPICS, version, *rights).where_it_can_ask().for_(deletion(version, *names))
+
+    assert [topic.name for topic in asked.asked_first.topics] == ["here", "missing"]
+    assert not asked.asked_first.allow_auto_topic_creation
+    left = asked.once(metadata(("here", 0), ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+    assert (left.forwarded.topic_names or [topic.name for topic in left.forwarded.topics]) == ["mine"]
+    told = left.told(t.DeleteTopicsResponse(responses=[DELETED(name="mine")]))
+    assert results(told.responses) == [
+        ("here", DENIED),
+        ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("mine", 0),
+        ("hidden", DENIED),
+    ]
+
+
+def test_an_id_nobody_told_is_asked_for_before_it_is_decided_on() -> None:
+    strange, gone = b"1" * 16, b"2" * 16
+    asked = (
+        Asking(ApiKey.DELETE_TOPICS, 6, "DELETE TOPIC new")
+        .where_it_can_ask()
+        .for_(deletion_by_id(strange, gone, KNOWN_TOPICS["orders"]))
+    )
+
+    assert [(topic.name, topic.topic_id) for topic in asked.asked_first.topics] == [
+        (None, strange),
+        (None, gone),
+    ]
+    answer = metadata(("new", 0), (None, ErrorCode.UNKNOWN_TOPIC_ID))
+    answer.topics[0].topic_id, answer.topics[1].topic_id = strange, gone
+    left = asked.once(answer)
+    assert [topic.topic_id for topic in left.forwarded.topics] == [strange]
+    told = left.told(t.DeleteTopicsResponse(responses=[DELETED(name="new", topic_id=strange)]))
+    assert [part.error_code for part in told.responses] == [0, ErrorCode.UNKNOWN_TOPIC_ID, DENIED]
+
+
+def metadata(*topics: tuple[str | None, int]) -> Any:
+    topic = t.MetadataResponse.MetadataResponseTopic
+    return t.MetadataResponse(topics=[topic(name=name, error_code=code) for name, code in topics])
+
+
 def test_delete_on_the_cluster_deletes_any_topic() -> None:
     asked = Asking(ApiKey.DELETE_TOPICS, 6, f"DELETE {CLUSTER_RIGHT}").for_(deletion(6, "a", "b"))
 
