@@ -1,4 +1,4 @@
-"""`penstock demo [--keep] [--dir DIR]`: set the stage, play the story, tell what was seen, clear away.
+"""`penstock demo [--keep] [--brokers 3] [--dir DIR]`: set the stage, play the story, tell what was seen.
 
 Exit code: 0 when every step showed what it should, 1 when one did not, 2 when the stage could not be set.
 """
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, _stop)
     try:
         with claim(arguments.dir) as directory:
-            return _run(directory, keep=arguments.keep)
+            return _run(directory, brokers=arguments.brokers, keep=arguments.keep)
     except SetupError as error:
         print(f"penstock demo: {error}", file=sys.stderr)
         return NOT_SET_UP
@@ -47,12 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="penstock demo", description="The whole of Penstock on loopback.")
     parser.add_argument("--keep", action="store_true", help="leave the stack up until SIGINT or SIGTERM")
+    parser.add_argument(
+        "--brokers", type=int, choices=(1, 3), default=1, help="each with a proxy of its own; default: 1"
+    )
     parser.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help=f"default: {DEFAULT_DIRECTORY}")
     return parser
 
 
-def _run(directory: Path, *, keep: bool) -> int:
-    stack = Stack(StackSettings(directory=directory, libs=kafka.libs()))
+def _run(directory: Path, *, brokers: int, keep: bool) -> int:
+    stack = Stack(StackSettings(directory=directory, libs=kafka.libs(), brokers=brokers))
     try:
         _set_up(stack)
         if not keep:
@@ -68,6 +71,7 @@ def _stay(stack: Stack) -> int:
     outcomes: list[story.Outcome] = []
     try:
         outcomes += _play(stack)
+        print("\n" + description.how_to_connect(stack))
         print("\nThe stack stays up until Ctrl-C.", flush=True)
         while True:
             signal.pause()
@@ -88,7 +92,7 @@ def _set_up(stack: Stack) -> None:
 
 
 def _play(stack: Stack) -> list[story.Outcome]:
-    outcomes = story.play(Stage(stack))
+    outcomes = story.play(Stage(stack), story.acts(brokers=len(stack.nodes)))
     print("\n" + story.table(outcomes, shutil.get_terminal_size((120, 40)).columns))
     report = report_of(stack.directory)
     print(f"\nreport: {report if report.exists() else 'none'}\nlogs:   {stack.logs}", flush=True)

@@ -1,7 +1,7 @@
-"""One Apache Kafka broker on loopback: KRaft, broker and controller in one process, its own directory.
+"""An Apache Kafka broker on loopback: KRaft, broker and controller in one process, its own directory.
 
 It has a PLAINTEXT listener and a SASL_PLAINTEXT one (SCRAM), and an SSL one when a certificate is given.
-Knows nothing of Penstock.
+Alone it is a cluster of one; `join` makes one of several. Knows nothing of Penstock.
 """
 
 import subprocess
@@ -23,6 +23,7 @@ _CLUSTER_ID = "PenstockDemoCluster0AA"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
     directory: Path
+    node_id: int = 1
     properties: Mapping[str, str] = field(default_factory=dict)
     """Added to the broker's own, or in their place."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
@@ -30,6 +31,8 @@ class BrokerSettings:
     certificate: Path | None = None
     """A PEM file of private key and certificate chain for the SSL listener."""
     heap_mb: int = 512
+    flags: Sequence[str] = ()
+    """Further ones for its Java."""
     log: Path | None = None
     """What it prints; None: `broker.log` in its directory."""
 
@@ -39,9 +42,13 @@ class Broker:
         self._libs = libs
         self._settings = settings
         self.plaintext, self.sasl_plaintext, self.ssl, self.controller = free_addresses(4)
-        heap = [f"-Xmx{settings.heap_mb}m", f"-Xms{settings.heap_mb}m", "-XX:+UseSerialGC"]
+        self.quorum: Mapping[int, str] = {settings.node_id: self.controller}
+        """Node id -> controller address of all brokers of the cluster."""
+        self.behind: tuple[str, str] | None = None
+        """Address and advertised address of one more SASL_PLAINTEXT listener: one that is behind a proxy."""
+        heap = [f"-Xmx{settings.heap_mb}m", f"-Xms{settings.heap_mb}m", "-XX:+UseSerialGC", *settings.flags]
         self.process = ChildProcess(
-            "the Kafka broker",
+            "the Kafka broker" if settings.node_id == 1 else f"Kafka broker {settings.node_id}",
             jvm.command(libs, "kafka.Kafka", [str(self._properties_file)], heap, "INFO"),
             settings.log or settings.directory / "broker.log",
         )
@@ -49,6 +56,15 @@ class Broker:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def node_id(self) -> int:
+        return self._settings.node_id
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Where it listens: what no client of a proxy should ever be told."""
+        return frozenset((self.plaintext, self.sasl_plaintext, self.ssl, self.controller))
 
     def start(self) -> None:
         """Format the storage if it is new, start, return once clients are served; else SetupError."""
@@ -92,23 +108,36 @@ class Broker:
         listeners = {"PLAINTEXT": self.plaintext, "SASL_PLAINTEXT": self.sasl_plaintext}
         if self._settings.certificate is not None:
             listeners["SSL"] = self.ssl
+        advertised = dict(listeners)
+        if self.behind is not None:
+            listeners["BEHIND"], advertised["BEHIND"] = self.behind
         return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@{self.controller}",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": ",".join(
+                f"{node}@{address}" for node, address in self.quorum.items()
+            ),
             "controller.listener.names": "CONTROLLER",
             "listeners": _listed({**listeners, "CONTROLLER": self.controller}),
-            "advertised.listeners": _listed(listeners),
+            "advertised.listeners": _listed(advertised),
             "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
+                "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,BEHIND:SASL_PLAINTEXT,SSL:SSL"
+                ",CONTROLLER:PLAINTEXT"
             ),
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": str(self._data),
             **_SASL,
             **_SMALL_AND_QUICK,
+            **(_REPLICATED if len(self.quorum) > 1 else {}),
             **_tls(self._settings.certificate),
             **self._settings.properties,
         }
+
+
+def join(brokers: Sequence[Broker]) -> None:
+    """One cluster of them; before any is started. With three, one may be away."""
+    for broker in brokers:
+        broker.quorum = {each.node_id: each.controller for each in brokers}
 
 
 def _listed(listeners: Mapping[str, str]) -> str:
@@ -121,14 +150,12 @@ def _tls(certificate: Path | None) -> dict[str, str]:
     )
 
 
-_SASL = {
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-    "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
+_SASL = {"sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"} | {
+    f"listener.name.{listener}.{mechanism}.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-    ),
-    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-    ),
+    )
+    for listener in ("sasl_plaintext", "behind")
+    for mechanism in ("scram-sha-256", "scram-sha-512")
 }
 
 _SMALL_AND_QUICK = {
@@ -152,6 +179,24 @@ _SMALL_AND_QUICK = {
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
+}
+
+_REPLICATED = {
+    # How soon a broker that was killed is taken for dead; nine seconds is Kafka's own.
+    "broker.session.timeout.ms": "5000",
+    "broker.heartbeat.interval.ms": "500",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    # Several, so that partitions and coordinators of all kinds are spread over the brokers.
+    "num.partitions": "6",
+    "offsets.topic.num.partitions": "6",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "6",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.demo import settings
+from proxy.demo.node import Node, numbered
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
 
@@ -37,13 +38,35 @@ def _description(stack: Stack) -> dict[str, Any]:
         "metadata_topic": settings.METADATA_TOPIC,
         "logs": str(stack.logs),
         "configs": {"controller": str(stack.controller_file), "proxy": str(stack.proxy_file)},
+        "nodes": {str(each.number): _node(each) for each in stack.nodes},
         "pids": {
-            "broker": stack.broker.pid,
+            **{numbered("broker", each.number): each.broker.pid for each in stack.nodes},
             "controller": stack.controller.pid,
-            "proxy": stack.proxy.pid,
+            **{numbered("proxy", each.number): each.proxy.pid for each in stack.nodes},
             "demo": os.getpid(),
         },
     }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    """One broker and its proxy; what stands at the top is the first one's."""
+    return {
+        "proxy": dict(node.wiring.listeners),
+        "broker": node.broker.plaintext,
+        "metrics": f"http://{node.wiring.proxy_http}/metrics",
+        "config": str(node.proxy_file),
+    }
+
+
+def how_to_connect(stack: Stack) -> str:
+    """A few lines for a person: any proxy is a way to all brokers."""
+    lines = [
+        f"node {each.number}: proxy {each.wiring.listeners['SASL_PLAINTEXT']} (SASL_PLAINTEXT),"
+        f" {each.wiring.listeners['SASL_SSL']} (SASL_SSL), before broker {each.broker.plaintext}"
+        for each in stack.nodes
+    ]
+    example = f"--bootstrap-server {stack.entrance().bootstrap} --command-config"
+    return "\n".join([*lines, f"Kafka's tools: {example} {stack.properties_file('admin')}"])
 
 
 def _login(user: User, guest: bool) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The configuration files of the demo's proxy and controller, as an operator would write them.
+"""The configuration files of the demo's proxies and controller, as an operator would write them.
 
 Addresses and logins in, `proxy.yaml` and `controller.yaml` with the files they name out.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,15 @@ STANDARD_AUTHORIZER = "proxy.security.standard.StandardAuthorizer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """What the two processes must know of each other and of the broker."""
+    """What one proxy and the controller must know of each other and of the proxy's broker."""
 
+    node_id: int = 1
     broker: str
     """The broker's SASL_PLAINTEXT listener."""
     listeners: Mapping[str, str]
     """The proxy's: SASL_PLAINTEXT, SASL_SSL, REAUTH."""
+    others: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Node id -> listeners of the proxies before the other brokers."""
     controller: str
     proxy_http: str
     controller_http: str
@@ -37,7 +40,7 @@ class Wiring:
     guests: tuple[User, ...] = ()
     """Users without rights whom the proxy knows by PLAIN too, whatever else they log in with."""
     proxy: User
-    """The proxy at the controller."""
+    """The proxy at the controller; it bears the proxy's id."""
     broker_login: User
     """Proxy and controller at the broker."""
 
@@ -48,10 +51,10 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
     _secret(directory / "controller.password", wiring.proxy.password)
     _users(directory, wiring.admin, *wiring.guests)
     document = {
-        "proxy.id": "proxy-1",
+        "proxy.id": wiring.proxy.name,
         "listeners": [_listener(name, address, wiring, tls) for name, address in wiring.listeners.items()],
         "users.file": "users.yaml",
-        "upstream": _broker(directory, wiring),
+        "upstream": _broker(directory, wiring) | _others(wiring),
         "controller": {
             "endpoints": [wiring.controller],
             "security.protocol": "SASL_PLAINTEXT",
@@ -69,11 +72,14 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
     return _write(directory / "proxy.yaml", document)
 
 
-def write_controller(directory: Path, wiring: Wiring, changes: Mapping[str, Any]) -> Path:
+def write_controller(
+    directory: Path, wiring: Wiring, proxies: Sequence[User], changes: Mapping[str, Any]
+) -> Path:
+    """`proxies`: how each proxy logs in."""
     directory.mkdir(parents=True, exist_ok=True)
-    _users(directory, wiring.admin, wiring.proxy)
-    # The proxy is a super user here for CLUSTER_ACTION: no ACL can be made before a proxy may forward.
-    super_users = f"User:{wiring.admin.name};User:{wiring.proxy.name}"
+    _users(directory, wiring.admin, *proxies)
+    # Proxies are super users here for CLUSTER_ACTION: no ACL can be made before a proxy may forward.
+    super_users = ";".join(f"User:{user.name}" for user in (wiring.admin, *proxies))
     document = {
         "controller.id": "controller-1",
         "listener": {
@@ -112,6 +118,13 @@ def _broker(directory: Path, wiring: Wiring) -> dict[str, Any]:
     _secret(directory / "broker.password", wiring.broker_login.password)
     login = _login(wiring.broker_login, "broker.password")
     return {"bootstrap": wiring.broker, "security.protocol": "SASL_PLAINTEXT", "sasl": login}
+
+
+def _others(wiring: Wiring) -> dict[str, Any]:
+    if not wiring.others:
+        return {}
+    advertised = {node_id: dict(listeners) for node_id, listeners in wiring.others.items()}
+    return {"node.id": wiring.node_id, "advertised.brokers": advertised}
 
 
 def _login(user: User, password_file: str) -> dict[str, str]:

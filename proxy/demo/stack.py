@@ -1,19 +1,19 @@
-"""Broker, controller and proxy as child processes on loopback: configured, started in order, stopped again.
+"""Brokers, controller and proxies as child processes on loopback: configured, started, stopped again.
 
-The story and the tests stand on it.
+One broker, or three with a proxy in front of each. The story and the tests stand on it.
 """
 
 import secrets
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from proxy.demo import certificates, probe, settings
-from proxy.demo.broker import Broker, BrokerSettings
+from proxy.demo.broker import Broker, BrokerSettings, join
 from proxy.demo.errors import SetupError
+from proxy.demo.node import CHECKOUT, READY_TIMEOUT_MS, node, numbered, penstock
 from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
 from proxy.demo.settings import Wiring
@@ -21,7 +21,6 @@ from proxy.demo.side_by_side import side_by_side
 from proxy.demo.tools import KafkaTools, ToolRun
 from proxy.demo.users import Entrance, User, java_properties
 
-READY_TIMEOUT_MS = 60_000
 LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
 
 
@@ -29,6 +28,8 @@ LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
 class StackSettings:
     directory: Path
     libs: Path
+    brokers: int = 1
+    """1, or 3 with a quorum of all three and everything replicated."""
     reauth_ms: int = 6_000
     """connections.max.reauth.ms of the listener REAUTH; the others set no limit."""
     broker_properties: Mapping[str, str] = field(default_factory=dict)
@@ -38,69 +39,74 @@ class StackSettings:
 
 
 class Stack:
+    """`nodes` are the brokers with their proxies; what has no number is the first one's."""
+
     def __init__(self, wanted: StackSettings) -> None:
         self.directory = wanted.directory.resolve()
         self.libs = wanted.libs
         self.users = {name: User(name, *login) for name, login in _logins().items()}
         self._wanted = wanted
         self.tls = certificates.write(self.directory / "tls")
-        proxy_login = User("penstock", "SCRAM-SHA-256", secrets.token_urlsafe(16))
-        self.broker = Broker(
-            wanted.libs,
-            BrokerSettings(
-                directory=self.directory / "broker",
-                log=self.logs / "broker.log",
-                properties=wanted.broker_properties,
-                scram_users={proxy_login.name: proxy_login.password},
-            ),
-        )
-        plaintext, ssl, reauth, controller, proxy_http, controller_http = free_addresses(6)
-        self.wiring = Wiring(
-            broker=self.broker.sasl_plaintext,
-            listeners=dict(zip(LISTENERS, (plaintext, ssl, reauth), strict=True)),
-            controller=controller,
-            proxy_http=proxy_http,
-            controller_http=controller_http,
-            reauth_ms=wanted.reauth_ms,
-            admin=self.users["admin"],
-            guests=(self.users["alice"], self.users["bob"]),
-            proxy=User("proxy-1", "PLAIN", secrets.token_urlsafe(16)),
-            broker_login=proxy_login,
-        )
-        self.proxy_file = settings.write_proxy(
-            self.directory / "proxy", self.wiring, self.tls, wanted.proxy_changes
+        broker_login = User("penstock", "SCRAM-SHA-256", secrets.token_urlsafe(16))
+        brokers = [self._broker(number, broker_login) for number in range(1, wanted.brokers + 1)]
+        join(brokers)
+        wirings = self._wirings(brokers, broker_login)
+        self.nodes = tuple(
+            node(self.directory, broker, wiring, self.tls, wanted.proxy_changes)
+            for broker, wiring in zip(brokers, wirings, strict=True)
         )
         self.controller_file = settings.write_controller(
-            self.directory / "controller", self.wiring, wanted.controller_changes
+            self.directory / "controller",
+            self.wiring,
+            [wiring.proxy for wiring in wirings],
+            wanted.controller_changes,
         )
-        self.controller = self._penstock("controller", self.controller_file)
-        self.proxy = self._penstock("proxy", self.proxy_file)
+        self.controller = penstock("controller", "controller", self.controller_file, self.logs)
+
+    @property
+    def broker(self) -> Broker:
+        return self.nodes[0].broker
+
+    @property
+    def proxy(self) -> ChildProcess:
+        return self.nodes[0].proxy
+
+    @property
+    def proxy_file(self) -> Path:
+        return self.nodes[0].proxy_file
+
+    @property
+    def wiring(self) -> Wiring:
+        return self.nodes[0].wiring
 
     @property
     def checkout(self) -> Path:
-        """Where our packages lie: child processes find them there, wherever the demo was started."""
-        return Path(__file__).resolve().parents[2]
+        """Where our packages lie."""
+        return CHECKOUT
 
     @property
     def processes(self) -> tuple[ChildProcess, ...]:
         """In the order in which they are started."""
-        return self.broker.process, self.controller, self.proxy
+        brokers = (each.broker.process for each in self.nodes)
+        return *brokers, self.controller, *(each.proxy for each in self.nodes)
 
     @property
     def logs(self) -> Path:
         return self.directory / "logs"
 
-    def entrance(self, listener: str = "SASL_PLAINTEXT") -> Entrance:
-        return Entrance(self.wiring.listeners[listener], self.tls.ca if listener == "SASL_SSL" else None)
+    def entrance(self, listener: str = "SASL_PLAINTEXT", number: int = 1) -> Entrance:
+        """The listener of the proxy before the broker of that node id."""
+        bootstrap = self.nodes[number - 1].wiring.listeners[listener]
+        return Entrance(bootstrap, self.tls.ca if listener == "SASL_SSL" else None)
 
     def add_user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User:
         """One more user that clients here can log in as; the proxy has still to be told of it."""
         self.users[name] = User(name, mechanism, secrets.token_urlsafe(12))
         return self.users[name]
 
-    def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> KafkaTools:
-        """Kafka's command-line tools, as that user through the proxy."""
-        entrance = self.entrance(listener)
+    def tools(self, user: str, listener: str = "SASL_PLAINTEXT", number: int = 1) -> KafkaTools:
+        """Kafka's command-line tools, as that user through the proxy before that broker."""
+        entrance = self.entrance(listener, number)
         return KafkaTools(self.libs, entrance.bootstrap, self.properties_file(user, listener))
 
     def tools_at_the_broker(self) -> KafkaTools:
@@ -117,12 +123,14 @@ class Stack:
 
     def start(self, report: Callable[[str], None] = lambda line: None) -> None:
         """Everything up and ready, or SetupError; what did start before an error is stopped by `stop`."""
-        report("starting a Kafka broker")
-        self.broker.start()
+        several = len(self.nodes) > 1
+        report(f"starting {len(self.nodes)} Kafka brokers" if several else "starting a Kafka broker")
+        # At once: none of several is up before most of them are.
+        side_by_side([each.broker.start for each in self.nodes])
         report("starting the controller")
         self.start_controller()
-        report("starting the proxy")
-        self.start_proxy()
+        report("starting the proxies, one for each broker" if several else "starting the proxy")
+        side_by_side([each.start_proxy for each in self.nodes])
 
     def start_controller(self) -> None:
         self.controller.start()
@@ -132,16 +140,21 @@ class Stack:
         self.controller.wait_until(lambda: probe.is_ready(self.wiring.controller_http), READY_TIMEOUT_MS)
 
     def start_proxy(self) -> None:
-        self.proxy.start()
-        self.proxy.wait_until(lambda: probe.is_ready(self.wiring.proxy_http), READY_TIMEOUT_MS)
+        self.nodes[0].start_proxy()
 
     def stop(self) -> list[str]:
-        """Everything down, the broker last so that audit records still find it; names what was killed."""
-        return [process.name for process in reversed(self.processes) if not process.stop()]
+        """Everything down, the brokers last so that audit records still find them; names what was killed."""
+        brokers = [each.broker.process for each in self.nodes]
+        others = [process for process in self.processes if process not in brokers]
+        killed = [process.name for process in reversed(others) if not process.stop()]
+        # At once here too: a broker hands over its partitions first, to those that are there to take them.
+        stopped = side_by_side([process.stop for process in brokers])
+        names = [process.name for process, by_itself in zip(brokers, stopped, strict=True) if not by_itself]
+        return killed + names
 
     def metrics(self) -> dict[str, float]:
         """The proxy's metrics now, by series as Prometheus writes them."""
-        return probe.series(self.wiring.proxy_http)
+        return self.nodes[0].metrics()
 
     def create_users(self, *names: str) -> None:
         """SCRAM users, made as an operator makes them: kafka-configs, as admin, through the proxy."""
@@ -154,13 +167,42 @@ class Stack:
         entity = ("--entity-type", "users", "--entity-name", name)
         return self.tools("admin").run("kafka-configs", "--alter", *entity, "--add-config", secret)
 
-    def _penstock(self, role: str, config: Path) -> ChildProcess:
-        return ChildProcess(
-            f"the {role}",
-            [sys.executable, "-m", "proxy", role, "-c", str(config)],
-            self.logs / f"{role}.log",
-            {"PYTHONPATH": str(self.checkout), "PYTHONUNBUFFERED": "1"},
+    def _broker(self, number: int, login: User) -> Broker:
+        wanted = BrokerSettings(
+            directory=self.directory / numbered("broker", number),
+            node_id=number,
+            log=self.logs / f"{numbered('broker', number)}.log",
+            properties=self._wanted.broker_properties,
+            scram_users={login.name: login.password},
+            heap_mb=512 if self._wanted.brokers == 1 else 384,
+            # Three at once on few cores: what the second compiler would gain comes too late.
+            flags=() if self._wanted.brokers == 1 else ("-XX:TieredStopAtLevel=1",),
         )
+        return Broker(self.libs, wanted)
+
+    def _wirings(self, brokers: Sequence[Broker], broker_login: User) -> list[Wiring]:
+        controller, controller_http = free_addresses(2)
+        entrances = {
+            broker.node_id: dict(zip(LISTENERS, free_addresses(len(LISTENERS)), strict=True))
+            for broker in brokers
+        }
+        return [
+            Wiring(
+                node_id=broker.node_id,
+                broker=broker.sasl_plaintext,
+                listeners=entrances[broker.node_id],
+                others={number: at for number, at in entrances.items() if number != broker.node_id},
+                controller=controller,
+                proxy_http=free_addresses(1)[0],
+                controller_http=controller_http,
+                reauth_ms=self._wanted.reauth_ms,
+                admin=self.users["admin"],
+                guests=(self.users["alice"], self.users["bob"]),
+                proxy=User(f"proxy-{broker.node_id}", "PLAIN", secrets.token_urlsafe(16)),
+                broker_login=broker_login,
+            )
+            for broker in brokers
+        ]
 
 
 def _logins() -> dict[str, tuple[str, str]]:

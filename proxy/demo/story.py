@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from proxy.demo.errors import SetupError
 from proxy.demo.side_by_side import side_by_side
 from proxy.demo.stage import ACTORS, CONSUMER, IDLER, PRODUCER, TOPIC, NotShown, Stage, Step
-from proxy.demo.steps import access, audit, limits, people, sessions
+from proxy.demo.steps import access, audit, brokers, limits, people, sessions
 
 # What a step may meet that is no fault of this program: it is told as what was seen instead.
 _MISHAPS = (
@@ -49,6 +49,17 @@ ACTS: Sequence[Sequence[Step]] = (
     (Step("users removed", "kafka-configs: --delete-config SCRAM-SHA-256", people.remove),),
     (Step("audit", "Spark: ingest, reconcile, report", audit.reconcile),),
 )
+
+
+_BROKERS = Step("every broker", "librdkafka: each partition, from one proxy on", brokers.reach_all)
+
+
+def acts(brokers: int) -> Sequence[Sequence[Step]]:
+    """With several brokers, also that clients find each of them by its own proxy."""
+    if brokers == 1:
+        return ACTS
+    allowed = next(place for place, act in enumerate(ACTS) if act[0].name == "allowed")
+    return (*ACTS[: allowed + 1], (_BROKERS,), *ACTS[allowed + 1 :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from typing import cast
 
 import pytest
 
-from proxy.demo import directory, run, story
+from proxy.check import check
+from proxy.config import ProxyConfig, load
+from proxy.demo import description, directory, run, story
 from proxy.demo.errors import SetupError
 from proxy.demo.side_by_side import side_by_side
-from proxy.demo.stack import Stack
+from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.stage import NotShown, Stage, Step
 from proxy.demo.story import Outcome
 
@@ -105,6 +107,43 @@ def test_a_step_that_does_not_show_what_it_should_is_told_and_the_story_goes_on(
     outcomes = story.play(_NO_STAGE, ((first,), (second,)))
 
     assert outcomes == [Outcome(first, "nothing happened", False), Outcome(second, "it happened", True)]
+
+
+def test_with_three_brokers_the_story_looks_for_each_once_clients_are_allowed() -> None:
+    names = [step.name for act in story.acts(brokers=3) for step in act]
+
+    assert story.acts(brokers=1) == story.ACTS
+    assert names[names.index("allowed") + 1] == "every broker"
+    assert [name for name in names if name != "every broker"] == [
+        step.name for act in story.ACTS for step in act
+    ]
+
+
+@pytest.mark.spec("O1", "O5")
+def test_three_proxies_are_configured_to_name_one_another(tmp_path: Path) -> None:
+    stack = Stack(StackSettings(directory=tmp_path, libs=tmp_path, brokers=3))
+
+    files = [each.proxy_file for each in stack.nodes]
+    configs = [load(file, ProxyConfig) for file in files]
+
+    assert [problem for file in (*files, stack.controller_file) for problem in check(file)] == []
+    assert [config.proxy_id for config in configs] == ["proxy-1", "proxy-2", "proxy-3"]
+    for node, config in zip(stack.nodes, configs, strict=True):
+        assert config.upstream.node_id == node.number == node.broker.node_id
+        assert config.upstream.bootstrap == node.broker.sasl_plaintext
+        assert config.upstream.advertised_brokers == {
+            other.number: dict(other.wiring.listeners) for other in stack.nodes if other is not node
+        }
+    assert len({config.audit.spool_dir for config in configs}) == 3
+
+
+def test_the_description_says_how_to_connect_to_each_node(tmp_path: Path) -> None:
+    stack = Stack(StackSettings(directory=tmp_path, libs=tmp_path, brokers=3))
+
+    said = description.how_to_connect(stack)
+
+    assert all(each.wiring.listeners["SASL_SSL"] in said for each in stack.nodes)
+    assert f"--bootstrap-server {stack.entrance().bootstrap} --command-config" in said
 
 
 def test_the_table_has_a_row_for_each_step_and_marks_the_one_that_failed() -> None:

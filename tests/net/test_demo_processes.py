@@ -59,6 +59,12 @@ def test_free_addresses_are_all_different() -> None:
     assert len(set(free_addresses(50))) == 50
 
 
+def test_an_address_that_was_given_is_not_given_again() -> None:
+    given = [address for _ in range(300) for address in free_addresses(3)]
+
+    assert len(set(given)) == len(given)
+
+
 def test_the_list_pins_every_jar_of_the_kafka_version_to_a_hash() -> None:
     jars = jar_list.read(kafka.LIST)
 

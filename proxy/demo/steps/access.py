@@ -53,7 +53,8 @@ def allowed(stage: Stage) -> str:
         *("--max-messages", str(len(_LINES)), "--timeout-ms", "30000"),
     )
     received = consumed.stdout.splitlines()
-    if received != _LINES:
+    # In the order in which they were sent only where the topic has one partition.
+    if sorted(received) != sorted(_LINES):
         raise NotShown(f"{len(received)} of {len(_LINES)} records came, {last_lines(consumed.said)}")
     return f"{PRODUCER} sent {len(_LINES)} records, {CONSUMER} read the same {len(received)} in group {GROUP}"
 

@@ -1,0 +1,68 @@
+"""One broker of the stack with the proxy in front of it, as an operator would install the pair.
+
+Made by proxy.demo.stack, one for each broker of the cluster.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proxy.demo import probe, settings
+from proxy.demo.broker import Broker
+from proxy.demo.certificates import Certificates
+from proxy.demo.process import ChildProcess
+from proxy.demo.settings import Wiring
+
+READY_TIMEOUT_MS = 60_000
+# Where our packages lie: child processes find them there, wherever the demo was started.
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker, its proxy, and what the proxy was told."""
+
+    broker: Broker
+    wiring: Wiring
+    proxy_file: Path
+    proxy: ChildProcess
+
+    @property
+    def number(self) -> int:
+        """The broker's node id."""
+        return self.wiring.node_id
+
+    def start_proxy(self) -> None:
+        """Up and ready for clients, or SetupError."""
+        self.proxy.start()
+        self.proxy.wait_until(lambda: probe.is_ready(self.wiring.proxy_http), READY_TIMEOUT_MS)
+
+    def metrics(self) -> dict[str, float]:
+        """The proxy's metrics now, by series as Prometheus writes them."""
+        return probe.series(self.wiring.proxy_http)
+
+
+def node(
+    directory: Path, broker: Broker, wiring: Wiring, tls: Certificates, changes: Mapping[str, Any]
+) -> Node:
+    """Write the proxy's files below the stack's directory; nothing is started."""
+    name = numbered("proxy", wiring.node_id)
+    file = settings.write_proxy(directory / name, wiring, tls, changes)
+    return Node(broker, wiring, file, penstock("proxy", name, file, directory / "logs"))
+
+
+def numbered(what: str, node_id: int) -> str:
+    """The first of each kind bears no number, as in a stack of one."""
+    return what if node_id == 1 else f"{what}-{node_id}"
+
+
+def penstock(role: str, name: str, config: Path, logs: Path) -> ChildProcess:
+    """`penstock proxy -c ...` or `penstock controller -c ...`, from this checkout."""
+    return ChildProcess(
+        f"the {name}" if name == role else name,
+        [sys.executable, "-m", "proxy", role, "-c", str(config)],
+        logs / f"{name}.log",
+        {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
+    )
