@@ -4,7 +4,6 @@ The client sends the salted password, never the password; what is stored are the
 (RFC 5802), as Kafka's brokers do. Asked by controller.py once ALTER on the cluster is granted.
 """
 
-from collections import Counter
 from typing import Any
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
@@ -28,28 +27,36 @@ NO_FAULT: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None)
 
 
 def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
-    """One result for each user, in the order in which the request first names them."""
-    result = types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
-    times = Counter(alteration.name for alteration in [*request.deletions, *request.upsertions])
-    if len(times) > MAX_RECORDS_PER_REQUEST:
-        limit = f"{len(times)} users in one request, the limit is {MAX_RECORDS_PER_REQUEST}."
+    """One result for each user, in the order of the request; of a user's faults the first is told."""
+    names = dict.fromkeys(alteration.name for alteration in [*request.deletions, *request.upsertions])
+    if len(names) > MAX_RECORDS_PER_REQUEST:
+        limit = f"{len(names)} users in one request, the limit is {MAX_RECORDS_PER_REQUEST}."
         refused = refusal(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, limit
         )
         return Outcome((), refused)
-    results, records = {}, []
+    records: dict[str, Any] = {}
+    faults: dict[str, Fault] = {}
     for alteration in [*request.deletions, *request.upsertions]:
-        fault = _twice(times[alteration.name]) or _fault(alteration, image)
+        name = alteration.name
+        fault = faults.get(name) or _twice(name in records) or _fault(alteration, image)
         if fault is None:
-            records.append(_record(alteration))
-        code, message = fault or NO_FAULT
-        results[alteration.name] = result(user=alteration.name, error_code=code, error_message=message)
-    return Outcome(tuple(records), types.AlterUserScramCredentialsResponse(results=list(results.values())))
+            records[name] = _record(alteration)
+        else:
+            records.pop(name, None)
+            faults[name] = fault
+    results = [_result(name, *faults.get(name, NO_FAULT)) for name in names]
+    return Outcome(tuple(records.values()), types.AlterUserScramCredentialsResponse(results=results))
 
 
-def _twice(times: int) -> Fault | None:
+def _result(user: str, code: ErrorCode, message: str | None) -> Any:
+    result = types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+    return result(user=user, error_code=code, error_message=message)
+
+
+def _twice(is_again: bool) -> Fault | None:
     # Also when the two name different mechanisms: Kafka's controller answers one result per user.
-    if times > 1:
+    if is_again:
         return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
     return None
 

@@ -115,3 +115,12 @@ def test_a_user_altered_twice_in_one_request_is_refused_and_told_once(
 
     assert errors(outcome) == [("alice", ErrorCode.DUPLICATE_RESOURCE), ("bob", ErrorCode.NONE)]
     assert [record.name for record in outcome.records] == ["bob"]
+
+
+@pytest.mark.spec("S8")
+def test_of_two_faults_of_a_user_the_first_is_told() -> None:
+    outcome = altered(
+        (deletion("zoe"), deletion("zoe")), (upsertion("zoe"),), image_of(scram_record("alice"))
+    )
+
+    assert (errors(outcome), list(outcome.records)) == ([("zoe", ErrorCode.RESOURCE_NOT_FOUND)], [])
