@@ -45,7 +45,7 @@ def decide(call: Call, message: Any) -> Verdict:
 
     def put_back(reply: Any) -> None:
         answered = {_key(call.version, topic): topic for topic in reply.responses}
-        for topic in denied:
+        for topic in filter(_has_partitions, denied):
             key = _key(call.version, topic)
             answered[key] = _refused(topic, errors[key])
         keys = dict.fromkeys(_key(call.version, topic) for topic in asked)
@@ -85,8 +85,14 @@ def _answer(message: Any, error_of: Callable[[Any], ErrorCode]) -> Answer:
     if message.acks == 0:
         # There is nothing to answer: a client that does not listen notices only that it is cut off.
         return Answer(None, close="produce_denied")
-    responses = [_refused(topic, error_of(topic)) for topic in message.topic_data]
+    asked = filter(_has_partitions, message.topic_data)
+    responses = [_refused(topic, error_of(topic)) for topic in asked]
     return Answer(types.ProduceResponse(responses=responses))
+
+
+def _has_partitions(topic: Any) -> bool:
+    # A broker answers by partition: a topic without one is not in its answer.
+    return bool(topic.partition_data)
 
 
 def _refused(topic: Any, error_code: ErrorCode) -> Any:

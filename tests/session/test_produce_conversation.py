@@ -116,6 +116,20 @@ def test_a_request_that_is_denied_whole_never_reaches_the_broker(version: int) -
 
 
 @pytest.mark.spec("A7")
+@pytest.mark.parametrize("rights", [(), ("WRITE TOPIC orders",)], ids=["none allowed", "one allowed"])
+def test_a_denied_topic_without_partitions_has_no_part_in_the_answer(rights: tuple[str, ...]) -> None:
+    talk = Conversation(*rights)
+    request = produce("orders", "payments", "secrets")
+    request.topic_data[1].partition_data = []
+
+    talk.asks(PRODUCE, 9, request)
+    if rights:
+        talk.answers(PRODUCE, 9, produced("orders"))
+
+    assert [topic.name for topic in talk.heard(PRODUCE, 9).responses] == ["orders", "secrets"]
+
+
+@pytest.mark.spec("A7")
 def test_an_id_that_no_metadata_told_is_unknown() -> None:
     talk = Conversation(*WRITES)
 

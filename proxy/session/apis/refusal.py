@@ -136,6 +136,7 @@ def _write_txn_markers(_version: int, request: Any, error: Error) -> Any:
                         ],
                     )
                     for topic in marker.topics
+                    if topic.partition_indexes
                 ],
             )
             for marker in request.markers

@@ -43,11 +43,8 @@ def take_out(
     names = [getattr(topic, shape.name) for topic in asked]
     if allowed.issuperset(names):
         return None
-    refused = [
-        shape.refuse_topic(topic, error_code, message)
-        for topic, name in zip(asked, names, strict=True)
-        if name not in allowed
-    ]
+    denied = [topic for topic, name in zip(asked, names, strict=True) if name not in allowed]
+    refused = shape.refuse_topics(denied, error_code, message)
     setattr(request, shape.asked_topics, [topic for topic in asked if getattr(topic, shape.name) in allowed])
 
     def merge(response: Any) -> None:

@@ -4,7 +4,7 @@ Read by refusal (everything denied) and topic_filter (some of it denied): both m
 request, the part of the answer that refuses it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,8 @@ class TopicShape:
     answered_index: str = "partition_index"
     error_code: str = "error_code"
     has_message: bool = False
+    tells_empty_topics: bool = True
+    """Whether a topic without a partition is in the answer: a broker that answers by partition has none."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """What a refused partition says beside its error."""
 
@@ -52,9 +54,14 @@ class TopicShape:
         ]
         return getattr(response, self.topic)(**repeated, **{self.answered_partitions: partitions})
 
+    def refuse_topics(self, topics: Iterable[Any], error_code: int, message: str | None = None) -> list[Any]:
+        """The parts of an answer that refuse these topics of a request."""
+        told = (topic for topic in topics if self.tells_empty_topics or self.indexes(topic))
+        return [self.refuse_topic(topic, error_code, message) for topic in told]
+
     def refuse_all(self, request: Any, error_code: int, message: str | None = None) -> Any:
         """The answer that refuses every topic of the request."""
-        topics = [self.refuse_topic(topic, error_code, message) for topic in self.asked(request)]
+        topics = self.refuse_topics(self.asked(request), error_code, message)
         return getattr(types, self.response)(**{self.answered_topics: topics})
 
     def asked(self, request: Any) -> list[Any]:
@@ -94,6 +101,7 @@ TOPIC_SHAPES: Mapping[ApiKey, TopicShape] = {
         response="DeleteRecordsResponse",
         topic="DeleteRecordsTopicResult",
         partition="DeleteRecordsPartitionResult",
+        tells_empty_topics=False,
         unknown={"low_watermark": -1},
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: TopicShape(

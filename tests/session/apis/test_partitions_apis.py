@@ -223,3 +223,21 @@ def test_commits_by_topic_id_are_refused_by_id() -> None:
         (ids[1], ErrorCode.NONE),
         (ids[2], ErrorCode.UNKNOWN_TOPIC_ID),
     ]
+
+
+@pytest.mark.parametrize("rights", [(), ("DELETE TOPIC b",)], ids=["none allowed", "one allowed"])
+def test_a_denied_topic_without_partitions_has_no_part_where_a_broker_answers_by_partition(
+    rights: tuple[str, ...],
+) -> None:
+    request = types.DeleteRecordsRequest
+    topic, partition = request.DeleteRecordsTopic, request.DeleteRecordsPartition
+    asked_for = [topic(name="a"), topic(name="b", partitions=[partition()]), topic(name="c")]
+
+    asked = Asking(ApiKey.DELETE_RECORDS, 2, *rights).for_(request(topics=asked_for))
+    if rights:
+        result = types.DeleteRecordsResponse.DeleteRecordsTopicResult
+        told = asked.told(types.DeleteRecordsResponse(topics=[result(name="b")]))
+    else:
+        told = asked.answer
+
+    assert [part.name for part in told.topics] == ["b"]
