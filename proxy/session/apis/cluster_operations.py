@@ -9,6 +9,7 @@ from typing import Any
 
 from proxy.metadata.acl import Operation
 from proxy.security.protected import acls_in_log
+from proxy.session.apis.acl_numbers import must_be_known
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.call import Call, Forward, ReplyHandler, ToTheController, Verdict
@@ -40,6 +41,7 @@ def _asks_controller(operation: Operation) -> Callable[[Call, Any], Verdict]:
 
 def _alters_acls(call: Call, request: Any) -> Verdict:
     """ALTER on the cluster; without an authorizer there are no ACLs to alter."""
+    must_be_known(request.creations if call.api_key == ApiKey.CREATE_ACLS else request.filters)
     if not call.allows_cluster(Operation.ALTER):
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not acls_in_log(call.gate.authorizer):

@@ -1,14 +1,15 @@
 """DescribeAcls (KIP-140, KIP-290): DESCRIBE on the cluster; answered here, from the image.
 
 Bindings are grouped by resource pattern, in the order of their names. A filter that means something nobody
-knows (an UNKNOWN number) is INVALID_REQUEST: it must not come to match everything.
+knows closes the connection (see acl_numbers): it must not come to match everything.
 """
 
 from collections import defaultdict
 from typing import Any
 
-from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import Acl, AclFilter, Operation
 from proxy.security.protected import acls_in_log
+from proxy.session.apis.acl_numbers import must_be_known
 from proxy.session.apis.api import Api
 from proxy.session.apis.refusal import denied, refused
 from proxy.session.call import Answer, Call, Verdict
@@ -21,13 +22,12 @@ NO_AUTHORIZER_MESSAGE = "No Authorizer is configured on the broker"
 
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
+    must_be_known([request])
     if not call.allows_cluster(Operation.DESCRIBE):
         return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not acls_in_log(call.gate.authorizer):
         return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
     wanted = AclFilter.requested(request)
-    if _has_unknown(wanted):
-        return refused(call, request, ErrorCode.INVALID_REQUEST, f"The filter has UNKNOWN parts: {wanted}")
     response = types.DescribeAclsResponse
     by_pattern: defaultdict[tuple[Any, ...], list[Acl]] = defaultdict(list)
     for acl in call.image.acls.select(wanted):
@@ -36,15 +36,6 @@ def decide(call: Call, request: Any) -> Verdict:
         response(
             resources=[_resource(response, pattern, by_pattern[pattern]) for pattern in sorted(by_pattern)],
         )
-    )
-
-
-def _has_unknown(wanted: AclFilter) -> bool:
-    return (
-        wanted.resource_type is ResourceType.UNKNOWN
-        or wanted.pattern_type is PatternType.UNKNOWN
-        or wanted.operation is Operation.UNKNOWN
-        or wanted.permission_type is PermissionType.UNKNOWN
     )
 
 

@@ -15,6 +15,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
 from tests.session.apis.asking import ADDRESSES, CLUSTER_RIGHT, Asking
 
 pytestmark = pytest.mark.spec("A7")
@@ -117,8 +118,32 @@ def test_requests_of_brokers_and_controllers_are_not_served() -> None:
     assert own_business.isdisjoint(TABLE)
 
 
+def creation(**fields: Any) -> Any:
+    known = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+    return t.CreateAclsRequest.AclCreation(**{**known, **fields})
+
+
+def acl_filter(**fields: Any) -> Any:
+    known = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+    return t.DeleteAclsRequest.DeleteAclsFilter(**{**known, **fields})
+
+
+@pytest.mark.parametrize("rights", [(), (f"ALTER {CLUSTER_RIGHT}",)], ids=["denied", "allowed"])
+@pytest.mark.parametrize("number", [0, 99])
+def test_a_binding_of_an_unknown_number_cannot_be_read_whoever_asks(
+    rights: tuple[str, ...], number: int
+) -> None:
+    creations = t.CreateAclsRequest(creations=[creation(), creation(operation=number)])
+    filters = t.DeleteAclsRequest(filters=[acl_filter(), acl_filter(pattern_type_filter=number)])
+
+    with pytest.raises(WireError, match=f"operation {number} is unknown"):
+        Asking(ApiKey.CREATE_ACLS, 3, *rights).for_(creations)
+    with pytest.raises(WireError, match=f"pattern_type_filter {number} is unknown"):
+        Asking(ApiKey.DELETE_ACLS, 3, *rights).for_(filters)
+
+
 def test_each_binding_of_a_denied_request_has_its_error() -> None:
-    creations = [t.CreateAclsRequest.AclCreation(resource_name=name) for name in "ab"]
+    creations = [creation(resource_name=name) for name in "ab"]
 
     answer = Asking(ApiKey.CREATE_ACLS, 3).for_(t.CreateAclsRequest(creations=creations)).answer
 
@@ -159,9 +184,11 @@ def test_without_an_authorizer_there_are_no_acls(key: ApiKey) -> None:
     asking = Asking(key, 3)
     asking.gate.authorizer = AllowAll()
     request = {
-        ApiKey.CREATE_ACLS: t.CreateAclsRequest(creations=[t.CreateAclsRequest.AclCreation()]),
-        ApiKey.DELETE_ACLS: t.DeleteAclsRequest(filters=[t.DeleteAclsRequest.DeleteAclsFilter()]),
-        ApiKey.DESCRIBE_ACLS: t.DescribeAclsRequest(),
+        ApiKey.CREATE_ACLS: t.CreateAclsRequest(creations=[creation()]),
+        ApiKey.DELETE_ACLS: t.DeleteAclsRequest(filters=[acl_filter()]),
+        ApiKey.DESCRIBE_ACLS: t.DescribeAclsRequest(
+            resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+        ),
     }[key]
 
     assert str(int(ErrorCode.SECURITY_DISABLED)) in repr(asking.for_(request).answer)

@@ -1,0 +1,29 @@
+"""The numbers of an ACL or of a filter in a request: one that nobody knows makes the request unreadable.
+
+Asked by Describe-, Create- and DeleteAcls before any right is: a broker closes the connection of a client
+that sends such a number, whoever it is.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.wire.errors import WireError
+
+_NUMBERS = (
+    ("resource_type", ResourceType),
+    ("resource_type_filter", ResourceType),
+    ("resource_pattern_type", PatternType),
+    ("pattern_type_filter", PatternType),
+    ("operation", Operation),
+    ("permission_type", PermissionType),
+)
+
+
+def must_be_known(parts: Iterable[Any]) -> None:
+    """WireError when a creation or filter has a number of no meaning; `parts` may be a whole request."""
+    for part in parts:
+        for attribute, kind in _NUMBERS:
+            number = getattr(part, attribute, None)
+            if number is not None and kind(number) == 0:
+                raise WireError(f"{type(part).__qualname__}: {attribute} {number} is unknown")
