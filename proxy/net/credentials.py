@@ -16,6 +16,7 @@ from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.plain import PlainExchange
 from proxy.security.sasl.scram import ScramExchange
+from proxy.security.sasl.token import TokenLogins
 from proxy.session.authentication import SaslListener
 
 
@@ -43,6 +44,8 @@ class Credentials:
     """The one in force."""
     max_reauth_ms: int = 0
     """connections.max.reauth.ms where a listener does not say."""
+    tokens: TokenLogins | None = None
+    """None: nobody logs in with a delegation token."""
     dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """See proxy.security.sasl.scram."""
     background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
@@ -67,7 +70,11 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
             image = credentials.image() or MetadataImage.EMPTY
             nonce = secrets.token_urlsafe(24)
             return ScramExchange(
-                scram, lambda user: image.scram.credential(scram, user), nonce, credentials.dummy_salt_key
+                scram,
+                lambda user: image.scram.credential(scram, user),
+                nonce,
+                credentials.dummy_salt_key,
+                credentials.tokens,
             )
 
         return _Mechanism(name, new_exchange)

@@ -9,5 +9,6 @@ simple_file.py  that file, checked
 settings.py     settings that authorizers have in common
 expiry.py       when a SASL session is over (KIP-368)
 passwords.py    hashed passwords of the users file
+token_secret.py the key that delegation tokens are proved with (KIP-48)
 sasl/           the exchanges of each mechanism, both sides
 """

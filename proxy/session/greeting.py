@@ -110,7 +110,9 @@ def _authenticated(
     session: "Session", event: AuditEvent, client_id: str | None, now_ms: int, effects: list[Effect]
 ) -> None:
     principal: Any = session.authentication.principal
-    if session.client.context.principal != principal:
+    before = session.client.context.principal
+    # The same user is not in the same position with a token as with a password (KIP-48).
+    if before != principal or before.token_authenticated != principal.token_authenticated:
         effects += session.renew_client(None, None, now_ms)
         session.fetch_sessions.clear()
     event.client_id = client_id

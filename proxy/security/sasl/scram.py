@@ -11,11 +11,22 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.metadata.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
-from proxy.security.principal import USER_TYPE, Principal
-from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Challenge, Rejected, shown
+from proxy.metadata.tokens import DelegationToken
+from proxy.security.principal import USER_TYPE, Principal, parse_principal
+from proxy.security.sasl.exchange import (
+    MAX_TOKEN_BYTES,
+    Accepted,
+    Challenge,
+    Deferred,
+    Outcome,
+    Rejected,
+    shown,
+)
 from proxy.security.sasl.plain import WRONG_AUTHZID
+from proxy.security.sasl.token import ITERATIONS, TokenLogins
 
 # RFC 5802, section 7. `n` and `y` ask for no channel binding; `p` does, and `m` announces an extension
 # that has to be understood: neither matches. A name has "," and "=" only escaped. All repetitions are
@@ -34,22 +45,12 @@ _CLIENT_FINAL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class TokenCredential:
-    """A delegation token as a SCRAM credential: who it stands for, and until when."""
-
-    credential: ScramCredential
-    owner: Principal
-    expires_at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Claim:
     """Whom a client says it is, and what it would take to prove it."""
 
     name: str
     principal: Principal
     credential: ScramCredential
-    expires_at_ms: int | None = None
     doom: str = ""
     """Why no proof can succeed, though the client learns it only after sending one; "": one can."""
 
@@ -62,17 +63,26 @@ class _Begun:
     client_first_bare: str
     server_first: str
     nonce: str
-    claim: _Claim
+    claim: _Claim | str
+    """The id of a delegation token is all there is to say before the proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What the last token has to say for the claim."""
+
+    auth_message: bytes
+    proof: bytes
 
 
 class ScramExchange:
     """One SCRAM login.
 
-    `lookup` gives the credential of a user name, None for an unknown one; `token_lookup` that of a
-    delegation token id, for clients that say tokenauth=true (None: no tokens here). `server_nonce`
-    is printable ASCII without a comma and must never repeat; `dummy_salt_key` is a secret of this
-    process, or of all proxies, so that they give the same salts to unknown users; `dummy_iterations`
-    are what unknown users are told, best what most known ones have.
+    `lookup` gives the credential of a user name, None for an unknown one; `tokens` knows the delegation
+    tokens, for clients that say tokenauth=true (None: there are none here). `server_nonce` is printable ASCII
+    without a comma and must never repeat; `dummy_salt_key` is a secret of this process, or of all proxies, so
+    that they give the same salts to unknown users; `dummy_iterations` are what unknown users are told, best
+    what most known ones have.
     """
 
     def __init__(
@@ -81,24 +91,24 @@ class ScramExchange:
         lookup: Callable[[str], ScramCredential | None],
         server_nonce: str,
         dummy_salt_key: bytes,
-        token_lookup: Callable[[str], TokenCredential | None] | None = None,
+        tokens: TokenLogins | None = None,
         dummy_iterations: int = MIN_ITERATIONS,
     ) -> None:
         self._mechanism = mechanism
         self._lookup = lookup
         self._server_nonce = server_nonce
         self._dummy_salt_key = dummy_salt_key
-        self._token_lookup = token_lookup
+        self._tokens = tokens
         self._dummy_iterations = dummy_iterations
         self._begun: _Begun | None = None
         self._over = False
 
-    def respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected:
+    def respond(self, token: bytes, now_ms: int) -> Outcome:
         outcome = self._respond(token, now_ms)
         self._over = not isinstance(outcome, Challenge)
         return outcome
 
-    def _respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected:
+    def _respond(self, token: bytes, now_ms: int) -> Outcome:
         if self._over:
             return Rejected("", "a token after the end of the exchange")
         if len(token) > MAX_TOKEN_BYTES:
@@ -118,14 +128,13 @@ class ScramExchange:
             return Rejected(
                 WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(_unescaped(match['authzid']))}"
             )
-        claim = self._token_claim(username) if _by_token(match["extensions"]) else self._user_claim(username)
+        claim, salt, iterations = self._claimed(username, by_token=_by_token(match["extensions"]))
         nonce = match["nonce"] + self._server_nonce
-        salt = b64encode(claim.credential.salt).decode()
-        server_first = f"r={nonce},s={salt},i={claim.credential.iterations}"
+        server_first = f"r={nonce},s={b64encode(salt).decode()},i={iterations}"
         self._begun = _Begun(match["gs2"], match["bare"], server_first, nonce, claim)
         return Challenge(server_first.encode())
 
-    def _final(self, message: str, begun: _Begun, now_ms: int) -> Accepted | Rejected:
+    def _final(self, message: str, begun: _Begun, now_ms: int) -> Accepted | Rejected | Deferred:
         match = _CLIENT_FINAL.fullmatch(message)
         if match is None:
             return Rejected("", "malformed client-final message")
@@ -133,16 +142,48 @@ class ScramExchange:
             return Rejected("", "the nonce of the client-final message is not the server's")
         if b64decode(match["binding"]) != begun.gs2_header.encode():
             return Rejected("", "the channel binding is not that of the client-first message")
-        claim = begun.claim
         auth_message = f"{begun.client_first_bare},{begun.server_first},{match['unproven']}".encode()
-        proven = self._proves(claim.credential, auth_message, b64decode(match["proof"]))
-        signature = self._hmac(claim.credential.server_key, auth_message)
+        proof = _Proof(auth_message, b64decode(match["proof"]))
+        if isinstance(begun.claim, str):
+            return self._by_token(begun.claim, proof, now_ms)
+        return self._settled(begun.claim, proof)
+
+    def _by_token(self, token_id: str, proof: _Proof, now_ms: int) -> Deferred:
+        assert self._tokens is not None
+        token = self._tokens.token(token_id)
+        doom = "no such delegation token" if token is None else ""
+        if token is not None and now_ms >= token.expiry_timestamp_ms:
+            doom = "the delegation token has expired"
+        return Deferred(partial(self._settled_by_token, self._tokens, token_id, token, doom, proof))
+
+    def _settled_by_token(
+        self, tokens: TokenLogins, token_id: str, token: DelegationToken | None, doom: str, proof: _Proof
+    ) -> Accepted | Rejected:
+        """In another thread: the credential takes some ms, for an id that no token has too."""
+        credential = tokens.credential(self._mechanism, token_id)
+        owner = Principal(USER_TYPE, token_id) if token is None else parse_principal(token.owner)
+        principal = Principal(owner.principal_type, owner.name, token_authenticated=True)
+        outcome = self._settled(_Claim(token_id, principal, credential, doom), proof)
+        if token is None or isinstance(outcome, Rejected):
+            return outcome
+        return Accepted(
+            principal, outcome.token, token.expiry_timestamp_ms, in_force=partial(tokens.in_force, token)
+        )
+
+    def _settled(self, claim: _Claim, proof: _Proof) -> Accepted | Rejected:
+        proven = self._proves(claim.credential, proof)
+        signature = self._hmac(claim.credential.server_key, proof.auth_message)
         fault = claim.doom or ("" if proven else "wrong proof")
-        if not fault and claim.expires_at_ms is not None and now_ms >= claim.expires_at_ms:
-            fault = "the delegation token has expired"
         if fault:
             return Rejected("", f"{shown(claim.name)}: {fault}")
-        return Accepted(claim.principal, b"v=" + b64encode(signature), claim.expires_at_ms)
+        return Accepted(claim.principal, b"v=" + b64encode(signature))
+
+    def _claimed(self, username: str, *, by_token: bool) -> tuple[_Claim | str, bytes, int]:
+        """The claim, and the salt and iterations to be told for it."""
+        if by_token and self._tokens is not None:
+            return username, self._tokens.salt(username), ITERATIONS
+        claim = self._no_token(username) if by_token else self._user_claim(username)
+        return claim, claim.credential.salt, claim.credential.iterations
 
     def _user_claim(self, username: str) -> _Claim:
         principal = Principal(USER_TYPE, username)
@@ -155,13 +196,9 @@ class ScramExchange:
             return _Claim(username, principal, dummy, doom="its credential has too few iterations")
         return _Claim(username, principal, credential)
 
-    def _token_claim(self, token_id: str) -> _Claim:
-        dummy = self._dummy_credential(token_id)
-        token = None if self._token_lookup is None else self._token_lookup(token_id)
-        if token is None:
-            return _Claim(token_id, Principal(USER_TYPE, token_id), dummy, doom="no such delegation token")
-        owner = Principal(token.owner.principal_type, token.owner.name, token_authenticated=True)
-        return _Claim(token_id, owner, token.credential, token.expires_at_ms)
+    def _no_token(self, token_id: str) -> _Claim:
+        nobody, dummy = Principal(USER_TYPE, token_id), self._dummy_credential(token_id)
+        return _Claim(token_id, nobody, dummy, doom="no such delegation token")
 
     def _dummy_credential(self, username: str) -> ScramCredential:
         """The same salt at each attempt, of the kind that Kafka's tools make: 26 letters and digits."""
@@ -169,11 +206,11 @@ class ScramExchange:
         salt = bytes(_SALT_ALPHABET[byte % len(_SALT_ALPHABET)] for byte in digest[:26])
         return ScramCredential(salt, digest, digest, self._dummy_iterations)
 
-    def _proves(self, credential: ScramCredential, auth_message: bytes, proof: bytes) -> bool:
-        signature = self._hmac(credential.stored_key, auth_message)
-        if len(proof) != len(signature):
+    def _proves(self, credential: ScramCredential, said: _Proof) -> bool:
+        signature = self._hmac(credential.stored_key, said.auth_message)
+        if len(said.proof) != len(signature):
             return False
-        client_key = bytes(a ^ b for a, b in zip(signature, proof, strict=True))
+        client_key = bytes(a ^ b for a, b in zip(signature, said.proof, strict=True))
         stored_key = hashlib.new(self._mechanism.hash_name, client_key).digest()
         return hmac.compare_digest(stored_key, credential.stored_key)
 
