@@ -272,6 +272,7 @@ class ProxyProcess:
         self._gate.supported_features = facts.supported_features
         self._gate.finalized_features = facts.finalized_features
         self._gate.finalized_features_epoch = facts.finalized_features_epoch
+        self._gate.auto_creates_topics = facts.auto_creates_topics
         self._offer_versions()
         self._tell_addresses(facts)
 

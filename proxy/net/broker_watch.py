@@ -5,18 +5,21 @@ so that ApiVersions follows a broker that was upgraded. What is made of the answ
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.session.apis.config_resources import BROKER
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 
 REFRESH_INTERVAL_S = 10.0
 RETRY_S = 1.0
+
+_AUTO_CREATE = "auto.create.topics.enable"
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +36,8 @@ class BrokerFacts:
     supported_features: Ranges
     finalized_features: Ranges
     finalized_features_epoch: int
+    auto_creates_topics: bool = False
+    """Whether it makes a missing topic that a client asks after, as far as it tells us."""
 
 
 class BrokerWatch:
@@ -75,7 +80,25 @@ async def _ask(channel: Channel) -> BrokerFacts:
         {f.name: (f.min_version, f.max_version) for f in told.supported_features},
         {f.name: (f.min_version_level, f.max_version_level) for f in told.finalized_features},
         told.finalized_features_epoch,
+        await _auto_creates_topics(channel, [broker.broker_id for broker in cluster.brokers]),
     )
+
+
+async def _auto_creates_topics(channel: Channel, node_ids: Iterable[int]) -> bool:
+    """A broker tells its own settings only, and not which of the nodes it is: so all are asked for."""
+    if ApiKey.DESCRIBE_CONFIGS not in channel.api_versions:
+        return False
+    resource = types.DescribeConfigsRequest.DescribeConfigsResource
+    question = types.DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=BROKER, resource_name=str(node_id), configuration_keys=[_AUTO_CREATE])
+            for node_id in node_ids
+        ]
+    )
+    version = channel.version(ApiKey.DESCRIBE_CONFIGS, _range(ApiKey.DESCRIBE_CONFIGS))
+    answer = await channel.request(ApiKey.DESCRIBE_CONFIGS, version, question)
+    told = [config for result in answer.results if not result.error_code for config in result.configs]
+    return any(config.name == _AUTO_CREATE and config.value == "true" for config in told)
 
 
 def _range(api_key: int) -> tuple[int, int]:

@@ -46,6 +46,8 @@ class Gate:
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
+    auto_creates_topics: bool = False
+    """Whether the broker makes a missing topic that a client asks after."""
     api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
     """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
 

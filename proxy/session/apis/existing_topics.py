@@ -1,10 +1,10 @@
 """Which topics exist and what they are called, asked of the broker before a verdict that depends on it.
 
-Used by APIs where a broker looks into its list of topics before it asks for a right, or after. Nothing is
-made by the question, and what it tells of topics goes no further than the verdict.
+Used by APIs where a broker looks into its list of topics before it asks for a right, or after, and what
+is answered goes no further than the verdict. But for `have_created` nothing is made by a question.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from proxy.session.call import Ask, Call, Verdict
@@ -48,6 +48,22 @@ def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdic
 
     asked = types.MetadataRequest.MetadataRequestTopic
     return _asks(version, [asked(name=None, topic_id=topic_id) for topic_id in unknown], answered)
+
+
+def have_created(call: Call, names: Iterable[str], then: Callable[[Mapping[str, int]], Verdict]) -> Verdict:
+    """Have the broker make those that are missing; `then` gets what it said of those that it had not."""
+    version = _version(call, _FIRST_WITHOUT_CREATION)
+    if version is None:
+        return then({})
+
+    def answered(reply: Any) -> Verdict:
+        return then({topic.name: topic.error_code for topic in reply.topics if topic.error_code})
+
+    asked = types.MetadataRequest.MetadataRequestTopic
+    question = types.MetadataRequest(
+        topics=[asked(name=name) for name in names], allow_auto_topic_creation=True
+    )
+    return Ask(int(ApiKey.METADATA), version, question, answered)
 
 
 def _version(call: Call, least: int) -> int | None:

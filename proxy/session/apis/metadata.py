@@ -1,19 +1,24 @@
 """Metadata (KIP-4, KIP-430, KIP-516): DESCRIBE on each topic, CREATE to have a missing one made.
 
 Topics without DESCRIBE are left out of a list of all; asked for by name they are TOPIC_AUTHORIZATION_FAILED
-whether they exist or not, asked for by id likewise and without their name. A missing topic is made by the
-broker only when everything asked for may be created (CREATE on the cluster or on each topic), as the switch
-for it stands once in the request; else it is UNKNOWN_TOPIC_OR_PARTITION, as at a broker that makes none. (One
-with auto.create.topics.enable would say TOPIC_AUTHORIZATION_FAILED.) Brokers are told by the addresses of
-their proxies, and which operations are authorised, by our authorizer. Partitions are walked, not built.
+whether they exist or not, asked for by id likewise and without their name. The switch that has missing
+topics made stands once in a request: where some of them may be created (CREATE on the cluster or on each
+topic) and some not, the broker is asked for the former first, and then for all without the switch. Topics
+that are missing and may not be created are TOPIC_AUTHORIZATION_FAILED at a broker with
+auto.create.topics.enable, which would make them, and UNKNOWN_TOPIC_OR_PARTITION at any other. Brokers are
+told by the addresses of their proxies, and which operations are authorised, by our authorizer. Partitions
+are walked, not built.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import controller_id, rewrite_endpoints
 from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
+from proxy.session.apis.existing_topics import have_created
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import refused
 from proxy.session.apis.topic_name import is_valid
@@ -24,6 +29,7 @@ from proxy.wire.error_codes import ErrorCode
 
 RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _FIRST_WITH_TOPIC_IDS = 12
 _FIRST_WITH_CREATION_SWITCH = 4
 
@@ -70,18 +76,64 @@ def _by_name(call: Call, request: Any) -> Verdict:
     asked = list(dict.fromkeys(topic.name for topic in request.topics))
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, asked)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
-    changed = len(allowed) < len(asked) or bool(uncreatable)
-    refused_topics = [_denied(call, name) for name in asked if name not in allowed]
+    creatable = [name for name in asked if name in allowed - uncreatable]
+    if not uncreatable or not creatable or not call.gate.auto_creates_topics:
+        return _forwarded(call, request, _Asked(asked, allowed, uncreatable, {}))
+    return have_created(
+        call,
+        creatable,
+        lambda failed: _forwarded(call, request, _Asked(asked, allowed, uncreatable, failed)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for by name, and what may become of it."""
+
+    names: list[str]
+    allowed: set[str]
+    uncreatable: set[str]
+    not_created: Mapping[str, int]
+    """Missing topics that the broker was to make, with what it said of them."""
+
+
+def _forwarded(call: Call, request: Any, asked: _Asked) -> Verdict:
+    changed = len(asked.allowed) < len(asked.names) or bool(asked.uncreatable)
+    denied_topics = [_denied(call, name) for name in asked.names if name not in asked.allowed]
 
     def on_reply(response: Any) -> None:
-        found = [topic for topic in response.topics if topic.name in allowed]
+        found = [topic for topic in response.topics if topic.name in asked.allowed and not _is_missing(topic)]
         known = {topic.name for topic in found}
-        # Where all topics had to be asked for, those that do not exist were not told.
-        missing = [_missing(call, name) for name in asked if name in allowed - known]
-        topics = in_request_order(asked, [*found, *refused_topics, *missing], lambda topic: topic.name)
-        _finish(call, request, response, topics)
+        missing = [name for name in asked.names if name in asked.allowed - known]
+        parts = [*found, *denied_topics, *_missing(call, missing, asked, response)]
+        _finish(call, request, response, in_request_order(asked.names, parts, lambda topic: topic.name))
 
-    return Forward(_narrowed(call, request, allowed, uncreatable) if changed else None, on_reply, RAW)
+    return Forward(
+        _narrowed(call, request, asked.allowed, asked.uncreatable) if changed else None, on_reply, RAW
+    )
+
+
+def _is_missing(topic: Any) -> bool:
+    return topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def _missing(call: Call, names: list[str], asked: _Asked, response: Any) -> list[Any]:
+    """Topics the broker does not have. Where all had to be asked for, those were not told at all."""
+    told = {topic.name: topic for topic in response.topics}
+    denied = asked.uncreatable if call.gate.auto_creates_topics else set()
+    # Asked for, so that it is written down: now it is known that they would have been made.
+    call.allowed_names(Operation.CREATE, ResourceType.TOPIC, [name for name in names if name in denied])
+    errors = {**asked.not_created, **dict.fromkeys(denied, _DENIED)}
+    return [
+        told[name]
+        if name in told and name not in errors
+        else _topic(call, name, _NO_TOPIC_ID, errors.get(name, _code(name)))
+        for name in names
+    ]
+
+
+def _code(name: str) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _uncreatable(call: Call, names: set[str]) -> set[str]:
@@ -103,17 +155,11 @@ def _narrowed(call: Call, request: Any, allowed: set[str], uncreatable: set[str]
     return request
 
 
-def _missing(call: Call, name: str) -> Any:
-    valid = is_valid(name)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return _topic(call, name, _NO_TOPIC_ID, code)
-
-
 def _denied(call: Call, name: str | None, topic_id: bytes = _NO_TOPIC_ID) -> Any:
-    return _topic(call, name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return _topic(call, name, topic_id, _DENIED)
 
 
-def _topic(call: Call, name: str | None, topic_id: bytes, error_code: ErrorCode) -> Any:
+def _topic(call: Call, name: str | None, topic_id: bytes, error_code: int) -> Any:
     no_partitions = b"\x01" if codecs.is_flexible(ApiKey.METADATA, call.version) else bytes(4)
     return types.MetadataResponse.MetadataResponseTopic(
         name=name, topic_id=topic_id, error_code=error_code, partitions=no_partitions

@@ -116,6 +116,40 @@ def test_a_missing_topic_is_made_only_with_create_on_all_that_are_asked_for(vers
     assert asking(version, *rights).for_(request("a", create=True)).forwarded.allow_auto_topic_creation
 
 
+@pytest.mark.parametrize("version", [0, 3, 4, 13])
+def test_where_the_broker_makes_topics_a_missing_one_that_may_not_be_made_is_denied(version: int) -> None:
+    alice = asking(version, "DESCRIBE TOPIC *")
+    alice.gate.auto_creates_topics = True
+
+    asked = alice.for_(request("here", "gone", create=True))
+
+    parts = [topic("here", version=version)] + ([topic("gone", UNKNOWN)] if version >= 4 else [])
+    assert errors(asked.told(answer(*parts))) == [("here", 0), ("gone", DENIED)]
+    assert asked.denials == ["CREATE TOPIC gone"]
+    assert not (version >= 4 and asked.forwarded.allow_auto_topic_creation)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_of_several_missing_topics_those_that_may_be_made_are_made(version: int) -> None:
+    alice = asking(version, "DESCRIBE TOPIC *", "CREATE TOPIC mine*").where_it_can_ask()
+    alice.gate.auto_creates_topics = True
+
+    first = alice.for_(request("mine", "hers", "mine!", "here", create=True))
+
+    assert [topic.name for topic in first.asked_first.topics] == ["mine", "mine!"]
+    assert first.asked_first.allow_auto_topic_creation
+    asked = first.once(answer(topic("mine", UNKNOWN), topic("mine!", ErrorCode.INVALID_TOPIC_EXCEPTION)))
+    assert names(asked) == ["mine", "hers", "mine!", "here"]
+    assert not asked.forwarded.allow_auto_topic_creation
+    told = asked.told(answer(topic("mine"), topic("hers", UNKNOWN), topic("mine!", UNKNOWN), topic("here")))
+    assert errors(told) == [
+        ("mine", 0),
+        ("hers", DENIED),
+        ("mine!", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("here", 0),
+    ]
+
+
 def test_an_existing_topic_needs_no_create() -> None:
     asked = asking(12, "READ TOPIC a").for_(request("a", create=True))
 
