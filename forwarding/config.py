@@ -8,11 +8,13 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from forwarding.controller.tokens import TokenSettings
 from forwarding.net.process import ProcessSettings
 from forwarding.net.server import ServerLimits
 from proxy.config import (
     Audit,
     Authorizer,
+    DelegationTokens,
     ExistingFile,
     HostPort,
     Http,
@@ -53,6 +55,7 @@ class ControllerConfig(Part):
     broker: BrokerPeer
     metadata: MetadataLog = MetadataLog()
     authorizer: Authorizer = Authorizer()
+    delegation_token: DelegationTokens = DelegationTokens()
     audit: Audit
     limits: Limits = Limits()
     http: Http | None = None
@@ -91,6 +94,8 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
         topic=config.metadata.topic,
         transactional_id=config.metadata.transactional_id,
+        tokens=_token_settings(config),
+        token_expiry_check_interval_ms=config.delegation_token.expiry_check_interval_ms,
         limits=ServerLimits(
             max_frame_bytes=config.limits.decoded_request_max_bytes,
             max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,
@@ -99,4 +104,14 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
             failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
             drain_ms=config.limits.drain_timeout_ms,
         ),
+    )
+
+
+def _token_settings(config: ControllerConfig) -> TokenSettings:
+    tokens = config.delegation_token
+    return TokenSettings(
+        tokens.secret(),
+        tokens.max_lifetime_ms,
+        tokens.expiry_time_ms,
+        plaintext_listener=config.listener.security_protocol == "PLAINTEXT",
     )

@@ -45,6 +45,7 @@ from proxy.net.watched_file import FileReloads
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.protected import ProtectedTopics
+from proxy.security.sasl.token import TokenLogins
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
@@ -100,6 +101,7 @@ class ProxyProcess:
         )
         self._reloads = FileReloads(self._registry)
         self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
+        self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
         self._facts: BrokerFacts | None = None
         self._loader = Loader(self._on_image)
@@ -114,7 +116,10 @@ class ProxyProcess:
         )
         self._verifications = Verifications(self._registry)
         self._credentials = Credentials(
-            self._users, lambda: self._gate.image, config.connections_max_reauth_ms
+            self._users,
+            lambda: self._gate.image,
+            config.connections_max_reauth_ms,
+            tokens=_token_logins(self._gate),
         )
         self._policies = [_policy(entry, config, self._credentials) for entry in config.listeners]
         self._contexts = [_tls(entry) for entry in config.listeners]
@@ -349,6 +354,12 @@ def _authorizer(config: ProxyConfig) -> Authorizer:
         log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
     topics = frozenset((config.metadata.topic, config.audit.topic))
     return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
+
+
+def _token_logins(gate: Gate) -> TokenLogins | None:
+    if gate.token_secret is None:
+        return None
+    return TokenLogins(gate.token_secret, lambda: (gate.image or MetadataImage.EMPTY).tokens)
 
 
 def _limits(config: ProxyConfig) -> Limits:

@@ -6,12 +6,14 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `listener`: an address that clients connect to, TLS and logins
 - `authorizer`: who decides
 - `users`: the users that PLAIN knows
+- `delegation_token`: the key of delegation tokens, and how long they last
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
 - `proxy`: the whole file
 """
 
 from proxy.config.authorizer import Authorizer, require_authorizer
+from proxy.config.delegation_token import DelegationToken, DelegationTokens
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
 from proxy.config.parts import (
     ConfigError,
@@ -42,6 +44,8 @@ __all__ = [
     "ClientSsl",
     "ConfigError",
     "ControllerPeer",
+    "DelegationToken",
+    "DelegationTokens",
     "ExistingFile",
     "FilePath",
     "HostPort",

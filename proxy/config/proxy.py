@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from proxy.config.authorizer import Authorizer, require_authorizer
+from proxy.config.delegation_token import DelegationToken
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
@@ -58,6 +59,7 @@ class ProxyConfig(Part):
     controller: ControllerPeer
     metadata: Metadata = Metadata()
     authorizer: Authorizer = Authorizer()
+    delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
     audit: Audit
     limits: Limits = Limits()
