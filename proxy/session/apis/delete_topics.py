@@ -15,7 +15,7 @@ from proxy.session.apis.create_topics import with_cluster_right
 from proxy.session.apis.existing_topics import ask_which_exist, with_names
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import MESSAGES
-from proxy.session.call import Answer, Call, Verdict
+from proxy.session.call import CLUSTER_NAME, Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -46,7 +46,7 @@ def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
     names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in times}
     errors = {key: error for key in times if (error := _malformed(key, times[key], names[key])) is not None}
     valid = {key: name for key, name in names.items() if key not in errors and name is not None}
-    deletable = with_cluster_right(call, Operation.DELETE, list(valid.values()))
+    deletable = _deletable(call, list(valid.values()))
     undeletable = {key: name for key, name in valid.items() if name not in deletable}
     describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, undeletable.values())
     for key, name in undeletable.items():
@@ -62,6 +62,16 @@ def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
         return _forwarded(call, request, list(times), errors)
 
     return ask_which_exist(call, perhaps_missing.values(), known)
+
+
+def _deletable(call: Call, names: list[str]) -> set[str]:
+    deletable = with_cluster_right(call, Operation.DELETE, names)
+    if call.shows(Operation.DELETE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        return deletable
+    # DELETE implies DESCRIBE, but not against a DENY of it: then a broker denies the topic.
+    describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, deletable)
+    hidden = [name for name in names if name in deletable - describable]
+    return describable | call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, hidden)
 
 
 def _asked(call: Call, request: Any) -> list[Key]:

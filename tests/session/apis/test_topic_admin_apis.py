@@ -212,6 +212,19 @@ def test_delete_on_the_cluster_deletes_any_topic() -> None:
     assert [topic.name for topic in to_controller(asked).topics] == ["a", "b"]
 
 
+def test_a_topic_whose_description_is_denied_is_not_deleted_but_by_right_on_the_cluster() -> None:
+    denied = "DENY DESCRIBE TOPIC a"
+
+    asked = Asking(ApiKey.DELETE_TOPICS, 6, "DELETE TOPIC *", denied).for_(deletion(6, "a", "b"))
+    by_cluster = Asking(ApiKey.DELETE_TOPICS, 6, f"DELETE {CLUSTER_RIGHT}", denied).for_(
+        deletion(6, "a", "b")
+    )
+
+    assert [topic.name for topic in to_controller(asked).topics] == ["b"]
+    assert asked.denials == ["DESCRIBE TOPIC a"]
+    assert [topic.name for topic in to_controller(by_cluster).topics] == ["a", "b"]
+
+
 def test_what_names_a_topic_twice_or_not_at_all_is_invalid() -> None:
     state = t.DeleteTopicsRequest.DeleteTopicState
     orders = KNOWN_TOPICS["orders"]
