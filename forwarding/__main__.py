@@ -7,8 +7,10 @@ import asyncio
 import secrets
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvloop
@@ -23,9 +25,11 @@ from proxy.metadata.image import MetadataImage
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
+from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.http import HttpServer
+from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.tls import TlsError
@@ -48,14 +52,20 @@ def run_controller(config_path: str | Path) -> int:
         )
         registry = CollectorRegistry()
         # Each request is decided anew here: there is nothing to forget.
-        upkeep = AuthorizerUpkeep(authorizer, FileReloads(registry), lambda: None)
+        reloads = FileReloads(registry)
+        upkeep = AuthorizerUpkeep(authorizer, reloads, lambda: None)
         settings, users = process_settings(config), PlainUsers(password_hashes(config.users_file))
+        certificates = Certificates([settings.tls, settings.broker.tls], reloads)
+        logins = _Logins(config, users, KeySources(registry, reloads, now_ms))
+        logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("controller cannot start", error=str(error))
         return EXIT_CONFIG
     try:
-        uvloop.run(_run(config, settings, users, authorizer, spool, registry, upkeep))
+        uvloop.run(
+            _run(config, settings, logins, authorizer, spool, registry, [upkeep.run, certificates.run])
+        )
     except Exception:
         log.exception("controller ended by a fault")
         return EXIT_FAULT
@@ -65,11 +75,11 @@ def run_controller(config_path: str | Path) -> int:
 async def _run(
     config: ControllerConfig,
     settings: ProcessSettings,
-    users: PlainUsers,
+    logins: "_Logins",
     authorizer: Authorizer,
     spool: Spool,
     registry: CollectorRegistry,
-    upkeep: AuthorizerUpkeep,
+    upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
     audit = AuditLog(
@@ -81,13 +91,14 @@ async def _run(
         [_log_line],
     )
     process = ControllerProcess(
-        settings, _sasl(config, users), authorizer, audit.append, registry, now_ms, lambda: not audit.full
+        settings, logins.listener, authorizer, audit.append, registry, now_ms, lambda: not audit.full
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, process.drain)
     audit.append(AuditEvent(event="started", settings=_told_settings(config)))
     async with asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(part) for part in (audit.run(), upkeep.run())]
+        parts = [audit.run(), *(run() for run in (*upkeep, *logins.background))]
+        background = [tasks.create_task(part) for part in parts]
         http = await _http(config, registry, process)
         try:
             await process.run()
@@ -112,17 +123,22 @@ async def _http(
     return http
 
 
-def _sasl(
-    config: ControllerConfig, users: PlainUsers
-) -> Callable[[Callable[[], MetadataImage]], SaslListener | None]:
-    listener = config.listener
+@dataclass(slots=True)
+class _Logins:
+    """How those who connect log in; `background` keeps what that takes up to date."""
 
-    def logins(image: Callable[[], MetadataImage]) -> SaslListener | None:
-        if not listener.uses_sasl:
+    config: ControllerConfig
+    users: PlainUsers
+    keys: KeySources
+    background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+
+    def listener(self, image: Callable[[], MetadataImage | None]) -> SaslListener | None:
+        """Over the image in force; ValueError names a key that cannot be used."""
+        if not self.config.listener.uses_sasl:
             return None
-        return sasl_listener(listener, Credentials(users, image, config.connections_max_reauth_ms))
-
-    return logins
+        limit_ms = self.config.connections_max_reauth_ms
+        credentials = Credentials(self.users, image, limit_ms, keys=self.keys, background=self.background)
+        return sasl_listener(self.config.listener, credentials)
 
 
 def _told_settings(config: ControllerConfig) -> dict[str, str]:

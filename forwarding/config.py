@@ -29,7 +29,6 @@ from proxy.config import (
     require_users_file,
     split_host_port,
 )
-from proxy.net.tls import server_context
 
 
 class BrokerPeer(Peer):
@@ -82,14 +81,13 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
     """What the controller process is made of."""
     listener = config.listener
     host, port = split_host_port(listener.bind)
-    tls = listener.ssl
     return ProcessSettings(
         host=host,
         port=port,
         listener=listener.name,
-        tls=server_context(tls.certificate, tls.key, tls.client_auth, tls.ca)
-        if tls is not None and listener.uses_ssl
-        else None,
+        tls=listener.server_tls(),
+        security_protocol=listener.security_protocol,
+        principal_builder=listener.principal_builder(),
         early_start=config.early_start,
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
         topic=config.metadata.topic,

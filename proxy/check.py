@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.config import ControllerConfig, process_settings
 from proxy.config import ConfigError, ProxyConfig, load, password_hashes
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
-from proxy.net.tls import TlsError, server_context
+from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import load_authorizer
 
@@ -41,9 +41,8 @@ def check(path: Path) -> list[str]:
 
 def _listeners(config: ProxyConfig) -> None:
     for listener in config.listeners:
-        tls = listener.ssl
-        if tls is not None:
-            server_context(tls.certificate, tls.key, tls.client_auth, tls.ca)
+        listener.server_tls()
+        listener.principal_builder()
 
 
 def _is_controllers(path: Path) -> bool:

@@ -9,8 +9,6 @@ import gc
 import json
 import secrets
 import signal
-import ssl
-from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
@@ -21,25 +19,28 @@ from forwarding.net.forwarder import Forwarder
 from forwarding.net.log import connection_arguments
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.versions import for_clients
-from proxy import addresses
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, ProxyConfig, endpoint, load, password_hashes, split_host_port
 from proxy.config import Listener as ListenerConfig
+from proxy.listeners import Listeners
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
+from proxy.net.certificates import Certificates
+from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.credentials import Credentials
 from proxy.net.http import HttpServer
-from proxy.net.listener import Listener
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
-from proxy.net.tls import TlsError, server_context
+from proxy.net.tls import TlsError
+from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.verification import Verifications
 from proxy.net.watched_file import FileReloads
 from proxy.quota.throttle import ClientQuotas
@@ -49,7 +50,7 @@ from proxy.security.sasl.token import TokenLogins
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
-from proxy.session.gate import Gate, Limits, ListenerPolicy
+from proxy.session.gate import Gate, Limits
 from proxy.wire.error_codes import ErrorCode
 
 AUDIT_CLOSE_MS = 5_000
@@ -107,8 +108,9 @@ class ProxyProcess:
         self._loader = Loader(self._on_image)
         self._feed = TopicFeed(internal, config.metadata.topic, self._loader)
         self._watch = BrokerWatch(self._broker, self._on_broker)
+        controllers = [endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints]
         self._forwarder = Forwarder(
-            [endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints],
+            controllers,
             f"{config.proxy_id}/{self.author.boot_id}",
             ForwarderMetrics(self._registry),
             now_ms,
@@ -120,16 +122,30 @@ class ProxyProcess:
             lambda: self._gate.image,
             config.connections_max_reauth_ms,
             tokens=_token_logins(self._gate),
+            keys=KeySources(self._registry, self._reloads, now_ms),
         )
-        self._policies = [_policy(entry, config, self._credentials) for entry in config.listeners]
-        self._contexts = [_tls(entry) for entry in config.listeners]
-        self._listeners: list[Listener] = []
+        self._identity = _identity(config, self._broker)
+        self._listeners = Listeners(
+            config,
+            self._gate,
+            self._credentials,
+            self._verifications,
+            self._broker,
+            self._identity,
+            self._forward,
+            self._audit.append,
+            self._telemetry,
+        )
+        endpoints = (self._broker, internal, *controllers)
+        self._certificates = Certificates(
+            [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
+        )
         self._open = False
         self._draining = asyncio.Event()
         self._registry.register(
             StateCollector(
                 self._gate,
-                self._policies,
+                self._listeners.policies,
                 self._audit,
                 self._telemetry,
                 now_ms,
@@ -163,6 +179,8 @@ class ProxyProcess:
                     self._forwarder.run(),
                     self._audit.run(),
                     self._upkeep.run(),
+                    self._certificates.run(),
+                    self._identity.run(),
                 )
             ]
             http = await self._start_http()
@@ -171,7 +189,7 @@ class ProxyProcess:
             background.append(tasks.create_task(self._sweep()))
             await self._draining.wait()
             log.info("draining")
-            await self._drain()
+            await self._listeners.drain()
             for task in background:
                 task.cancel()
             self._verifications.close()
@@ -183,52 +201,17 @@ class ProxyProcess:
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         await self._watch.known.wait()
-        early = [policy.early_start for policy in self._policies]
-        await self._start_listeners(tasks, [index for index, is_early in enumerate(early) if is_early])
+        await self._listeners.start(tasks, early=True)
         await self._feed.loaded.wait()
-        await self._start_listeners(tasks, [index for index, is_early in enumerate(early) if not is_early])
+        await self._listeners.start(tasks, early=False)
         self._open = True
-
-    async def _start_listeners(self, tasks: asyncio.TaskGroup, indexes: list[int]) -> None:
-        for index in indexes:
-            entry, policy = self._config.listeners[index], self._policies[index]
-            listener = Listener(
-                self._gate,
-                policy,
-                self._broker,
-                self._forward,
-                self._audit.append,
-                self._telemetry,
-                tasks,
-                self._has_room,
-                self._verifications,
-            )
-            host, port = split_host_port(entry.bind)
-            bound = await listener.start(host, port, self._contexts[index])
-            self._listeners.append(listener)
-            log.info("listening", listener=entry.name, host=host, port=bound)
-
-    def _has_room(self) -> bool:
-        return sum(len(listener.connections) for listener in self._listeners) < (
-            self._config.limits.max_connections
-        )
-
-    async def _drain(self) -> None:
-        timeout_ms = self._config.limits.drain_timeout_ms
-        await asyncio.gather(*(listener.drain(timeout_ms) for listener in self._listeners))
-        # The closed connections' last bytes and last records leave in the loop's next turns.
-        await asyncio.sleep(0.05)
 
     async def _sweep(self) -> None:
         """Write out what was counted, close idle connections, forget idle buckets."""
         while True:
             await asyncio.sleep(self._config.audit.summary_interval_ms / 1000)
             moment_ms = now_ms()
-            idle_ms = self._config.limits.connections_max_idle_ms
-            idle_since_ms = moment_ms - idle_ms if idle_ms else 0
-            for listener in self._listeners:
-                for connection in list(listener.connections):
-                    connection.sweep(moment_ms, idle_since_ms)
+            self._listeners.sweep(moment_ms)
             self._gate.quotas.drop_idle(moment_ms)
 
     async def _forward(self, request: ToController) -> ControllerReply:
@@ -279,7 +262,7 @@ class ProxyProcess:
         self._gate.finalized_features_epoch = facts.finalized_features_epoch
         self._gate.auto_creates_topics = facts.auto_creates_topics
         self._offer_versions()
-        self._tell_addresses(facts)
+        self._listeners.tell_addresses(facts)
 
     def _offer_versions(self) -> None:
         if self._facts is not None:
@@ -289,27 +272,6 @@ class ProxyProcess:
                 self._forwarder.controller_api_versions,
                 served.ANSWERED_HERE,
             )
-
-    def _tell_addresses(self, facts: BrokerFacts) -> None:
-        bootstrap = split_host_port(self._config.upstream.bootstrap)
-        if self._config.upstream.passes_addresses:
-            for policy in self._policies:
-                policy.kept_but = bootstrap
-                self._tell_unreachable(policy, addresses.told_past_the_proxies(facts.nodes, bootstrap))
-            return
-        advertised, proxies = _advertised(self._config)
-        own = self._config.upstream.node_id
-        if own is None:
-            own = addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
-        for policy in self._policies:
-            policy.addresses = addresses.of_listener(policy.name, advertised[policy.name], own, proxies)
-            self._tell_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
-
-    def _tell_unreachable(self, policy: ListenerPolicy, nodes: tuple[int, ...]) -> None:
-        if nodes != policy.unreachable:
-            policy.unreachable = nodes
-            told = log.error if nodes else log.info
-            told("brokers that clients are not told of", listener=policy.name, nodes=list(nodes))
 
     async def _start_http(self) -> HttpServer | None:
         if self._config.http is None:
@@ -329,16 +291,6 @@ class ProxyProcess:
             "metadata.topic": self._config.metadata.topic,
             "listeners": listeners,
         }
-
-
-def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int, addresses.ByListener]]:
-    """Our own listeners' addresses as clients are told, and the other proxies'."""
-    own = {entry.name: split_host_port(entry.advertised or entry.bind) for entry in config.listeners}
-    proxies = {
-        node_id: {name: split_host_port(address) for name, address in by_name.items()}
-        for node_id, by_name in config.upstream.advertised_brokers.items()
-    }
-    return own, proxies
 
 
 def _told_limits(entry: ListenerConfig, config: ProxyConfig) -> str:
@@ -371,19 +323,11 @@ def _limits(config: ProxyConfig) -> Limits:
     )
 
 
-def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> ListenerPolicy:
-    return ListenerPolicy(
-        entry.name,
-        sasl_listener(entry, credentials) if entry.uses_sasl else None,
-        failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
-        early_start=entry.name in config.authorizer.early_start_listeners,
-    )
-
-
-def _tls(entry: ListenerConfig) -> ssl.SSLContext | None:
-    if entry.ssl is None or not entry.uses_ssl:
-        return None
-    return server_context(entry.ssl.certificate, entry.ssl.key, entry.ssl.client_auth, entry.ssl.ca)
+def _identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
+    upstream = config.upstream
+    if upstream.identity == "proxy":
+        return ProxyIdentity(broker.sasl)
+    return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -5,13 +5,19 @@ the proxy is comes from proxy.session.authentication; what an Envelope asks for 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from forwarding.controller.controller import Sender
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION
 from proxy.audit.record import AuditEvent
 from proxy.net.verification import Verifications
+from proxy.security.principal import Principal
+from proxy.security.principal_builder import (
+    AuthenticationContext,
+    DefaultPrincipalBuilder,
+    PrincipalBuilder,
+)
 from proxy.session.authentication import Authentication, Phase, SaslListener, Step
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -44,6 +50,12 @@ class Surroundings:
     record: Callable[[AuditEvent], None]
     now_ms: Callable[[], int]
     verifications: Verifications
+    security_protocol: str = "PLAINTEXT"
+    principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
+
+
+class UnknownPrincipal(Exception):
+    """What a peer has shown makes it nobody; it is not let in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +69,36 @@ class Reply:
 class Connection:
     """The state of one connection."""
 
-    def __init__(self, connection_id: str, host: str, surroundings: Surroundings) -> None:
+    def __init__(
+        self, connection_id: str, host: str, surroundings: Surroundings, certificate: bytes | None = None
+    ) -> None:
+        """`certificate`: the peer's own in DER, verified. UnknownPrincipal, and it is recorded."""
         self._connection_id = connection_id
         self._host = host
         self._around = surroundings
-        self._authentication = Authentication(surroundings.sasl)
+        self._authentication = Authentication(surroundings.sasl, self._principal(certificate))
+
+    def _principal(self, certificate: bytes | None) -> Principal:
+        around = self._around
+        context = AuthenticationContext(
+            listener=around.listener,
+            security_protocol=around.security_protocol,
+            host=self._host,
+            certificate=certificate,
+        )
+        try:
+            return around.principal_builder.build(context)
+        except Exception as error:
+            event = AuditEvent(
+                event="authentication_failed",
+                connection_id=self._connection_id,
+                listener=around.listener,
+                host=self._host,
+                mechanism="SSL",
+                message=f"principal builder: {error or repr(error)}",
+            )
+            around.record(event)
+            raise UnknownPrincipal(event.message) from error
 
     @property
     def authenticated(self) -> bool:

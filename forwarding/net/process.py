@@ -5,7 +5,6 @@ handed in or stands around it.
 """
 
 import asyncio
-import ssl
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,9 +30,11 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError, EndpointSettings
 from proxy.net.metadata_feed import TopicFeed
+from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal import deserialize
+from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.session.authentication import SaslListener
 from proxy.wire import codecs
 
@@ -47,7 +48,9 @@ class ProcessSettings:
     host: str
     port: int
     listener: str
-    tls: ssl.SSLContext | None = None
+    tls: ServerTls | None = None
+    security_protocol: str = "PLAINTEXT"
+    principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
     early_start: bool = True
     """Open the listener before the log is loaded; what comes in is told AUTHORIZER_NOT_READY (S4)."""
     broker: EndpointSettings
@@ -104,9 +107,17 @@ class ControllerProcess:
             record,
             now_ms,
             Verifications(registry),
+            settings.security_protocol,
+            settings.principal_builder,
         )
+        tls = None if settings.tls is None else settings.tls.context
         self.server = Server(
-            settings.host, settings.port, settings.tls, surroundings, settings.limits, self.metrics
+            settings.host,
+            settings.port,
+            tls,
+            surroundings,
+            settings.limits,
+            self.metrics,
         )
 
     def not_ready(self) -> str | None:

@@ -11,7 +11,7 @@ from itertools import count
 
 import structlog
 
-from forwarding.net.connection import Connection, Surroundings
+from forwarding.net.connection import Connection, Surroundings, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
 from proxy.security.host import host_address
 
@@ -119,7 +119,14 @@ class Server:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         address = writer.get_extra_info("peername")
         number = next(self._numbers)
-        connection = Connection(f"{self._around.listener}-{number}", host_address(address[0]), self._around)
+        tls = writer.get_extra_info("ssl_object")
+        certificate = None if tls is None else tls.getpeercert(binary_form=True)
+        connection_id = f"{self._around.listener}-{number}"
+        try:
+            connection = Connection(connection_id, host_address(address[0]), self._around, certificate)
+        except UnknownPrincipal as error:
+            log.warning("connection refused", peer=address[0], error=str(error))
+            return "authentication failed"
         while not self._draining.is_set():
             frame = await self._read(reader, writer, connection)
             if frame is None:

@@ -5,8 +5,11 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `parts`: what all settings are made of, and how a file becomes them
 - `listener`: an address that clients connect to, TLS and logins
 - `authorizer`: who decides
+- `tls`: certificates, and what is asked of clients
 - `users`: the users that PLAIN knows
 - `delegation_token`: the key of delegation tokens, and how long they last
+- `oauthbearer`: whose tokens a listener takes; `identity_url`: where keys and tokens come from
+- `login`: our own logins
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
 - `proxy`: the whole file
@@ -14,7 +17,8 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 
 from proxy.config.authorizer import Authorizer, require_authorizer
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
-from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
+from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
+from proxy.config.login import Login
 from proxy.config.parts import (
     ConfigError,
     ExistingFile,
@@ -25,7 +29,7 @@ from proxy.config.parts import (
     load,
     split_host_port,
 )
-from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, endpoint
+from proxy.config.peer import ClientSsl, ControllerPeer, Peer, endpoint
 from proxy.config.proxy import (
     Audit,
     Http,
@@ -35,6 +39,7 @@ from proxy.config.proxy import (
     ProxyConfig,
     Quota,
 )
+from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, password_hashes
 

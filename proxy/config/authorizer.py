@@ -42,10 +42,7 @@ class Authorizer(Part):
 
 def require_authorizer(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
     """A2: where clients are authenticated, leaving authorisation out must be said, not forgotten."""
-    authenticated = any(
-        listener.uses_sasl or (listener.ssl and listener.ssl.client_auth != "none") for listener in listeners
-    )
-    if authenticated and authorizer.authorizer_class_name is None:
+    if any(listener.authenticates for listener in listeners) and authorizer.authorizer_class_name is None:
         raise ValueError(
             "authorizer.class.name is not set while a listener authenticates its clients;"
             " set it to an empty string to run without authorisation on purpose"

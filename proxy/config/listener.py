@@ -5,8 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
+from proxy.config.oauthbearer import OAuthBearer
+from proxy.config.parts import HostPort, Milliseconds
+from proxy.config.tls import ServerSsl
 from proxy.net.credentials import BUILT_IN
+from proxy.net.tls import ServerTls
+from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
 from proxy.security.sasl.mechanism import NAME
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -16,22 +20,7 @@ ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
 """module:Class."""
 
 
-class ServerSsl(Part):
-    """TLS of a listener, PEM files."""
-
-    certificate: ExistingFile
-    key: ExistingFile
-    client_auth: Literal["none", "requested", "required"] = "none"
-    ca: ExistingFile | None = None
-
-    @model_validator(mode="after")
-    def _client_certificates_need_a_ca(self) -> "ServerSsl":
-        if self.client_auth != "none" and self.ca is None:
-            raise ValueError("client.auth needs ca: what the clients' certificates are checked against")
-        return self
-
-
-class Listener(Part):
+class Listener(OAuthBearer):
     """One address that clients connect to."""
 
     name: str
@@ -45,6 +34,8 @@ class Listener(Part):
     sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
     connection_failed_authentication_delay_ms: Milliseconds = 100
     ssl: ServerSsl | None = None
+    principal_builder_class: ClassPath | None = None
+    principal_builder_settings: dict[str, str] = Field(default_factory=dict)
 
     @property
     def uses_sasl(self) -> bool:
@@ -53,6 +44,20 @@ class Listener(Part):
     @property
     def uses_ssl(self) -> bool:
         return self.security_protocol.endswith("SSL")
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether clients here can be others than ANONYMOUS."""
+        return self.uses_sasl or (self.ssl is not None and self.ssl.client_auth != "none")
+
+    def server_tls(self) -> ServerTls | None:
+        """TlsError names the file that cannot be used."""
+        return self.ssl.server_tls() if self.ssl is not None and self.uses_ssl else None
+
+    def principal_builder(self) -> PrincipalBuilder:
+        """Who turns what a client has proved into its principal; ValueError names what is wrong."""
+        rules = {} if self.ssl is None else {MAPPING_RULES: self.ssl.principal_mapping_rules}
+        return load_principal_builder(self.principal_builder_class, rules | self.principal_builder_settings)
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
         """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
@@ -76,6 +81,7 @@ class Listener(Part):
             if not enabled.issuperset(named):
                 idle = ", ".join(sorted(set(named) - enabled))
                 raise ValueError(f"{key}: {idle}: not among sasl.enabled.mechanisms")
+        self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
         return self
 
     @model_validator(mode="after")
@@ -86,12 +92,6 @@ class Listener(Part):
             raise ValueError(f"security.protocol {self.security_protocol} needs sasl.enabled.mechanisms")
         if not self.uses_sasl and self.sasl_enabled_mechanisms:
             raise ValueError(f"security.protocol {self.security_protocol} takes no sasl.enabled.mechanisms")
-        if self.security_protocol == "SSL" and self.ssl is not None and self.ssl.client_auth != "none":
-            # Taken, every client would be ANONYMOUS, however well its certificate names it.
-            raise ValueError(
-                f"ssl: client.auth {self.ssl.client_auth}: principals from certificates are not supported"
-                " yet; use SASL_SSL, where client.auth is checked beside the login, or client.auth none"
-            )
         return self
 
 

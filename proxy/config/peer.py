@@ -1,16 +1,12 @@
-"""How the proxy reaches and logs in to another process: the broker (proxy.config.upstream), the controller.
-
-A secret is never written in the file itself: `password.file` names the file that holds it.
-"""
-
-from typing import Literal
+"""How the proxy reaches another process: the broker (proxy.config.upstream), the controller."""
 
 from pydantic import Field, model_validator
 
 from proxy.config.listener import SecurityProtocol
+from proxy.config.login import Login
 from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part, split_host_port
-from proxy.net.channel import EndpointSettings, SaslLogin
-from proxy.net.tls import client_context
+from proxy.net.channel import EndpointSettings
+from proxy.net.tls import ClientTls
 
 
 class ClientSsl(Part):
@@ -20,18 +16,6 @@ class ClientSsl(Part):
     certificate: ExistingFile | None = None
     key: ExistingFile | None = None
     endpoint_identification: bool = True
-
-
-class Login(Part):
-    """A SASL login of our own."""
-
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    username: str
-    password_file: ExistingFile
-
-    def password(self) -> str:
-        """The secret itself, without the line's end."""
-        return self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
 
 
 class Peer(Part):
@@ -59,25 +43,23 @@ class ControllerPeer(Peer):
     endpoints: tuple[HostPort, ...] = Field(min_length=1)
 
 
+def _client_tls(peer: Peer) -> ClientTls | None:
+    if not peer.uses_ssl:
+        return None
+    tls = peer.ssl or ClientSsl()
+    return ClientTls(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
+
+
 def endpoint(peer: Peer, address: str, client_id: str) -> EndpointSettings:
     """How to reach one address of a peer; TlsError when its certificates cannot be used."""
     host, port = split_host_port(address)
-    login = peer.sasl
-    tls = peer.ssl
-    context = None
-    if peer.uses_ssl:
-        context = (
-            client_context(None, None, None, True)
-            if tls is None
-            else client_context(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
-        )
+    tls = _client_tls(peer)
     return EndpointSettings(
         host=host,
         port=port,
-        ssl=context,
-        sasl=None
-        if login is None
-        else SaslLogin(mechanism=login.mechanism, username=login.username, password=login.password),
+        ssl=None if tls is None else tls.context,
+        tls=tls,
+        sasl=None if peer.sasl is None else peer.sasl.sasl_login(),
         client_id=client_id,
         request_timeout_ms=peer.request_timeout_ms,
     )

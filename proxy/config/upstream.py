@@ -20,6 +20,9 @@ class Upstream(Peer):
     addresses: Literal["rewrite", "passthrough"] = "rewrite"
     node_id: NodeId | None = None
     advertised_brokers: dict[NodeId, dict[str, HostPort]] = Field(default_factory=dict)
+    identity: Literal["proxy", "user"] = "proxy"
+    identity_sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    identity_token_idle_ms: Annotated[int, Field(ge=1_000)] = 600_000
 
     @property
     def passes_addresses(self) -> bool:
@@ -29,6 +32,12 @@ class Upstream(Peer):
     def own_bootstrap(self) -> str:
         """Where the proxy's own clients (metadata feed, audit) find brokers and not proxies."""
         return self.internal_bootstrap or self.bootstrap
+
+    @model_validator(mode="after")
+    def _users_need_a_login_of_ours(self) -> "Upstream":
+        if self.identity == "user" and self.sasl is None:
+            raise ValueError("identity: user needs sasl: a broker makes tokens only for those who log in")
+        return self
 
     @model_validator(mode="after")
     def _keys_fit_the_mode(self) -> "Upstream":

@@ -13,8 +13,10 @@ from ssl import SSLContext
 from typing import Any, Self
 
 from proxy.metadata.scram import ScramMechanism
+from proxy.net.bearer_token import TokenError, TokenSource
 from proxy.net.reply_protocol import ReplyProtocol
-from proxy.security.sasl.client import PlainClient, SaslClient, ScramClient
+from proxy.net.tls import ClientTls
+from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
 from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -49,12 +51,14 @@ class SaslLogin:
     """Who we are to the endpoint."""
 
     mechanism: str
-    """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+    """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."""
     username: str
     password: Callable[[], str] = field(repr=False)
     """Read at each login, so that a changed secret is used from the next one on."""
     token_auth: bool = False
     """The two are a delegation token's id and HMAC (KIP-48)."""
+    tokens: TokenSource | None = None
+    """OAUTHBEARER: where a token comes from at each login; the name is then told and no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,8 @@ class EndpointSettings:
     host: str
     port: int
     ssl: SSLContext | None = None
+    tls: ClientTls | None = None
+    """Who holds the context, where its files are to be watched."""
     sasl: SaslLogin | None = None
     client_id: str = "penstock"
     request_timeout_ms: int = 30_000
@@ -292,7 +298,12 @@ def reauthentication_wait_s(session_lifetime_ms: int) -> float:
 
 
 async def sasl_client(login: SaslLogin) -> SaslClient:
-    """Our side of one exchange."""
+    """Our side of one exchange; ChannelError when there is no token for it."""
+    if login.tokens is not None:
+        try:
+            return OAuthBearerClient(await login.tokens.token())
+        except (TokenError, ValueError) as error:
+            raise AuthenticationError(f"no token to log in with: {error}") from error
     if login.mechanism == "PLAIN":
         return PlainClient(login.username, login.password())
     mechanism = ScramMechanism.named(login.mechanism)

@@ -7,7 +7,6 @@ controller has), in the process's TaskGroup; what goes wrong in one of them ends
 import asyncio
 import secrets
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -22,11 +21,14 @@ from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
+from proxy.net.tls import ServerTls
+from proxy.net.tls_acceptor import TlsAcceptor
 from proxy.net.upstream import UpstreamError, connect, next_login
 from proxy.net.user_tokens import Identity, ProxyIdentity
 from proxy.net.verification import Verifications
 from proxy.security.host import host_address
-from proxy.security.principal import ANONYMOUS
+from proxy.security.principal import Principal
+from proxy.security.principal_builder import AuthenticationContext
 from proxy.session.authentication import Authentication
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController, Verify
@@ -92,19 +94,26 @@ class Listener:
         self._room = room
         self._identity = identity or ProxyIdentity(broker.sasl)
         self._verifications = verifications
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsAcceptor | None = None
 
-    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    async def start(self, host: str, port: int, tls: ServerTls | None) -> int:
         """Listen; gives back the port."""
+        if tls is not None:
+            self._server = TlsAcceptor(tls, self._new_connection, self._failed, self._room, self._tasks)
+            return self._server.listen(host, port, BACKLOG)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=tls, backlog=BACKLOG
-        )
+        self._server = await loop.create_server(self._new_connection, host, port, backlog=BACKLOG)
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop_accepting(self) -> None:
         if self._server is not None:
             self._server.close()
+
+    @property
+    def connection_count(self) -> int:
+        """Those that have begun a TLS handshake are among them."""
+        pending = self._server.pending if isinstance(self._server, TlsAcceptor) else 0
+        return len(self.connections) + pending
 
     def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
         """The session of a new connection; None when there is no room for it."""
@@ -116,7 +125,10 @@ class Listener:
         with suppress(OSError):
             raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = Peer(secrets.token_hex(6), *_address(transport.get_extra_info("peername")[0]))
-        session = Session(self._gate, self.policy, peer, Authentication(self.policy.sasl, ANONYMOUS))
+        principal = self._principal(transport, peer)
+        if principal is None:
+            return None
+        session = Session(self._gate, self.policy, peer, Authentication(self.policy.sasl, principal))
         self.connections.add(connection)
         self._observer.opened(self.policy.name)
         return session
@@ -162,6 +174,36 @@ class Listener:
             await asyncio.sleep(0.02)
         for connection in list(self.connections):
             connection.abort("drain_timeout")
+
+    def _new_connection(self) -> Connection:
+        return Connection(self)
+
+    def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
+        """Whom the transport alone proves the client to be; None when it must not come in."""
+        tls = transport.get_extra_info("ssl_object")
+        context = AuthenticationContext(
+            listener=self.policy.name,
+            security_protocol=self.policy.security_protocol,
+            host=peer.host,
+            certificate=None if tls is None else tls.getpeercert(binary_form=True),
+        )
+        try:
+            return self.policy.principal_builder.build(context)
+        except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
+            self._failed(peer.host, f"principal builder: {error or repr(error)}")
+            return None
+
+    def _failed(self, host: str, reason: str) -> None:
+        """A client that was turned away for what its transport proves, or does not."""
+        self.record(
+            AuditEvent(
+                event="authentication_failed",
+                listener=self.policy.name,
+                host=host_address(host),
+                mechanism="SSL",
+                message=reason,
+            )
+        )
 
     async def _connect_upstream(self, connection: Connection) -> None:
         try:

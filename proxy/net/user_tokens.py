@@ -39,6 +39,10 @@ class Identity(Protocol):
         """The login for a connection of that client; ChannelError when there is none to be had."""
         ...
 
+    async def run(self) -> None:
+        """Whatever has to be done beside, until cancelled."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ProxyIdentity:
@@ -48,6 +52,9 @@ class ProxyIdentity:
 
     async def login(self, principal: Principal) -> SaslLogin | None:
         return self.own
+
+    async def run(self) -> None:
+        """A login of our own needs no upkeep."""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer
+from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 from proxy.session.topic_names import TopicNames
@@ -75,6 +76,8 @@ class ListenerPolicy:
     """Brokers there are that clients of this listener are not told of."""
     failed_authentication_delay_ms: int = 100
     early_start: bool = False
+    security_protocol: str = "PLAINTEXT"
+    principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
     plaintext: bool = False
     """Neither TLS nor SASL: secrets are not told on it."""
     counts: RequestCounts = field(default_factory=RequestCounts)

@@ -13,7 +13,7 @@ from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.demo.broker import Broker
 from proxy.demo.certificates import write
 from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
-from proxy.net.tls import client_context, server_context
+from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.security.principal import serialize
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -250,7 +250,7 @@ async def test_the_endpoint_offers_what_may_come_in_an_envelope_in_the_brokers_v
 @pytest.mark.spec("O3", "E10")
 async def test_a_proxy_comes_in_over_tls(kafka: Broker, topic_name: str, tmp_path: Path) -> None:
     files = write(tmp_path)
-    tls = server_context(files.certificate, files.key, "none", None)
+    tls = ServerTls(ServerTlsSettings(key_pair=KeyPair(files.certificate, files.key)))
     settings = controller_settings(plaintext(kafka), topic_name, tls=tls)
     async with running(made_controller(settings), wait=True) as controller:
         trusting = client_context(files.ca, None, None, True)

@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from proxy.net.buffers import SIZE_BYTES
-from proxy.net.tls import server_context
+from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.wire import types as t
@@ -138,7 +138,7 @@ async def test_a_tls_listener_carries_the_same_bytes(tmp_path: Path) -> None:
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    tls = server_context(certificate_path, key_path, "none", None)
+    tls = ServerTls(ServerTlsSettings(key_pair=KeyPair(certificate_path, key_path)))
     async with an_edge_and_its_broker(answers=answers, tls=tls) as (edge, broker):
         client = await edge.client(trusting)
 

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from proxy.audit.record import AuditEvent
 from proxy.net.connection import Connection
 from proxy.net.listener import Listener
+from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
 from proxy.session.authentication import SaslListener
 from proxy.session.controller_reply import ControllerReply
@@ -107,7 +108,7 @@ class Edge:
         self._tls: ssl.SSLContext | None = None
         self.port = 0
 
-    async def start(self, tasks: asyncio.TaskGroup, tls: ssl.SSLContext | None) -> Self:
+    async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
         verifications = Verifications(CollectorRegistry())
         self.listener = Listener(*self._arguments, tasks, self._has_room, verifications)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
@@ -159,7 +160,7 @@ async def an_edge(
     gate: Gate,
     broker: str,
     sasl: SaslListener | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: ServerTls | None = None,
     forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
     room: int = 100,
 ) -> AsyncIterator[Edge]:

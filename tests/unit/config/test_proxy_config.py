@@ -319,11 +319,13 @@ def tls_listener(directory: Path, protocol: str, **ssl: str) -> dict[str, Any]:
         ("SASL_SSL", {"client.auth": "required"}, "client.auth needs ca"),
         ("SASL_SSL", {"key": "ca.pem"}, "ca.pem"),
         ("SSL", {}, None),
+        ("SSL", {"client.auth": "required", "ca": "ca.pem"}, None),
         (
             "SSL",
-            {"client.auth": "required", "ca": "ca.pem"},
-            "principals from certificates are not",
+            {"client.auth": "requested", "ca": "ca.pem", "principal.mapping.rules": "RULE:("},
+            "invalid rule",
         ),
+        ("SSL", {"ciphers": "NONE-SUCH"}, "ciphers NONE-SUCH"),
     ],
 )
 def test_penstock_check_tries_the_certificates(

@@ -1,0 +1,94 @@
+"""How a listener checks tokens (OAUTHBEARER): Kafka's keys, some of our own, and what they stand for.
+
+Part of proxy.config.listener; read by proxy.net.credentials. Left out, neither issuer nor audience would be
+checked by Kafka: here both have to be given, or given empty on purpose.
+"""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field
+
+from proxy.config.identity_url import IdentityUrl
+from proxy.config.parts import ExistingFile, Milliseconds, Part
+from proxy.net.jwks import JwksSettings
+from proxy.net.oauthbearer import OAuthBearerSettings
+from proxy.security.jwt import JwtPolicy
+from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
+
+
+def _listed(value: Any) -> Any:
+    """Kafka's lists are separated by commas, those of YAML are lists."""
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+Algorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"
+]
+"""Those of proxy.security.jwk_set; none of them takes a shared secret."""
+Algorithms = Annotated[tuple[Algorithm, ...], BeforeValidator(_listed), Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1)]
+Pause = Annotated[Milliseconds, Field(ge=1)]
+_PREFIX = "sasl_oauthbearer_"
+
+
+class OAuthBearer(Part):
+    """The keys of a listener that enables OAUTHBEARER."""
+
+    sasl_oauthbearer_jwks_endpoint_url: IdentityUrl | None = None
+    sasl_oauthbearer_jwks_endpoint_ca: ExistingFile | None = None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Pause = 3_600_000
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Pause = 100
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Pause = 10_000
+    sasl_oauthbearer_expected_issuer: str | None = None
+    sasl_oauthbearer_expected_audience: Names | None = None
+    sasl_oauthbearer_required_scope: Names = ()
+    sasl_oauthbearer_scope_claim_name: Name = "scope"
+    sasl_oauthbearer_sub_claim_name: Name = "sub"
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3600)] = 30
+    sasl_oauthbearer_allowed_algorithms: Algorithms = get_args(Algorithm)
+    sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES)] = 16_384
+
+    def oauthbearer(self) -> OAuthBearerSettings:
+        """What they stand for; ValueError names a key that is missing."""
+        url = self.sasl_oauthbearer_jwks_endpoint_url
+        if url is None:
+            raise ValueError("OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url")
+        issuer, audience = self.sasl_oauthbearer_expected_issuer, self.sasl_oauthbearer_expected_audience
+        for key, value in (("expected.issuer", issuer), ("expected.audience", audience)):
+            if value is None:
+                raise ValueError(
+                    f"OAUTHBEARER needs sasl.oauthbearer.{key}; set it empty to leave it unchecked on purpose"
+                )
+        return OAuthBearerSettings(self._jwks(url), self._policy(issuer or None, audience or ()))
+
+    def _jwks(self, url: str) -> JwksSettings:
+        return JwksSettings(
+            url=url,
+            refresh_ms=self.sasl_oauthbearer_jwks_endpoint_refresh_ms,
+            retry_backoff_ms=self.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
+            retry_backoff_max_ms=self.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+            ca=self.sasl_oauthbearer_jwks_endpoint_ca,
+        )
+
+    def _policy(self, issuer: str | None, audience: tuple[str, ...]) -> JwtPolicy:
+        return JwtPolicy(
+            issuer,
+            frozenset(audience),
+            algorithms=frozenset(self.sasl_oauthbearer_allowed_algorithms),
+            clock_skew_s=self.sasl_oauthbearer_clock_skew_seconds,
+            scope_claim=self.sasl_oauthbearer_scope_claim_name,
+            subject_claim=self.sasl_oauthbearer_sub_claim_name,
+            required_scopes=frozenset(self.sasl_oauthbearer_required_scope),
+            max_bytes=self.sasl_oauthbearer_token_max_bytes,
+        )
+
+    def check_oauthbearer(self, enabled: bool) -> None:
+        """ValueError for a key that is missing, or that nothing would read."""
+        if enabled:
+            self.oauthbearer()
+            return
+        idle = sorted(name for name in self.model_fields_set if name.startswith(_PREFIX))
+        if idle:
+            keys = ", ".join(name.replace("_", ".") for name in idle)
+            raise ValueError(f"{keys}: OAUTHBEARER is not among sasl.enabled.mechanisms")

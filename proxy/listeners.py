@@ -1,0 +1,137 @@
+"""All listeners of one proxy: configuration in, sockets that are opened, swept and drained out.
+
+Put together and driven by proxy.process. A listener of `early.start.listeners` opens before the metadata log
+is loaded, the others after it (KIP-801).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from proxy import addresses
+from proxy.audit.record import AuditEvent
+from proxy.config import Listener as ListenerConfig
+from proxy.config import ProxyConfig, split_host_port
+from proxy.net.broker_watch import BrokerFacts
+from proxy.net.channel import EndpointSettings
+from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.listener import Forwarder, Listener, Observer
+from proxy.net.user_tokens import Identity
+from proxy.net.verification import Verifications
+from proxy.session.gate import Gate, ListenerPolicy
+
+log = structlog.get_logger(__name__)
+
+
+class Listeners:
+    """Their policies are there from the start; the sockets from `start` on."""
+
+    def __init__(
+        self,
+        config: ProxyConfig,
+        gate: Gate,
+        credentials: Credentials,
+        verifications: Verifications,
+        broker: EndpointSettings,
+        identity: Identity,
+        forward: Forwarder,
+        record: Callable[[AuditEvent], None],
+        observer: Observer,
+    ) -> None:
+        """TlsError or ValueError name what cannot be used."""
+        self._config = config
+        self._parts = (gate, verifications, broker, identity, forward, record, observer)
+        self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
+        self.tls = [entry.server_tls() for entry in config.listeners]
+        self._open: list[Listener] = []
+
+    async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
+        """Open those that are early-start listeners, or those that are not."""
+        for index, policy in enumerate(self.policies):
+            if policy.early_start == early:
+                await self._start(tasks, index)
+
+    async def drain(self) -> None:
+        """Accept no more, close what is quiet, cut what is not after `drain.timeout.ms`."""
+        timeout_ms = self._config.limits.drain_timeout_ms
+        await asyncio.gather(*(listener.drain(timeout_ms) for listener in self._open))
+        # The closed connections' last bytes and last records leave in the loop's next turns.
+        await asyncio.sleep(0.05)
+
+    def sweep(self, now_ms: int) -> None:
+        """Write out what was counted, close idle connections."""
+        idle_ms = self._config.limits.connections_max_idle_ms
+        idle_since_ms = now_ms - idle_ms if idle_ms else 0
+        for listener in self._open:
+            for connection in list(listener.connections):
+                connection.sweep(now_ms, idle_since_ms)
+
+    def tell_addresses(self, facts: BrokerFacts) -> None:
+        """Under which addresses clients of each listener reach the brokers that there are."""
+        upstream = self._config.upstream
+        bootstrap = split_host_port(upstream.bootstrap)
+        if upstream.passes_addresses:
+            for policy in self.policies:
+                policy.kept_but = bootstrap
+                _tell_unreachable(policy, addresses.told_past_the_proxies(facts.nodes, bootstrap))
+            return
+        advertised, proxies = _advertised(self._config)
+        own = upstream.node_id
+        if own is None:
+            own = addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
+        for policy in self.policies:
+            policy.addresses = addresses.of_listener(policy.name, advertised[policy.name], own, proxies)
+            _tell_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
+
+    async def _start(self, tasks: asyncio.TaskGroup, index: int) -> None:
+        entry, policy = self._config.listeners[index], self.policies[index]
+        gate, verifications, broker, identity, forward, record, observer = self._parts
+        listener = Listener(
+            gate,
+            policy,
+            broker,
+            forward,
+            record,
+            observer,
+            tasks,
+            self._has_room,
+            verifications,
+            identity,
+        )
+        host, port = split_host_port(entry.bind)
+        bound = await listener.start(host, port, self.tls[index])
+        self._open.append(listener)
+        log.info("listening", listener=entry.name, host=host, port=bound)
+
+    def _has_room(self) -> bool:
+        taken = sum(listener.connection_count for listener in self._open)
+        return taken < self._config.limits.max_connections
+
+
+def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> ListenerPolicy:
+    return ListenerPolicy(
+        entry.name,
+        sasl_listener(entry, credentials) if entry.uses_sasl else None,
+        security_protocol=entry.security_protocol,
+        principal_builder=entry.principal_builder(),
+        failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
+        early_start=entry.name in config.authorizer.early_start_listeners,
+    )
+
+
+def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int, addresses.ByListener]]:
+    """Our own listeners' addresses as clients are told, and the other proxies'."""
+    own = {entry.name: split_host_port(entry.advertised or entry.bind) for entry in config.listeners}
+    proxies = {
+        node_id: {name: split_host_port(address) for name, address in by_name.items()}
+        for node_id, by_name in config.upstream.advertised_brokers.items()
+    }
+    return own, proxies
+
+
+def _tell_unreachable(policy: ListenerPolicy, nodes: tuple[int, ...]) -> None:
+    if nodes != policy.unreachable:
+        policy.unreachable = nodes
+        told = log.error if nodes else log.info
+        told("brokers that clients are not told of", listener=policy.name, nodes=list(nodes))
