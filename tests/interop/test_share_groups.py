@@ -1,0 +1,144 @@
+"""Share groups (KIP-932) with Kafka's own tools, and a Streams member (KIP-1071) spoken by hand."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from proxy.demo.users import User
+from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.support.cluster_admin import ClusterAdmin
+from tests.support.gates import Gate
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+RECORDS = [f"order-{number}" for number in range(20)]
+
+
+@pytest.fixture
+def group(gate: Gate, topic: str) -> str:
+    """A share group that begins with a topic's first record."""
+    name = f"share-{topic}"
+    changed = gate.tools("admin").run(
+        "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", name, "--add-config", EARLIEST
+    )
+    assert changed.returncode == 0, changed.said
+    return name
+
+
+EARLIEST = "share.auto.offset.reset=earliest"
+
+
+def filled(gate: Gate, topic: str) -> None:
+    produced = gate.tools("admin").run(
+        "kafka-console-producer", "--topic", topic, stdin="".join(f"{record}\n" for record in RECORDS)
+    )
+    assert produced.returncode == 0, produced.said
+
+
+def consume(gate: Gate, user: User, topic: str, group: str) -> Any:
+    return gate.tools(user.name).run(
+        "kafka-console-share-consumer",
+        *("--topic", topic, "--group", group, "--max-messages", str(len(RECORDS)), "--timeout-ms", "20000"),
+    )
+
+
+@pytest.mark.spec("A7", "O1")
+def test_a_share_group_reads_and_is_described_with_the_rights_it_needs(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str, group: str
+) -> None:
+    cluster_admin.allow_consume(alice, topic, group)
+    filled(gate, topic)
+
+    read = consume(gate, alice, topic, group)
+    described = gate.tools(alice.name).run("kafka-share-groups", "--describe", "--group", group, "--offsets")
+    listed = gate.tools(alice.name).run("kafka-share-groups", "--list")
+
+    assert sorted(read.stdout.splitlines()) == sorted(RECORDS), read.said
+    assert f"{group} {topic} 0" in " ".join(described.stdout.split()), described.said
+    assert group in listed.stdout.split(), listed.said
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [("group", "GroupAuthorizationException"), ("topic", "TopicAuthorizationException")],
+)
+def test_a_share_consumer_without_read_gets_no_record(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str, group: str, missing: str, error: str
+) -> None:
+    cluster_admin.allow(alice, "DESCRIBE", topic=topic)
+    if missing == "topic":
+        cluster_admin.allow(alice, "READ", group=group)
+    else:
+        cluster_admin.allow(alice, "READ", topic=topic)
+    filled(gate, topic)
+
+    read = consume(gate, alice, topic, group)
+
+    assert error in read.said
+    assert "order-" not in read.stdout
+
+
+async def streams_heartbeat(gate: Gate, user: User, group: str, source: str) -> Any:
+    """A member that brings a topology of one topic and one changelog."""
+    host, port = gate.entrance().bootstrap.split(":")
+    endpoint = EndpointSettings(
+        host=host,
+        port=int(port),
+        client_id="streams",
+        sasl=SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password),
+    )
+    request = t.StreamsGroupHeartbeatRequest
+    part = request.Subtopology(
+        subtopology_id="0",
+        source_topics=[source],
+        state_changelog_topics=[request.TopicInfo(name=f"{group}-store-changelog", replication_factor=1)],
+    )
+    async with await Channel.open(endpoint) as channel:
+        while True:
+            answer = await channel.request(
+                ApiKey.STREAMS_GROUP_HEARTBEAT,
+                0,
+                request(
+                    group_id=group,
+                    member_id="one",
+                    process_id="p",
+                    rebalance_timeout_ms=10_000,
+                    topology=request.Topology(epoch=1, subtopologies=[part]),
+                    active_tasks=[],
+                    standby_tasks=[],
+                    warmup_tasks=[],
+                ),
+            )
+            if answer.error_code not in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+                return answer
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.spec("A7")
+def test_a_streams_member_is_taken_with_its_topics_allowed_and_else_refused(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str
+) -> None:
+    group, changelog = f"app-{topic}", f"app-{topic}-store-changelog"
+
+    def heard() -> Any:
+        return asyncio.run(streams_heartbeat(gate, alice, group, topic))
+
+    assert heard().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    cluster_admin.allow(alice, "READ", group=group)
+    cluster_admin.allow(alice, "READ", topic=topic)
+    assert heard().error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster_admin.allow(alice, "DESCRIBE", topic=changelog)
+    without_create = heard()
+    cluster_admin.allow(alice, "CREATE", topic=changelog)
+    taken = heard()
+
+    told = (
+        f"{without_create.error_message} {[status.status_detail for status in without_create.status or ()]}"
+    )
+    assert f"Unauthorized to CREATE on topics {changelog}." in told
+    assert (taken.error_code, taken.member_id) == (ErrorCode.NONE, "one")
