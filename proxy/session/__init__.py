@@ -5,6 +5,7 @@ effects         all that a session can ask for
 greeting        what it answers itself: ApiVersions, SASL, what must not come now
 authentication  the SASL state of a connection
 call            a decoded request as the API files see it, and the verdicts they may give
+withheld        assignments in groups that are not told yet
 denials         of one request, as audit events
 apis            one file per API; the table lists them all
 produce_path    produce requests that stream; produce: all others

@@ -15,6 +15,7 @@ from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.denials import Denials
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.share_sessions import Sharing
+from proxy.session.withheld import WithheldAssignments
 from proxy.wire.api_keys import ApiKey
 
 CLUSTER_NAME = "kafka-cluster"
@@ -90,6 +91,8 @@ class Call:
     """Allowed decisions, for the session's summaries."""
     sharing: Sharing | None = None
     """Of a ShareFetch."""
+    withheld: WithheldAssignments | None = None
+    """Of a ConsumerGroupHeartbeat."""
     denials: Denials | None = None
     """None until something is denied."""
 

@@ -36,6 +36,7 @@ from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions, Sharing
+from proxy.session.withheld import WithheldAssignments
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
@@ -47,6 +48,7 @@ _HEAD_BYTES = 14
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
 _SHARE_FETCH = int(ApiKey.SHARE_FETCH)
+_CONSUMER_GROUP_HEARTBEAT = int(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 MAX_READY_BYTES = 1 << 20
 """Of our own answers that wait behind the broker's; beyond it no further request is taken."""
@@ -64,7 +66,8 @@ class Session:
         self.authentication = authentication
         self.pipeline = Pipeline()
         self.fetch_sessions = fetch.FetchSessions()
-        self.share_sessions = ShareSessions()
+        self._share_sessions = ShareSessions()
+        self._withheld = WithheldAssignments()
         self.client = self._new_client(None, None)
         self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
         # The request that the controller has, or a question of ours that the broker has.
@@ -337,7 +340,9 @@ class Session:
             admin=api is not None and api.admin,
         )
         if header.api_key == _SHARE_FETCH:
-            call.sharing = Sharing(self.share_sessions, fetch_path.max_held_bytes(self))
+            call.sharing = Sharing(self._share_sessions, fetch_path.max_held_bytes(self))
+        elif header.api_key == _CONSUMER_GROUP_HEARTBEAT:
+            call.withheld = self._withheld
         return call
 
     def note(self, call: Call, size_bytes: int, effects: list[Effect]) -> None:

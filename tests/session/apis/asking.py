@@ -19,6 +19,7 @@ from proxy.session.apis.table import TABLE
 from proxy.session.call import CLUSTER_NAME, Answer, Ask, Call, Forward, ToTheController, Verdict
 from proxy.session.gate import Gate, Limits, ListenerPolicy
 from proxy.session.share_sessions import ShareSessions, Sharing
+from proxy.session.withheld import WithheldAssignments
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from tests.support.images import acl_record, image_of
@@ -144,6 +145,7 @@ class Asking:
     image: MetadataImage = field(init=False)
     gate: Gate = field(init=False)
     share_sessions: ShareSessions = field(init=False)
+    withheld: WithheldAssignments = field(init=False)
 
     def __init__(self, api_key: int, version: int, *rights: str, base: MetadataImage | None = None) -> None:
         self.api_key, self.version, self.rights = api_key, version, rights
@@ -151,7 +153,7 @@ class Asking:
         authorizer = StandardAuthorizer()
         authorizer.configure({"super.users": "User:root"})
         self.gate = Gate(authorizer, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16), self.image)
-        self.share_sessions = ShareSessions()
+        self.share_sessions, self.withheld = ShareSessions(), WithheldAssignments()
         for name, topic_id in KNOWN_TOPICS.items():
             self.gate.topic_names.learn(topic_id, name)
 
@@ -164,6 +166,7 @@ class Asking:
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, plaintext=self.plaintext)
         call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
+        call.withheld = self.withheld
         return Asked(call, api.decide(call, decoded), decoded)
 
     def where_it_can_ask(self) -> "Asking":

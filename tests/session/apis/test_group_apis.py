@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from proxy.metadata.acl import Operation
+from proxy.session.apis.consumer_group_heartbeat import SOON_MS
+from proxy.session.withheld import MAX_MEMBERS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import CLUSTER_RIGHT, Asking
+from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asking
 
 pytestmark = pytest.mark.spec("A7")
 
@@ -39,7 +41,7 @@ def test_members_need_read_on_their_group(key: ApiKey, version: int) -> None:
 
     assert denied.answer.error_code == GROUP_DENIED
     assert denied.denials == ["READ GROUP team"]
-    assert Asking(key, version, "READ GROUP team").for_(request).passes_unread
+    assert Asking(key, version, "READ GROUP team").for_(request).goes_as_it_came
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(6, ""), (7, None)])
@@ -64,7 +66,82 @@ def test_one_denied_subscription_refuses_the_heartbeat() -> None:
     assert denied.answer.error_code == TOPIC_DENIED
     assert denied.denials == ["DESCRIBE TOPIC secrets"]
     allowed = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *rights, "READ TOPIC secrets")
-    assert allowed.for_(request).passes_unread
+    assert allowed.for_(request).goes_as_it_came
+
+
+def heartbeat(**fields: Any) -> Any:
+    return t.ConsumerGroupHeartbeatRequest(group_id="team", member_id="m", **fields)
+
+
+def assigned(*topic_ids: bytes, epoch: int = 5) -> Any:
+    response = t.ConsumerGroupHeartbeatResponse
+    parts = [response.TopicPartitions(topic_id=topic_id, partitions=[0, 1]) for topic_id in topic_ids]
+    return response(
+        member_id="m",
+        member_epoch=epoch,
+        heartbeat_interval_ms=5_000,
+        assignment=response.Assignment(topic_partitions=parts) if topic_ids else None,
+    )
+
+
+def told_ids(response: Any) -> list[bytes] | None:
+    if response.assignment is None:
+        return None
+    return [part.topic_id for part in response.assignment.topic_partitions]
+
+
+STRANGE = b"?" * 16
+REGEX = ("READ GROUP team", "DESCRIBE TOPIC orders", "DESCRIBE TOPIC new")
+
+
+def test_what_a_regular_expression_found_is_told_of_topics_that_may_be_described() -> None:
+    asked = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX).for_(heartbeat(subscribed_topic_regex=".*"))
+
+    assert asked.goes_as_it_came
+    told = asked.told(assigned(KNOWN_TOPICS["secrets"], KNOWN_TOPICS["orders"]))
+    assert told_ids(told) == [KNOWN_TOPICS["orders"]]
+    assert told.heartbeat_interval_ms == 5_000
+
+
+@pytest.mark.parametrize(("name", "may_be_told"), [("new", True), ("hidden", False), (None, False)])
+def test_an_assignment_with_an_id_nobody_told_waits_until_the_broker_was_asked_for_its_name(
+    name: str | None, may_be_told: bool
+) -> None:
+    orders = KNOWN_TOPICS["orders"]
+    alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX).where_it_can_ask()
+
+    first = alice.for_(heartbeat(subscribed_topic_regex=".*")).told(assigned(orders, STRANGE))
+    second = alice.for_(heartbeat())
+
+    assert (told_ids(first), first.heartbeat_interval_ms) == (None, SOON_MS)
+    assert [topic.topic_id for topic in second.asked_first.topics] == [STRANGE]
+    topic = t.MetadataResponse.MetadataResponseTopic(name=name, topic_id=STRANGE)
+    told = second.once(t.MetadataResponse(topics=[topic])).told(assigned())
+    assert told_ids(told) == ([orders, STRANGE] if may_be_told else [orders])
+    assert told_ids(alice.for_(heartbeat()).told(assigned())) is None
+
+
+def test_an_assignment_that_has_been_replaced_meanwhile_is_forgotten() -> None:
+    alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX)
+    alice.for_(heartbeat()).told(assigned(STRANGE))
+
+    assert told_ids(alice.for_(heartbeat()).told(assigned(epoch=6))) is None
+    alice.for_(heartbeat()).told(assigned(STRANGE))
+    assert told_ids(alice.for_(heartbeat()).told(assigned(KNOWN_TOPICS["orders"]))) == [
+        KNOWN_TOPICS["orders"]
+    ]
+
+
+@pytest.mark.spec("O6")
+def test_one_connection_has_assignments_kept_for_so_many_members_only() -> None:
+    alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX)
+    for number in range(MAX_MEMBERS + 1):
+        answer = assigned(STRANGE)
+        answer.member_id = f"m{number}"
+        alice.for_(heartbeat()).told(answer)
+
+    assert alice.withheld.take("team", "m0") is None
+    assert alice.withheld.take("team", "m1") is not None
 
 
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DESCRIBE_GROUPS))
