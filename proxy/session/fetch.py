@@ -99,9 +99,10 @@ def without_denied(call: Call, message: Any, names: list[str | None], max_bytes:
     """
     known = [name for name in names if name is not None]
     if is_follower(message) and not call.allows_cluster(Operation.CLUSTER_ACTION):
-        allowed: set[str] = set()
-    else:
-        allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, known)
+        # Unknown ids too, as a broker has it: who may not follow learns of no topic.
+        denied = [_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in message.topics]
+        return Answer(types.FetchResponse(responses=denied))
+    allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, known)
     refused = [
         _refused(topic, _error_of(name))
         for topic, name in zip(message.topics, names, strict=True)

@@ -188,6 +188,17 @@ def test_a_follower_needs_cluster_action(allowed: bool) -> None:
 
 
 @pytest.mark.spec("A7")
+def test_a_denied_follower_does_not_learn_which_ids_are_known() -> None:
+    talk = Conversation(*READS)
+
+    talk.asks(FETCH, 14, fetch(KNOWN_TOPICS["orders"], b"?" * 16, replica_id=2))
+
+    answer = talk.heard(FETCH, 14)
+    codes = [partition.error_code for topic in answer.responses for partition in topic.partitions]
+    assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+
+
+@pytest.mark.spec("A7")
 def test_an_incremental_fetch_goes_on_in_the_session_that_was_opened_here() -> None:
     talk = Conversation(*READS)
     opened(talk, "orders")
