@@ -30,8 +30,7 @@ def decide(call: Call, request: Any) -> Verdict:
     if request.key_type == _SHARE:
         return _share(call, request)
     if request.key_type not in _KEY_TYPES:
-        # A broker fails on it as well, without a word.
-        return refused(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return refused(call, request, ErrorCode.INVALID_REQUEST)
     resource_type, error_code = _KEY_TYPES[request.key_type]
     if call.version < _FIRST_WITH_KEYS:
         if not call.allows(Operation.DESCRIBE, resource_type, request.key):

@@ -122,5 +122,5 @@ def test_a_kind_of_key_that_nobody_knows_is_not_asked_for(version: int) -> None:
     answer = asking(version, "ALL GROUP *", "ALL TRANSACTIONAL_ID *").for_(request).answer
 
     assert {answer.error_code, *(part.error_code for part in answer.coordinators)} - {0} == {
-        ErrorCode.UNKNOWN_SERVER_ERROR
+        ErrorCode.INVALID_REQUEST
     }
