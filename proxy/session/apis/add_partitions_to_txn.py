@@ -35,7 +35,8 @@ def decide(call: Call, request: Any) -> Verdict:
     allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
     if allowed.issuperset(topic.name for topic in asked):
         return Forward()
-    results = [_SHAPE.refuse_topic(topic, _error(topic.name in allowed)) for topic in asked]
+    told = [topic for topic in asked if topic.partitions]
+    results = [_SHAPE.refuse_topic(topic, _error(topic.name in allowed)) for topic in told]
     return Answer(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 

@@ -139,7 +139,8 @@ def _write_txn_markers(_version: int, request: Any, error: Error) -> Any:
                     if topic.partition_indexes
                 ],
             )
-            for marker in request.markers
+            # A broker gathers them by producer: of two of one producer the last is told.
+            for marker in {marker.producer_id: marker for marker in request.markers}.values()
         ]
     )
 

@@ -205,3 +205,25 @@ def test_only_transactions_that_may_be_described_are_listed(version: int) -> Non
     )
 
     assert [part.transactional_id for part in asked.told(answer).transaction_states] == ["b"]
+
+
+def test_partitions_are_refused_by_partition_and_markers_by_producer() -> None:
+    added = t.AddPartitionsToTxnRequest
+    topics = [
+        added.AddPartitionsToTxnTopic(name="a"),
+        added.AddPartitionsToTxnTopic(name="b", partitions=[1]),
+    ]
+    adding = added(v3_and_below_transactional_id="payer", v3_and_below_topics=topics)
+    topic = t.WriteTxnMarkersRequest.WritableTxnMarkerTopic
+    named = [
+        [topic(name="a", partition_indexes=[0])],
+        [topic(name="b", partition_indexes=[1]), topic(name="c")],
+    ]
+    marker = t.WriteTxnMarkersRequest.WritableTxnMarker
+    marking = t.WriteTxnMarkersRequest(markers=[marker(producer_id=7, topics=part) for part in named])
+
+    refused = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3, WRITE).for_(adding).answer
+    unmarked = Asking(ApiKey.WRITE_TXN_MARKERS, 1).for_(marking).answer
+
+    assert [part.name for part in refused.results_by_topic_v3_and_below] == ["b"]
+    assert [(m.producer_id, [part.name for part in m.topics]) for m in unmarked.markers] == [(7, ["b"])]
