@@ -1,0 +1,162 @@
+"""Three brokers, a proxy before each, and three more proxies that keep the addresses their brokers tell.
+
+Both sets of proxies stand before the same brokers: the second before a listener that advertises it (SPEC O1).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.config import split_host_port
+from proxy.demo import probe
+from proxy.demo.node import READY_TIMEOUT_MS, Node, penstock
+from proxy.demo.ports import free_addresses
+from proxy.demo.process import ChildProcess
+from proxy.demo.side_by_side import side_by_side
+from proxy.demo.stack import Stack, StackSettings
+from proxy.demo.users import Entrance, User
+from proxy.net.channel import EndpointSettings, SaslLogin
+from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
+
+REWRITING, KEEPING = "rewriting", "keeping"
+
+
+@dataclass
+class KeepingProxy:
+    """A proxy with `addresses: passthrough`."""
+
+    address: str
+    http: str
+    process: ChildProcess
+
+    def start(self) -> None:
+        self.process.start()
+        self.process.wait_until(lambda: probe.is_ready(self.http), READY_TIMEOUT_MS)
+
+
+@dataclass
+class ThreeBrokers:
+    stack: Stack
+    keeping: dict[int, KeepingProxy]
+
+    def entrances(self, proxies: str) -> dict[int, str]:
+        """Node id -> where clients reach it by one of the two sets of proxies."""
+        if proxies == KEEPING:
+            return {number: proxy.address for number, proxy in self.keeping.items()}
+        return {each.number: each.wiring.listeners["SASL_PLAINTEXT"] for each in self.stack.nodes}
+
+    def broker_ports(self) -> set[int]:
+        """What no client should ever be told."""
+        return {split_host_port(at)[1] for each in self.stack.nodes for at in each.broker.addresses}
+
+    def requests(self, proxies: str, api: str) -> dict[int, float]:
+        """How many each proxy has taken, by node id."""
+        series = f'penstock_requests_total{{api="{api}",listener="SASL_PLAINTEXT"}}'
+        https = {
+            REWRITING: {each.number: each.wiring.proxy_http for each in self.stack.nodes},
+            KEEPING: {number: proxy.http for number, proxy in self.keeping.items()},
+        }[proxies]
+        return {number: probe.series(at).get(series, 0.0) for number, at in https.items()}
+
+    def endpoint(self, user: User, proxies: str, number: int) -> EndpointSettings:
+        host, port = split_host_port(self.entrances(proxies)[number])
+        login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
+        return EndpointSettings(host=host, port=port, sasl=login)
+
+    def entrance(self, proxies: str, number: int) -> Entrance:
+        return Entrance(self.entrances(proxies)[number])
+
+
+def _keeping_proxy(node: Node, logs: Path, address: str, http: str) -> KeepingProxy:
+    """The files of the node's other proxy, but for how it reaches the broker and what it calls itself."""
+    document: dict[str, Any] = yaml.safe_load(node.proxy_file.read_text(encoding="utf-8"))
+    name = f"keeping-{node.number}"
+    assert node.broker.behind is not None
+    listener = {
+        "name": "SASL_PLAINTEXT",
+        "bind": address,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ["PLAIN", "SCRAM-SHA-256"],
+    }
+    upstream = {key: document["upstream"][key] for key in ("security.protocol", "sasl")}
+    document |= {
+        "proxy.id": name,
+        "listeners": [listener],
+        "upstream": upstream
+        | {
+            "addresses": "passthrough",
+            "bootstrap": node.broker.behind[0],
+            "internal.bootstrap": node.broker.sasl_plaintext,
+        },
+        "audit": document["audit"] | {"spool.dir": f"{name}-spool"},
+        "http": {"bind": http},
+    }
+    file = node.proxy_file.with_name(f"{name}.yaml")
+    file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return KeepingProxy(address, http, penstock("proxy", name, file, logs))
+
+
+@pytest.fixture(scope="module")
+def three(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
+    directory = tmp_path_factory.mktemp("three")
+    stack = Stack(StackSettings(directory=directory, libs=kafka_libs, brokers=3))
+    keeping = {}
+    for node in stack.nodes:
+        inside, address, http = free_addresses(3)
+        node.broker.behind = inside, address
+        keeping[node.number] = _keeping_proxy(node, stack.logs, address, http)
+    try:
+        stack.start()
+        side_by_side([proxy.start for proxy in keeping.values()])
+        yield ThreeBrokers(stack, keeping)
+    finally:
+        killed = [
+            name for name in side_by_side([partial(_stop, proxy) for proxy in keeping.values()]) if name
+        ]
+        assert [*killed, *stack.stop()] == [], "these did not stop by themselves"
+
+
+def _stop(proxy: KeepingProxy) -> str | None:
+    return None if proxy.process.stop() else proxy.process.name
+
+
+@pytest.fixture(scope="module")
+def three_admin(three: ThreeBrokers) -> ClusterAdmin:
+    return ClusterAdmin(three.stack)
+
+
+@pytest.fixture(scope="module")
+def carol(three_admin: ClusterAdmin) -> User:
+    """May produce to and consume from whatever begins with `all-`."""
+    user = three_admin.user("carol")
+    bindings = [
+        admin.AclBinding(
+            resource,
+            "all-",
+            admin.ResourcePatternType.PREFIXED,
+            f"User:{user.name}",
+            "*",
+            operation,
+            admin.AclPermissionType.ALLOW,
+        )
+        for resource, operation in (
+            (admin.ResourceType.TOPIC, admin.AclOperation.READ),
+            (admin.ResourceType.TOPIC, admin.AclOperation.WRITE),
+            (admin.ResourceType.GROUP, admin.AclOperation.READ),
+        )
+    ]
+    for future in three_admin.client.create_acls(bindings).values():
+        future.result(TIMEOUT_S)
+    return user
+
+
+def replicated_topic(three_admin: ClusterAdmin, name: str) -> str:
+    """Six partitions in three replicas: each broker leads two of them."""
+    for future in three_admin.client.create_topics([admin.NewTopic(name, 6, 3)]).values():
+        future.result(TIMEOUT_S)
+    return name
