@@ -36,8 +36,9 @@ def _metadata(choice: Choice, message: Any, version: int) -> None:
 
 
 def _delete_topics(choice: Choice, message: Any, _version: int) -> None:
+    """By name or by id, rarely by both."""
     for topic in message.topics:
-        if choice.chance(0.5):
+        if choice.chance(0.5) and any(topic.topic_id):
             topic.name = None
         elif not choice.chance(0.05):
             topic.topic_id = ZERO_ID
@@ -109,9 +110,22 @@ def _find_coordinator(choice: Choice, message: Any, version: int) -> None:
 
 
 def _create_acls(choice: Choice, message: Any, _version: int) -> None:
+    """A number that only filters may have stands alone: the whole request fails at a broker."""
+    odd = [creation for creation in message.creations if _is_for_filters(creation)]
+    message.creations = odd[:1] or message.creations
     for creation in message.creations:
         if creation.resource_type == 4 and not choice.chance(0.2):
             creation.resource_name = "kafka-cluster"
+
+
+def _is_for_filters(creation: Any) -> bool:
+    of_filters = (creation.resource_type, creation.operation, creation.permission_type)
+    return 1 in of_filters or creation.resource_pattern_type in (1, 2)
+
+
+def _alter_user_scram_credentials(_choice: Choice, message: Any, _version: int) -> None:
+    for upsertion in message.upsertions:
+        upsertion.salted_password = bytes(64 if upsertion.mechanism == 2 else 32)
 
 
 def _alter_client_quotas(choice: Choice, message: Any, _version: int) -> None:
@@ -125,6 +139,9 @@ def _alter_client_quotas(choice: Choice, message: Any, _version: int) -> None:
         for op in entry.ops:
             if any(part.entity_type == "ip" for part in entry.entity) and choice.chance(0.7):
                 op.key = "connection_creation_rate"
+    message.entries = list(
+        {repr(sorted(map(repr, entry.entity))): entry for entry in message.entries}.values()
+    )
 
 
 ADJUSTMENTS: dict[str, Callable[[Choice, Any, int], None]] = {
@@ -136,5 +153,6 @@ ADJUSTMENTS: dict[str, Callable[[Choice, Any, int], None]] = {
     "IncrementalAlterConfigs": _incremental_alter_configs,
     "FindCoordinator": _find_coordinator,
     "CreateAcls": _create_acls,
+    "AlterUserScramCredentials": _alter_user_scram_credentials,
     "AlterClientQuotas": _alter_client_quotas,
 }

@@ -101,6 +101,8 @@ class Choice:
                 return b"\0\0"
             case "float64":
                 return self.one_of(0.0, 1.0, 1000.0)
+            case "uint16":
+                return self.one_of(0, 9092)
             case _:
                 return self.one_of(0, 0, 1, -1)
 

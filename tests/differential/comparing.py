@@ -21,10 +21,11 @@ _ABOUT = (
     ("resource_type", "resource_name", "pattern_type"),
     ("config_resource_type", "resource_name"),
     ("resource_type", "resource_name"),
-    ("topic_id",),
+    ("name", "topic_id"),
     ("name",),
     ("topic",),
     ("topic_name",),
+    ("topic_id",),
     ("group_id",),
     ("partition_index",),
     ("partition",),
@@ -37,6 +38,7 @@ _ABOUT = (
     ("broker_id",),
     ("node_id",),
     ("feature",),
+    ("entity",),
 )
 """What tells one part of a list from the others, the first that it has."""
 
@@ -115,7 +117,7 @@ class _Plain:
         if how is How.LENGTH:
             return None if value is None else f"{len(value)} bytes"
         if how is How.SET and field.struct is None:
-            return "set" if value not in (None, "", 0, -1, [], bytes(16)) else "not set"
+            return "set" if value not in (None, "", -1, [], bytes(16)) else "not set"
         if field.is_array and value is not None:
             return self._list(value, field)
         return self._element(value, field)
@@ -153,7 +155,16 @@ def _grouped(parts: list[dict[str, Any]], about: tuple[str, ...]) -> dict[Any, A
     groups: dict[str, list[Any]] = {}
     for part in parts:
         groups.setdefault("/".join(str(part[key]) for key in about), []).append(part)
-    return {name: group[0] if len(group) == 1 else sorted(group, key=repr) for name, group in groups.items()}
+    return {name: _merged(group) for name, group in groups.items()}
+
+
+def _merged(group: list[dict[str, Any]]) -> Any:
+    """One topic told in several parts is told once, with the partitions of all."""
+    first, *others = group
+    inner = [key for key, value in first.items() if isinstance(value, dict)]
+    if not others or len(inner) != 1 or any(not isinstance(part[inner[0]], dict) for part in others):
+        return first if not others else sorted(group, key=repr)
+    return {**first, inner[0]: {key: value for part in group for key, value in part[inner[0]].items()}}
 
 
 def differences(broker: Any, proxy: Any, path: str = "") -> Iterator[Difference]:

@@ -13,7 +13,7 @@ class How(Enum):
     DROPPED = auto()
     """Nothing."""
     SET = auto()
-    """Whether it says anything: it is not empty, null, zero or -1."""
+    """Whether it says anything: it is not empty, null or -1."""
     LENGTH = auto()
     """How long it is."""
 
@@ -31,11 +31,17 @@ class Ignored:
 IGNORED = (
     Ignored("*", "throttle_time_ms", How.DROPPED, "each side's own clock; quotas are compared elsewhere"),
     Ignored("*", "port", How.DROPPED, "each side's own address"),
+    Ignored("*", "error_message", How.DROPPED, "each side's own words for the error code beside it"),
+    Ignored("*", "batch_index_error_message", How.DROPPED, "each side's own words"),
     Ignored("*", "leader_epoch", How.DROPPED, "counts the restarts and elections of one cluster"),
     Ignored("*", "member_id", How.SET, "made up by the broker"),
     Ignored("*", "leader", How.SET, "a member's id"),
     Ignored("*", "producer_id", How.SET, "given out by the broker in blocks"),
     Ignored("*", "records", How.LENGTH, "holds ids and times of one broker"),
+    Ignored(
+        "DescribeProducers", "last_timestamp", How.DROPPED, "of a transaction's end, by the broker's clock"
+    ),
+    Ignored("ListOffsets", "timestamp", How.SET, "of a transaction's end, by the broker's clock"),
     Ignored("ApiVersions", "finalized_features_epoch", How.DROPPED, "an offset of one metadata log"),
     Ignored("DescribeQuorum", "*", How.SET, "offsets, times and directories of one quorum"),
     Ignored("DescribeLogDirs", "log_dir", How.SET, "a path of one machine"),

@@ -4,18 +4,12 @@ A difference that no line here knows fails the run. A line is as narrow as it ca
 what either side says.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from proxy.wire.error_codes import ErrorCode
-from tests.differential.comparing import Difference
-
-INVALID_REQUEST = ErrorCode.INVALID_REQUEST
-CLUSTER_AUTHORIZATION_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-_DUMP = re.compile(r"Request Request\(.*\) needs [A-Z_]+ permission\.")
+from tests.differential.comparing import ABSENT, Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +23,81 @@ class Known:
     """Given the difference and the step at which it came up."""
 
 
-def _words_of_a_denial(difference: Difference, _step: Any) -> bool:
-    return (
-        difference.path.endswith("error_message")
-        and isinstance(difference.broker, str)
-        and _DUMP.fullmatch(difference.broker) is not None
-        and difference.proxy == "Cluster authorization failed."
+def _fault_of_a_broker(difference: Difference, _step: Any) -> bool:
+    faults = (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return difference.path.startswith("responses.4/") and any(
+        _codes(difference, fault, ErrorCode.CLUSTER_AUTHORIZATION_FAILED) for fault in faults
     )
 
 
-def _foreign_broker(difference: Difference, step: Any) -> bool:
-    return str(difference.broker).startswith("Unexpected broker id, expected ") or (
-        difference.broker == INVALID_REQUEST
-        and difference.proxy == CLUSTER_AUTHORIZATION_FAILED
-        and difference.path.startswith("responses.4/")
+def _not_transactional(difference: Difference, step: Any) -> bool:
+    denied = difference.proxy == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return denied and step.message.transactional_id is not None and difference.path.endswith("error_code")
+
+
+def _zero_id(difference: Difference, step: Any) -> bool:
+    by_zero = any(not topic.topic and not any(topic.topic_id) for topic in step.message.topics)
+    return by_zero and (difference.path == "error_code" or difference.broker == ABSENT)
+
+
+def _not_attempted(difference: Difference, _step: Any) -> bool:
+    return _codes(difference, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+
+def _for_filters(difference: Difference, step: Any) -> bool:
+    return len(step.message.creations) == 1 and _codes(
+        difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST
     )
+
+
+def _addresses_of_controllers(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("listeners") and difference.proxy == []
+
+
+def _twice(difference: Difference, step: Any) -> bool:
+    named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
+    return difference.broker == "silent" and len(set(named)) < len(named)
+
+
+def _no_session(difference: Difference, _step: Any) -> bool:
+    return difference.path == "session_id" and difference.broker != 0 and difference.proxy == 0
+
+
+def _never_answered(difference: Difference, step: Any) -> bool:
+    return difference.broker == "silent" and not step.message.users
+
+
+def _no_group(difference: Difference, step: Any) -> bool:
+    return step.message.group_id is None and _codes(
+        difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_AUTHORIZATION_FAILED
+    )
+
+
+def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
+    at_a_code = difference.path.endswith("error_code")
+    return at_a_code and (difference.broker, difference.proxy) == (broker, proxy)
 
 
 KNOWN = (
-    Known("The words of a denial on the cluster", "*", _words_of_a_denial),
+    Known("Altering a broker's configs, denied", "IncrementalAlterConfigs", _fault_of_a_broker),
+    Known("Altering the configs of a resource twice", "AlterConfigs", _twice),
+    Known("Altering the configs of a resource twice", "IncrementalAlterConfigs", _twice),
+    Known("Produce with a transactional id, records not transactional", "Produce", _not_transactional),
+    Known("Fetch of the zero topic id", "Fetch", _zero_id),
+    Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
+    Known("CreateAcls with a number that only filters have", "CreateAcls", _for_filters),
+    Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
     Known(
         "Altering a broker's configs at another broker, denied", "IncrementalAlterConfigs", _foreign_broker
     ),
+    Known("Fetch with denied topics", "Fetch", _no_session),
+    Known(
+        "Unauthorised DescribeUserScramCredentials for all users",
+        "DescribeUserScramCredentials",
+        _never_answered,
+    ),
+    Known("A share request without a group", "ShareFetch", _no_group),
+    Known("A share request without a group", "ShareAcknowledge", _no_group),
 )
 
 

@@ -149,7 +149,7 @@ def _has_coordinator(side: Side, kind: int) -> bool:
 
 
 def _gives_producer_ids(side: Side) -> bool:
-    request = types.InitProducerIdRequest(transactional_id="any", transaction_timeout_ms=10_000)
+    request = types.InitProducerIdRequest(transactional_id="penstock-stage", transaction_timeout_ms=10_000)
     code: int = side.admin(ApiKey.INIT_PRODUCER_ID, 4, request).error_code
     return code == ErrorCode.NONE
 

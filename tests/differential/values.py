@@ -111,6 +111,7 @@ _GROUPS = {
     "ListTransactions:state_filters": among("Ongoing", "Empty", "nonsense"),
     "ListTransactions:duration_filter": among(-1, -1, 0),
     "ListTransactions:transactional_id_pattern": among(None, None, "q-.*", "["),
+    "WriteTxnMarkers:name": Choice.sink,
     "InitProducerId:transactional_id": Choice.transactional_id,
     "InitProducerId:transaction_timeout_ms": among(10_000, 10_000, 0),
     "InitProducerId:producer_id": among(-1),
@@ -135,22 +136,22 @@ _ADMIN = {
     "AlterPartitionReassignments:topics.name": Choice.own_topic,
     "AlterPartitionReassignments:replicas": Choice.replicas,
     "AlterReplicaLogDirs:path": among("/nowhere"),
-    "DescribeAcls:pattern_type_filter": among(1, 1, 2, 3, 4, 0),
-    "DescribeAcls:operation": among(1, 1, 2, 3, 8, 0),
-    "DescribeAcls:permission_type": among(1, 1, 2, 3, 0),
-    "DescribeAcls:resource_type_filter": among(1, 1, 2, 3, 4, 5, 0),
-    "DeleteAcls:pattern_type_filter": among(1, 1, 2, 3, 4, 0),
-    "DeleteAcls:operation": among(1, 1, 2, 3, 8, 0),
-    "DeleteAcls:permission_type": among(1, 1, 2, 3, 0),
-    "DeleteAcls:resource_type_filter": among(1, 2, 2, 3, 4, 5, 0),
+    "DescribeAcls:pattern_type_filter": among(*(1, 1, 1, 2, 3, 4) * 6, 0),
+    "DescribeAcls:operation": among(*(1, 1, 2, 3, 8) * 6, 0),
+    "DescribeAcls:permission_type": among(*(1, 1, 2, 3) * 6, 0),
+    "DescribeAcls:resource_type_filter": among(*(1, 1, 2, 3, 4, 5) * 6, 0),
+    "DeleteAcls:pattern_type_filter": among(*(1, 1, 1, 2, 3, 4) * 6, 0),
+    "DeleteAcls:operation": among(*(1, 1, 2, 3, 8) * 6, 0),
+    "DeleteAcls:permission_type": among(*(1, 1, 2, 3) * 6, 0),
+    "DeleteAcls:resource_type_filter": among(*(1, 2, 2, 3, 4, 5) * 6, 0),
     "resource_name_filter": Choice.topic,
     "principal_filter": Choice.principal,
     "host_filter": Choice.host,
     "CreateAcls:resource_name": Choice.topic,
-    "CreateAcls:resource_type": among(2, 2, 3, 4, 5, 6, 7, 0, 1),
-    "CreateAcls:resource_pattern_type": among(3, 3, 3, 4, 4, 0, 1, 2),
-    "CreateAcls:operation": among(2, 3, 3, 4, 8, 8, 0, 1),
-    "CreateAcls:permission_type": among(3, 3, 2, 0, 1),
+    "CreateAcls:resource_type": among(*(2, 2, 3, 4, 5, 6, 7) * 5, 0, 1),
+    "CreateAcls:resource_pattern_type": among(*(3, 3, 3, 4, 4) * 5, 0, 1, 2),
+    "CreateAcls:operation": among(*(2, 3, 3, 4, 8, 8) * 5, 0, 1),
+    "CreateAcls:permission_type": among(*(3, 3, 2) * 8, 0, 1),
     "UpdateFeatures:feature": among("nonsense", "", "metadata.version"),
     "UpdateFeatures:max_version_level": among(99, 120),
     "UnregisterBroker:broker_id": among(99),
@@ -209,3 +210,22 @@ COUNTS: dict[str, tuple[int, ...]] = {
     "ListGroups:types_filter": (0, 0, 1),
 }
 """How many elements an array may have."""
+
+ABOUT = frozenset(
+    ("name", "topic", "topic_name", "topic_id", "group_id", "partition_index", "partition", "index")
+)
+"""The fields that say what an element of an array is about."""
+
+REPEATING = frozenset(
+    (
+        "AlterConfigs",
+        "AlterUserScramCredentials",
+        "CreatePartitions",
+        "CreateTopics",
+        "DeleteTopics",
+        "DescribeConfigs",
+        "DescribeUserScramCredentials",
+        "IncrementalAlterConfigs",
+    )
+)
+"""Requests that may name a thing twice. Of the others docs/differences.md says what comes of it."""
