@@ -87,9 +87,6 @@ KNOWN = (
     Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
     Known("CreateAcls with a number that only filters have", "CreateAcls", _for_filters),
     Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
-    Known(
-        "Altering a broker's configs at another broker, denied", "IncrementalAlterConfigs", _foreign_broker
-    ),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(
         "Unauthorised DescribeUserScramCredentials for all users",
