@@ -16,8 +16,8 @@ from proxy.security.sasl.mechanism import NAME
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 """A name; a listener's are built in, or of its `sasl.server.mechanism.classes`."""
-ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
-"""module:Class."""
+ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
+"""package.module.Class."""
 
 
 class Listener(OAuthBearer):

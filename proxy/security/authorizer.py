@@ -6,13 +6,13 @@ the audit can be checked against the log later. How a decision is made is the im
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from traceback import format_exception
 from typing import Protocol, runtime_checkable
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
+from proxy.security.plugin import plugin
 from proxy.security.principal import Principal
 
 SUPER_USERS = "super.users"
@@ -201,7 +201,7 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
     """
     if not dotted_path:
         return AllowAll()
-    guarded = GuardedAuthorizer(_instance(dotted_path))
+    guarded = GuardedAuthorizer(plugin("authorizer.class.name", dotted_path, Authorizer, "an authorizer"))  # type: ignore[type-abstract]
     try:
         guarded.configure(settings)
     except Exception as error:
@@ -209,15 +209,3 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
             f"authorizer.class.name: {dotted_path!r} refuses its settings: {error or repr(error)}"
         ) from error
     return guarded
-
-
-def _instance(dotted_path: str) -> Authorizer:
-    module_name, _, class_name = dotted_path.rpartition(".")
-    try:
-        authorizer = getattr(import_module(module_name), class_name)()
-    except Exception as error:
-        # Whatever a foreign module does when it is imported: the process does not start without it.
-        raise ValueError(f"authorizer.class.name: cannot load {dotted_path!r}: {error!r}") from error
-    if not isinstance(authorizer, Authorizer):
-        raise ValueError(f"authorizer.class.name: {dotted_path!r} is not an authorizer")
-    return authorizer

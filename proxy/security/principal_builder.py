@@ -6,11 +6,11 @@ of one's own is named in `principal.builder.class`; what it raises is a failed a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 from proxy.security import distinguished_name
 from proxy.security.mapping_rules import DEFAULT, MappingRules
+from proxy.security.plugin import plugin
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
 
 MAPPING_RULES = "ssl.principal.mapping.rules"
@@ -45,25 +45,15 @@ class PrincipalBuilder(Protocol):
 
 def load_principal_builder(dotted_path: str | None, settings: Mapping[str, str]) -> PrincipalBuilder:
     """The configured builder that `principal.builder.class` names, Kafka's way without one; ValueError."""
-    builder = DefaultPrincipalBuilder() if dotted_path is None else _instance(dotted_path)
+    builder: PrincipalBuilder = DefaultPrincipalBuilder()
+    if dotted_path is not None:
+        # A Protocol that is looked up at run time: mypy takes it for an abstract class.
+        builder = plugin(BUILDER_CLASS, dotted_path, PrincipalBuilder, "a principal builder")  # type: ignore[type-abstract]
     try:
         builder.configure(settings)
     except Exception as error:
-        raise ValueError(
-            f"{BUILDER_CLASS}: {type(builder).__name__} refuses its settings: {error}"
-        ) from error
-    return builder
-
-
-def _instance(dotted_path: str) -> PrincipalBuilder:
-    module_name, _, class_name = dotted_path.rpartition(".")
-    try:
-        builder = getattr(import_module(module_name), class_name)()
-    except Exception as error:
-        # Whatever a foreign module does when it is imported: the process does not start without it.
-        raise ValueError(f"{BUILDER_CLASS}: cannot load {dotted_path!r}: {error!r}") from error
-    if not isinstance(builder, PrincipalBuilder):
-        raise ValueError(f"{BUILDER_CLASS}: {dotted_path!r} is not a principal builder")
+        name = type(builder).__name__
+        raise ValueError(f"{BUILDER_CLASS}: {name} refuses its settings: {error}") from error
     return builder
 
 

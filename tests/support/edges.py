@@ -163,9 +163,11 @@ async def an_edge(
     tls: ServerTls | None = None,
     forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
     room: int = 100,
+    policy: ListenerPolicy | None = None,
 ) -> AsyncIterator[Edge]:
     async with asyncio.TaskGroup() as tasks:
-        edge = await Edge(gate, ListenerPolicy("SASL", sasl), broker, forward, room).start(tasks, tls)
+        policy = policy or ListenerPolicy("SASL", sasl)
+        edge = await Edge(gate, policy, broker, forward, room).start(tasks, tls)
         try:
             yield edge
         finally:

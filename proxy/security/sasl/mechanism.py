@@ -6,9 +6,9 @@ listener and loaded here, as `authorizer.class.name` is.
 
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
+from proxy.security.plugin import plugin
 from proxy.security.sasl.exchange import Exchange
 
 NAME = re.compile(r"[A-Z0-9_-]{1,20}")
@@ -29,25 +29,19 @@ class SaslMechanism(Protocol):
 
 @runtime_checkable
 class PluggableMechanism(SaslMechanism, Protocol):
-    """Implementations are named by module:Class and made without arguments."""
+    """Implementations are named by package.module.Class and made without arguments."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Called once, before anything else. ValueError, naming the key, for a bad setting."""
 
 
 def load_mechanism(name: str, class_path: str, settings: Mapping[str, str]) -> SaslMechanism:
-    """The configured mechanism that `class_path`, module:Class, names.
+    """The configured mechanism that `class_path` names.
 
     ValueError, naming the key, when there is no such class, it does not fit or refuses its settings.
     """
     key = f"{KEY}[{name}]"
-    module_name, _, class_name = class_path.partition(":")
-    try:
-        mechanism = getattr(import_module(module_name), class_name)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{key}: cannot load {class_path!r}: {error}") from error
-    if not isinstance(mechanism, PluggableMechanism):
-        raise ValueError(f"{key}: {class_path!r} is not a SASL mechanism")
+    mechanism = plugin(key, class_path, PluggableMechanism, "a SASL mechanism")  # type: ignore[type-abstract]
     try:
         mechanism.configure(settings)
     except ValueError as error:

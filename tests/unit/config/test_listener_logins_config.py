@@ -50,7 +50,7 @@ def test_the_nearest_limit_of_a_session_governs(
             id="class of a mechanism that is not enabled",
         ),
         pytest.param(
-            listener(sasl__server__mechanism__classes={"PLAIN": "a.b.C"}),
+            listener(sasl__server__mechanism__classes={"PLAIN": "a.b:C"}),
             "listeners[0] > sasl.server.mechanism.classes > PLAIN: String should match",
             id="class path",
         ),

@@ -1,4 +1,4 @@
-"""SASL mechanisms of other people, named by module:Class."""
+"""SASL mechanisms of other people, named by package.module.Class."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ class NoMechanism:
 
 @pytest.mark.spec("R9")
 def test_a_mechanism_is_made_and_configured() -> None:
-    mechanism = load_mechanism("NOBODY", f"{HERE}:Nobody", {"realm": "here"})
+    mechanism = load_mechanism("NOBODY", f"{HERE}.Nobody", {"realm": "here"})
 
     assert isinstance(mechanism, Nobody)
     assert mechanism.settings == {"realm": "here"}
@@ -47,11 +47,11 @@ def test_a_mechanism_is_made_and_configured() -> None:
 @pytest.mark.parametrize(
     ("name", "class_path", "error"),
     [
-        ("NOBODY", "no.such.module:Nobody", "cannot load"),
-        ("NOBODY", f"{HERE}:Missing", "cannot load"),
-        ("NOBODY", f"{HERE}.Nobody", "cannot load"),
-        ("NOBODY", f"{HERE}:NoMechanism", "is not a SASL mechanism"),
-        ("EVERYBODY", f"{HERE}:Nobody", "is the mechanism 'NOBODY'"),
+        ("NOBODY", "no.such.module.Nobody", "cannot load"),
+        ("NOBODY", f"{HERE}.Missing", "cannot load"),
+        ("NOBODY", HERE, "cannot load"),
+        ("NOBODY", f"{HERE}.NoMechanism", "is not a SASL mechanism"),
+        ("EVERYBODY", f"{HERE}.Nobody", "is the mechanism 'NOBODY'"),
     ],
 )
 def test_what_cannot_be_used_is_told_with_its_key(name: str, class_path: str, error: str) -> None:
@@ -64,4 +64,4 @@ def test_what_cannot_be_used_is_told_with_its_key(name: str, class_path: str, er
 @pytest.mark.spec("R9")
 def test_settings_that_it_refuses_stop_the_start() -> None:
     with pytest.raises(ValueError, match=r"sasl\.server\.mechanism\.settings\[NOBODY\]: bad: not taken"):
-        load_mechanism("NOBODY", f"{HERE}:Nobody", {"bad": "1"})
+        load_mechanism("NOBODY", f"{HERE}.Nobody", {"bad": "1"})
