@@ -12,8 +12,11 @@ from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import AuthenticationFailedError as KafkaAuthenticationFailed
 from aiokafka.errors import KafkaError, ProducerFenced
 
+from proxy.net.bearer_token import TokenError, TokenSource
 from proxy.net.channel import EndpointSettings
 
 FORWARD_ID_HEADER = "penstock.forward.id"
@@ -150,12 +153,27 @@ def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:
     login = endpoint.sasl
     if login is None:
         return arguments
+    arguments |= {"security_protocol": f"SASL_{transport}", "sasl_mechanism": login.mechanism}
+    if login.tokens is not None:
+        return arguments | {"sasl_oauth_token_provider": _Tokens(login.tokens)}
     return arguments | {
-        "security_protocol": f"SASL_{transport}",
-        "sasl_mechanism": login.mechanism,
         "sasl_plain_username": login.username,
         "sasl_plain_password": login.password(),
     }
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
+    """Our tokens, as aiokafka asks for them at each of its logins."""
+
+    def __init__(self, tokens: TokenSource) -> None:
+        self._tokens = tokens
+
+    async def token(self) -> str:
+        try:
+            return await self._tokens.token()
+        except TokenError as error:
+            # What aiokafka knows to be a failed login, so that its callers do.
+            raise KafkaAuthenticationFailed(str(error)) from error
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:

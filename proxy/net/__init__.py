@@ -8,6 +8,8 @@ audit_log, spool, audit_sink         audit events onto disk and into the audit t
 telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
 watched_file                         files that are read again when they change
 authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions
+jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins
+oauthbearer                          how a listener checks tokens
 credentials, plain_users             what logins are checked against
 verification                         checks of logins that take long
 tls, clock                           certificates, time

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import ScramMechanism
+from proxy.net.oauthbearer import KeySources, OAuthBearerMechanism, OAuthBearerSettings
 from proxy.net.plain_users import PlainUsers
+from proxy.security.sasl import oauthbearer
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.plain import PlainExchange
@@ -31,6 +33,9 @@ class LoginSettings(Protocol):
     def sasl_server_mechanism_classes(self) -> Mapping[str, str]: ...
     @property
     def sasl_server_mechanism_settings(self) -> Mapping[str, Mapping[str, str]]: ...
+    def oauthbearer(self) -> OAuthBearerSettings:
+        """How tokens are checked here; asked only where OAUTHBEARER is enabled."""
+
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
         """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
 
@@ -46,6 +51,8 @@ class Credentials:
     """connections.max.reauth.ms where a listener does not say."""
     tokens: TokenLogins | None = None
     """None: nobody logs in with a delegation token."""
+    keys: KeySources | None = None
+    """Of the identity providers whose tokens are taken; None: tokens are not taken."""
     dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """See proxy.security.sasl.scram."""
     background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
@@ -82,10 +89,18 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
     return made
 
 
+def _oauthbearer(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    if credentials.keys is None:
+        raise ValueError("sasl.enabled.mechanisms: OAUTHBEARER is not served here")
+    how = settings.oauthbearer()
+    return OAuthBearerMechanism(credentials.keys.of(how.jwks, credentials.background), how.policy)
+
+
 BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
     "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
+    oauthbearer.NAME: _oauthbearer,
 }
 """Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -69,8 +70,8 @@ class JwksSettings:
 
     @property
     def path(self) -> Path | None:
-        """The file that a `file:` URL names."""
-        return Path(self.url.removeprefix("file:")) if self.url.startswith("file:") else None
+        """The file that a `file:` URL names; None for an endpoint."""
+        return Path(unquote(self.url.removeprefix("file:"))) if self.url.startswith("file:") else None
 
 
 class JwksEndpoint:

@@ -10,5 +10,7 @@ settings.py     settings that authorizers have in common
 expiry.py       when a SASL session is over (KIP-368)
 passwords.py    hashed passwords of the users file
 token_secret.py the key that delegation tokens are proved with (KIP-48)
+jwt.py          a signed token and a key set into claims, or into what is wrong
+jwk_set.py      an identity provider's key set
 sasl/           the exchanges of each mechanism, both sides
 """

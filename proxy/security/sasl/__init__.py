@@ -4,5 +4,7 @@ exchange.py   the outcomes, and what every exchange offers
 mechanism.py  a mechanism of a listener; those of other people, loaded
 plain.py      PLAIN, server side (RFC 4616)
 scram.py      SCRAM-SHA-256 and -512, server side (RFC 5802)
-client.py     PLAIN and SCRAM as the proxy logs in to its broker
+oauthbearer.py  OAUTHBEARER, server side (RFC 7628); oauthbearer_message: what its client begins with
+token.py      delegation tokens as SCRAM credentials (KIP-48)
+client.py     PLAIN, SCRAM and OAUTHBEARER as the proxy logs in to its broker
 """

@@ -1,4 +1,4 @@
-"""PLAIN and SCRAM as a client: how the proxy logs in to its broker and to the controller.
+"""PLAIN, SCRAM and OAUTHBEARER as a client: how the proxy logs in to its broker and to the controller.
 
 Driven by proxy.net.channel: `first` goes out, each challenge goes to `respond`, until `done`. A server
 that cannot prove it knows the SCRAM credential is an AuthenticationError, however politely it accepts.
@@ -11,7 +11,8 @@ from binascii import Error as Base64Error
 from typing import Protocol
 
 from proxy.metadata.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, salted_password
-from proxy.security.sasl.exchange import AuthenticationError
+from proxy.security.sasl.exchange import AuthenticationError, shown
+from proxy.security.sasl.oauthbearer_message import ClientFirst
 
 _GS2_HEADER = "n,,"
 
@@ -46,6 +47,33 @@ class PlainClient:
             )
         self.done = True
         return None
+
+
+class OAuthBearerClient:
+    """`token`: a bearer token, valid now. ValueError, which does not tell it, if no message can carry it."""
+
+    def __init__(self, token: str) -> None:
+        self._first = ClientFirst(token).encode()
+        self._error: bytes | None = None
+        self.done = False
+
+    def first(self) -> bytes:
+        return self._first
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        if self._error is not None:
+            raise AuthenticationError("the server went on after it had refused the token")
+        if challenge:
+            # RFC 7628, section 3.2.3: the error is acknowledged, then the server fails the exchange.
+            self._error = challenge
+            return b"\x01"
+        self.done = True
+        return None
+
+    @property
+    def error(self) -> str | None:
+        """What the server said was wrong with the token, as it said it."""
+        return None if self._error is None else shown(self._error.decode("utf-8", "replace"))
 
 
 class ScramClient:

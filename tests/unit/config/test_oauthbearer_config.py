@@ -1,0 +1,218 @@
+"""The keys of OAUTHBEARER: what they stand for, and what is wrong with them, named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.config import ConfigError, Part, load
+from proxy.config.listener import Listener
+from proxy.config.login import Login
+from proxy.net.bearer_token import EndpointToken, FileToken
+from proxy.net.jwks import JwksSettings
+from proxy.net.oauthbearer import OAuthBearerSettings
+from proxy.security.jwk_set import ALGORITHMS
+from proxy.security.jwt import JwtPolicy
+
+pytestmark = pytest.mark.spec("O5", "R9")
+
+PREFIX = "sasl.oauthbearer."
+URL = "https://idp.example/realms/streams/protocol/openid-connect/certs"
+
+
+def loaded(directory: Path, part: type[Part], document: dict[str, Any]) -> Any:
+    path = directory / "part.yaml"
+    path.write_text(yaml.safe_dump(document))
+    for name in ("jwks.json", "token", "secret", "ca.pem"):
+        (directory / name).write_text(f"{name}\n")
+    return load(path, part)
+
+
+def listener(directory: Path, **changes: Any) -> Listener:
+    """A listener with OAUTHBEARER; changes without the keys' prefix, None takes a key away, __ is a dot."""
+    oauthbearer: dict[str, Any] = {
+        "jwks.endpoint.url": URL,
+        "expected.issuer": "https://idp.example/realms/streams",
+        "expected.audience": "kafka",
+    } | {name.replace("__", "."): value for name, value in changes.items()}
+    document = {
+        "name": "SASL",
+        "bind": "127.0.0.1:9092",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ["OAUTHBEARER"],
+    }
+    found = loaded(
+        directory,
+        Listener,
+        document | {PREFIX + name: value for name, value in oauthbearer.items() if value is not None},
+    )
+    assert isinstance(found, Listener)
+    return found
+
+
+def test_the_defaults_are_kafkas(tmp_path: Path) -> None:
+    assert listener(tmp_path).oauthbearer() == OAuthBearerSettings(
+        JwksSettings(url=URL, refresh_ms=3_600_000, retry_backoff_ms=100, retry_backoff_max_ms=10_000),
+        JwtPolicy(
+            "https://idp.example/realms/streams",
+            frozenset({"kafka"}),
+            algorithms=frozenset(ALGORITHMS),
+            clock_skew_s=30,
+            scope_claim="scope",
+            subject_claim="sub",
+            required_scopes=frozenset(),
+            max_bytes=16_384,
+        ),
+    )
+
+
+def test_every_key_counts(tmp_path: Path) -> None:
+    found = listener(
+        tmp_path,
+        jwks__endpoint__url="file:jwks.json",
+        jwks__endpoint__refresh__ms=1_000,
+        jwks__endpoint__retry__backoff__ms=10,
+        jwks__endpoint__retry__backoff__max__ms=20,
+        jwks__endpoint__ca="ca.pem",
+        expected__issuer="",
+        expected__audience=["a", "b"],
+        required__scope="read, write",
+        scope__claim__name="scp",
+        sub__claim__name="client_id",
+        clock__skew__seconds=0,
+        allowed__algorithms="ES256,EdDSA",
+        token__max__bytes=4_096,
+    ).oauthbearer()
+
+    assert found == OAuthBearerSettings(
+        JwksSettings(
+            url=f"file:{tmp_path / 'jwks.json'}",
+            refresh_ms=1_000,
+            retry_backoff_ms=10,
+            retry_backoff_max_ms=20,
+            ca=tmp_path / "ca.pem",
+        ),
+        JwtPolicy(
+            None,
+            frozenset({"a", "b"}),
+            frozenset({"ES256", "EdDSA"}),
+            0,
+            "scp",
+            "client_id",
+            frozenset({"read", "write"}),
+            4_096,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"jwks__endpoint__url": None}, "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url"),
+        ({"expected__issuer": None}, "needs sasl.oauthbearer.expected.issuer; set it empty"),
+        ({"expected__audience": None}, "needs sasl.oauthbearer.expected.audience; set it empty"),
+        (
+            {"jwks__endpoint__url": "http://idp.example/certs"},
+            "sasl.oauthbearer.jwks.endpoint.url: .*http://",
+        ),
+        ({"jwks__endpoint__url": "ftp://idp.example/certs"}, "expected https"),
+        ({"jwks__endpoint__url": "idp.example/certs"}, "expected https"),
+        ({"jwks__endpoint__url": "https:///certs"}, "expected https"),
+        ({"jwks__endpoint__url": "https://me:secret@idp.example/"}, "no user name or password"),
+        ({"jwks__endpoint__url": "https://idp.example:port/"}, "jwks.endpoint.url"),
+        ({"jwks__endpoint__url": "file:missing.json"}, "no such file"),
+        ({"jwks__endpoint__url": "file://elsewhere/jwks.json"}, "host 'elsewhere'"),
+        ({"jwks__endpoint__refresh__ms": 0}, "jwks.endpoint.refresh.ms"),
+        ({"jwks__endpoint__ca": "missing.pem"}, "jwks.endpoint.ca: .*no such file"),
+        ({"clock__skew__seconds": -1}, "clock.skew.seconds"),
+        ({"allowed__algorithms": "none"}, "allowed.algorithms"),
+        ({"allowed__algorithms": ["RS256", "HS256"]}, "allowed.algorithms"),
+        ({"allowed__algorithms": ""}, "allowed.algorithms"),
+        ({"sub__claim__name": ""}, "sub.claim.name"),
+        ({"token__max__bytes": 100_000}, "token.max.bytes"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        listener(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8080/certs", "http://127.0.0.1/certs", "http://[::1]:1/"])
+def test_without_tls_keys_come_from_this_machine_only(tmp_path: Path, url: str) -> None:
+    assert listener(tmp_path, jwks__endpoint__url=url).oauthbearer().jwks.url == url
+
+
+@pytest.mark.parametrize("prefix", ["file:", "file://", "file://localhost"])
+def test_a_file_may_be_named_in_each_usual_way(tmp_path: Path, prefix: str) -> None:
+    directory = tmp_path / "with blank"
+    directory.mkdir()
+    (directory / "jwks.json").write_text("{}")
+    url = f"{prefix}{str(directory / 'jwks.json').replace(' ', '%20')}"
+
+    assert listener(tmp_path, jwks__endpoint__url=url).oauthbearer().jwks.path == directory / "jwks.json"
+
+
+def test_keys_that_nothing_would_read_are_refused(tmp_path: Path) -> None:
+    document = {
+        "name": "SASL",
+        "bind": "127.0.0.1:9092",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ["PLAIN"],
+        "sasl.oauthbearer.expected.issuer": "https://idp.example",
+    }
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.expected\.issuer: OAUTHBEARER is not among"):
+        loaded(tmp_path, Listener, document)
+
+
+def login(directory: Path, **changes: Any) -> Login:
+    document = {"mechanism": "OAUTHBEARER"} | {
+        name.replace("__", "."): value for name, value in changes.items()
+    }
+    found = loaded(directory, Login, document)
+    assert isinstance(found, Login)
+    return found
+
+
+ENDPOINT = {
+    "oauthbearer__token__endpoint__url": "https://idp.example/token",
+    "oauthbearer__client__credentials__client__id": "penstock",
+    "oauthbearer__client__credentials__client__secret__file": "secret",
+}
+
+
+def test_our_own_token_comes_from_a_file_or_from_an_endpoint(tmp_path: Path) -> None:
+    from_file = login(tmp_path, oauthbearer__token__endpoint__url="file:token").sasl_login()
+    from_endpoint = login(tmp_path, **ENDPOINT, oauthbearer__scope="kafka").sasl_login()
+
+    assert from_file.tokens == FileToken(tmp_path / "token")
+    assert isinstance(from_endpoint.tokens, EndpointToken)
+    assert (from_endpoint.mechanism, from_endpoint.username) == ("OAUTHBEARER", "penstock")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({}, "OAUTHBEARER needs oauthbearer.token.endpoint.url"),
+        (
+            {"oauthbearer__token__endpoint__url": "https://idp.example/token"},
+            "needs oauthbearer.client.credentials.client.id, oauthbearer.client.credentials.client.secret",
+        ),
+        (ENDPOINT | {"oauthbearer__token__endpoint__url": "file:token"}, "takes no oauthbearer.client.cred"),
+        ({"oauthbearer__token__endpoint__url": "file:token", "oauthbearer__scope": "a"}, "oauthbearer.scope"),
+        (ENDPOINT | {"password__file": "secret"}, "OAUTHBEARER takes no password.file"),
+        (
+            {"mechanism": "PLAIN", "username": "a", "password__file": "secret"}
+            | {"oauthbearer__token__endpoint__url": "file:token"},
+            "PLAIN takes no oauthbearer.token.endpoint.url",
+        ),
+        ({"mechanism": "PLAIN", "username": "a"}, "PLAIN needs password.file"),
+        ({"mechanism": "PLAIN", "password__file": "secret"}, "PLAIN needs username"),
+        ({"mechanism": "GSSAPI"}, "mechanism"),
+    ],
+)
+def test_a_login_needs_what_its_mechanism_takes_and_no_more(
+    tmp_path: Path, changes: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(ConfigError, match=error):
+        login(tmp_path, **changes)
