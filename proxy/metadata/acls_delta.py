@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
-from proxy.metadata.acls_image import AclsImage, PatternAcls, ResourceAcls, Subject
+from proxy.metadata.acls_image import AclsImage, Grant, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.sharded_map import ShardedMap
 
@@ -63,7 +63,7 @@ class AclsDelta:
                 [acl for acl in outdated if acl.resource_type == resource_type],
                 [acl for acl in current if acl.resource_type == resource_type],
             )
-        kept = {kind: acls for kind, acls in resources.items() if acls.by_subject}
+        kept = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
         return AclsImage(self._image.by_id.updated(changes), MappingProxyType(kept))
 
 
@@ -76,7 +76,8 @@ def _changed_resource(resource: ResourceAcls, outdated: list[Acl], current: list
         prefixed=prefixed,
         prefix_lengths=tuple(sorted(lengths)),
         prefixes_of_length=MappingProxyType(lengths),
-        by_subject=_changed_subjects(resource.by_subject, outdated, current),
+        acls_of_subject=_changed_counts(resource.acls_of_subject, outdated, current),
+        grants=_changed_grants(resource.grants, outdated, current),
     )
 
 
@@ -119,19 +120,33 @@ def _changed_pattern(
     return changed if changed else None
 
 
-def _changed_subjects(
-    by_subject: ShardedMap[Subject, ShardedMap[str, Acl]], outdated: list[Acl], current: list[Acl]
-) -> ShardedMap[Subject, ShardedMap[str, Acl]]:
-    touched: dict[Subject, dict[str, Acl | None]] = {}
-    for acl in outdated:
-        touched.setdefault((acl.principal, acl.host), {})[acl.id] = None
-    for acl in current:
-        touched.setdefault((acl.principal, acl.host), {})[acl.id] = acl
-    changes: dict[Subject, ShardedMap[str, Acl] | None] = {}
-    for subject, acls in touched.items():
-        changed = (by_subject.get(subject) or ShardedMap()).updated(acls)
-        changes[subject] = changed if changed else None
-    return by_subject.updated(changes)
+def _changed_counts(
+    counts: ShardedMap[Subject, int], outdated: list[Acl], current: list[Acl]
+) -> ShardedMap[Subject, int]:
+    touched: dict[Subject, int] = {}
+    for acls, step in ((outdated, -1), (current, 1)):
+        for acl in acls:
+            subject = (acl.principal, acl.host)
+            touched[subject] = touched.get(subject, 0) + step
+    return counts.updated(
+        {subject: (counts.get(subject) or 0) + step or None for subject, step in touched.items() if step}
+    )
+
+
+def _changed_grants(
+    grants: ShardedMap[Grant, ShardedMap[str, Acl]], outdated: list[Acl], current: list[Acl]
+) -> ShardedMap[Grant, ShardedMap[str, Acl]]:
+    touched: dict[Grant, dict[str, Acl | None]] = {}
+    for acls, stays in ((outdated, False), (current, True)):
+        for acl in acls:
+            if acl.permission_type == PermissionType.ALLOW:
+                grant = (acl.principal, acl.host, acl.operation)
+                touched.setdefault(grant, {})[acl.id] = acl if stays else None
+    changes: dict[Grant, ShardedMap[str, Acl] | None] = {}
+    for grant, by_id in touched.items():
+        changed = (grants.get(grant) or ShardedMap()).updated(by_id)
+        changes[grant] = changed if changed else None
+    return grants.updated(changes)
 
 
 def _changed_lengths(

@@ -3,8 +3,10 @@
     resource type -> pattern (literal or prefixed) -> name -> (principal, host) -> ACLs
 
 A decision probes the literal name, the wildcard, and one prefix for each length that some
-prefixed pattern has; below each it looks up four subjects. So it costs O(length of the name),
-whatever the number of ACLs, principals or hosts. Made by acls_delta, read by proxy.security.
+prefixed pattern has; below each it looks up those of four subjects that have ACLs at all. So it costs
+O(length of the name), whatever the number of ACLs, principals or hosts. Beside it stand the ALLOWs of
+each subject, for the question whether there is any resource they may do something to. Made by acls_delta,
+read by proxy.security.
 """
 
 from bisect import bisect_right
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from proxy.metadata.acl import WILDCARD, Acl, AclFilter, PatternType, ResourceType
+from proxy.metadata.acl import WILDCARD, Acl, AclFilter, Operation, PatternType, ResourceType
 from proxy.metadata.sharded_map import ShardedMap
 
 Subject = tuple[str, str]
@@ -21,6 +23,9 @@ Subject = tuple[str, str]
 
 PatternAcls = ShardedMap[Subject, tuple[Acl, ...]]
 """The ACLs on one resource pattern, by subject; within a subject DENY stands before ALLOW."""
+
+Grant = tuple[str, str, Operation]
+"""A subject and what an ALLOW lets it do, as the ACL says it: ALL is one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +37,33 @@ class ResourceAcls:
     prefix_lengths: tuple[int, ...] = ()
     """The lengths of the names in `prefixed`, ascending, each once."""
     prefixes_of_length: MappingProxyType[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    by_subject: ShardedMap[Subject, ShardedMap[str, Acl]] = field(default_factory=ShardedMap)
+    acls_of_subject: ShardedMap[Subject, int] = field(default_factory=ShardedMap)
+    """How many ACLs each subject has; a subject that has none is not there."""
+    grants: ShardedMap[Grant, ShardedMap[str, Acl]] = field(default_factory=ShardedMap)
 
-    def covering(self, resource_name: str) -> list[PatternAcls]:
+    def covering(self, resource_name: str) -> Iterator[PatternAcls]:
         """The ACLs on each pattern that covers `resource_name`: literal, longest prefix first, wildcard."""
-        found = []
         literal = self.literal.get(resource_name)
         if literal is not None:
-            found.append(literal)
-        lengths = self.prefix_lengths
-        for index in range(bisect_right(lengths, len(resource_name)) - 1, -1, -1):
-            prefixed = self.prefixed.get(resource_name[: lengths[index]])
-            if prefixed is not None:
-                found.append(prefixed)
+            yield literal
+        yield from self.prefixes(resource_name)
         wildcard = self.literal.get(WILDCARD)
         if wildcard is not None and resource_name != WILDCARD:
-            found.append(wildcard)
-        return found
+            yield wildcard
+
+    def prefixes(self, resource_name: str, shortest: int = 0) -> Iterator[PatternAcls]:
+        """The ACLs on each prefix of the name that has `shortest` characters or more, longest first."""
+        lengths = self.prefix_lengths
+        for index in range(bisect_right(lengths, len(resource_name)) - 1, -1, -1):
+            if lengths[index] < shortest:
+                return
+            prefixed = self.prefixed.get(resource_name[: lengths[index]])
+            if prefixed is not None:
+                yield prefixed
+
+    def covers(self, resource_name: str) -> bool:
+        """Whether there is any ACL, of whomever, on a pattern that covers the name."""
+        return next(self.covering(resource_name), None) is not None
 
     def patterns(self, pattern_type: PatternType) -> ShardedMap[str, PatternAcls]:
         return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal

@@ -5,7 +5,7 @@ Deny over allow; literal, prefixed and wildcard patterns; host exact or `*`; pri
 A decision costs O(length of the resource name) whatever the number of ACLs (see acls_image).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from proxy.metadata.acl import (
     WILDCARD,
@@ -16,7 +16,7 @@ from proxy.metadata.acl import (
     PermissionType,
     ResourceType,
 )
-from proxy.metadata.acls_image import AclsImage, PatternAcls, Subject
+from proxy.metadata.acls_image import AclsImage, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import (
     ACL,
@@ -50,16 +50,23 @@ _NOT_READY = Decision(False, NOT_READY)
 _DENIED = Decision(False, DEFAULT_DENY)
 _EVERYONE = Decision(True, ALLOW_EVERYONE)
 
+_NO_ACLS = ResourceAcls()
+
+_MAX_FOUND = 10_000
+
 _ANY_NAME = "hardcode"
 """Kafka asks for a resource of this name first when it is asked by type, so that super users pass."""
 
 
 class StandardAuthorizer:
-    """See the module. Holds settings only; all ACLs come with the image of each request."""
+    """See the module. All ACLs come with the image of each request."""
 
     def __init__(self) -> None:
         self._super_users: frozenset[str] = frozenset()
         self._without_acl = _DENIED
+        self._found_in: AclsImage | None = None
+        self._found: dict[tuple[str, str, Operation, ResourceType], Decision] = {}
+        """Answers by resource type, of the ACLs in `_found_in`."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`: "User:a;User:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
@@ -81,34 +88,48 @@ class StandardAuthorizer:
     ) -> Decision:
         """Allowed when some ALLOW of the caller is not covered by a DENY of the caller (KIP-679).
 
-        O(number of the caller's own ACLs on that type). Only ACLs of exactly this operation or ALL
-        count here, as in Kafka: nothing is implied.
+        The first such ALLOW ends the search; where DENYs cover them all, it takes O(number of the caller's
+        ALLOWs), so what was found is kept as long as the ACLs stay. Only ACLs of exactly this operation
+        or ALL count here, as in Kafka: nothing is implied.
         """
         (decision,) = self.authorize(context, [Action(operation, resource_type, _ANY_NAME)])
         if decision.allowed or context.image is None or operation not in DENYING:
             return decision
-        subjects = _subjects(str(context.principal), context.host)
-        return _by_resource_type(_own_acls(context.image.acls, subjects, resource_type), DENYING[operation])
+        acls = context.image.acls
+        if self._found_in is not acls or len(self._found) >= _MAX_FOUND:
+            self._found_in, self._found = acls, {}
+        key = (str(context.principal), context.host, operation, resource_type)
+        found = self._found.get(key)
+        if found is None:
+            resource = acls.resources.get(resource_type, _NO_ACLS)
+            found = self._found[key] = _by_resource_type(resource, _subjects(*key[:2]), DENYING[operation])
+        return found
 
     def acl_count(self, image: MetadataImage) -> int:
         return image.acls.count
 
-    def _decide(self, acls: AclsImage, subjects: tuple[Subject, ...], action: Action) -> Decision:
-        resource = acls.resources.get(action.resource_type)
-        covering = [] if resource is None else resource.covering(action.resource_name)
-        if not covering:
-            return self._without_acl if action.operation in ALLOWING else _DENIED
-        decided = _matching(covering, subjects, action.operation)
-        if decided is None:
+    def _decide(self, acls: AclsImage, subjects: Sequence[Subject], action: Action) -> Decision:
+        if action.operation not in ALLOWING:
             return _DENIED
-        return Decision(decided.permission_type == PermissionType.ALLOW, ACL, decided.id)
+        resource = acls.resources.get(action.resource_type)
+        if resource is None:
+            return self._without_acl
+        # Mostly only one of the four has ACLs at all; then the others need not be looked for.
+        known = [subject for subject in subjects if subject in resource.acls_of_subject]
+        if known:
+            decided = _matching(resource.covering(action.resource_name), known, action.operation)
+            if decided is not None:
+                return Decision(decided.permission_type == PermissionType.ALLOW, ACL, decided.id)
+        if self._without_acl is _DENIED or resource.covers(action.resource_name):
+            return _DENIED
+        return self._without_acl
 
 
 def _matching(
-    covering: Iterable[PatternAcls], subjects: tuple[Subject, ...], operation: Operation
+    covering: Iterable[PatternAcls], subjects: Iterable[Subject], operation: Operation
 ) -> Acl | None:
     """The DENY that decides, else the first ALLOW, else None."""
-    allowing, denying = ALLOWING.get(operation, frozenset()), DENYING.get(operation, frozenset())
+    allowing, denying = ALLOWING[operation], DENYING[operation]
     allow = None
     for pattern in covering:
         for subject in subjects:
@@ -133,46 +154,56 @@ def _subjects(principal: str, host: str) -> tuple[Subject, ...]:
     return named if principal != WILDCARD_PRINCIPAL else named[:2]
 
 
-def _own_acls(acls: AclsImage, subjects: tuple[Subject, ...], resource_type: ResourceType) -> list[Acl]:
-    resource = acls.resources.get(resource_type)
-    if resource is None:
-        return []
-    return [acl for subject in subjects for acl in (resource.by_subject.get(subject) or {}).values()]
-
-
-def _by_resource_type(own: list[Acl], operations: frozenset[Operation]) -> Decision:
-    concerned = [acl for acl in own if acl.operation in operations]
-    denies = {
-        (acl.pattern_type, acl.resource_name): acl
-        for acl in concerned
-        if acl.permission_type != PermissionType.ALLOW
-    }
-    allows = [acl for acl in concerned if acl.permission_type == PermissionType.ALLOW]
-    everything = denies.get((PatternType.LITERAL, WILDCARD))
+def _by_resource_type(
+    resource: ResourceAcls, subjects: Sequence[Subject], operations: frozenset[Operation]
+) -> Decision:
+    everything = _restricting(resource.literal.get(WILDCARD), subjects, operations)
     if everything is not None:
         return Decision(False, ACL, everything.id)
     covered = None
-    for acl in sorted(allows, key=_wildcard_first):
-        deny = None if _is_wildcard(acl) else _covering_deny(acl, denies)
+    for allow in _grants(resource, subjects, operations):
+        deny = None if _is_wildcard(allow) else _covering_deny(resource, subjects, allow, operations)
         if deny is None:
-            return Decision(True, ACL, acl.id)
+            return Decision(True, ACL, allow.id)
         covered = deny
     return _DENIED if covered is None else Decision(False, ACL, covered.id)
 
 
-def _covering_deny(allow: Acl, denies: Mapping[tuple[PatternType, str], Acl]) -> Acl | None:
+def _grants(
+    resource: ResourceAcls, subjects: Iterable[Subject], operations: frozenset[Operation]
+) -> Iterator[Acl]:
+    for principal, host in subjects:
+        for operation in operations:
+            granted = resource.grants.get((principal, host, operation))
+            if granted is not None:
+                yield from granted.values()
+
+
+def _covering_deny(
+    resource: ResourceAcls, subjects: Sequence[Subject], allow: Acl, operations: frozenset[Operation]
+) -> Acl | None:
     """A DENY on the same literal name or on a prefix of the allowed name (or prefix)."""
     name = allow.resource_name
-    literal = denies.get((PatternType.LITERAL, name)) if allow.pattern_type == PatternType.LITERAL else None
-    if literal is not None:
-        return literal
-    prefixes = (denies.get((PatternType.PREFIXED, name[:length])) for length in range(1, len(name) + 1))
-    return next((deny for deny in prefixes if deny is not None), None)
+    literal = resource.literal.get(name) if allow.pattern_type == PatternType.LITERAL else None
+    # Kafka looks for denied prefixes of one character and more.
+    for pattern in (literal, *resource.prefixes(name, shortest=1)):
+        deny = _restricting(pattern, subjects, operations)
+        if deny is not None:
+            return deny
+    return None
+
+
+def _restricting(
+    pattern: PatternAcls | None, subjects: Iterable[Subject], operations: frozenset[Operation]
+) -> Acl | None:
+    if pattern is None:
+        return None
+    for subject in subjects:
+        for acl in pattern.get(subject) or ():
+            if acl.permission_type != PermissionType.ALLOW and acl.operation in operations:
+                return acl
+    return None
 
 
 def _is_wildcard(acl: Acl) -> bool:
     return acl.pattern_type == PatternType.LITERAL and acl.resource_name == WILDCARD
-
-
-def _wildcard_first(acl: Acl) -> tuple[bool, str]:
-    return (not _is_wildcard(acl), acl.id)
