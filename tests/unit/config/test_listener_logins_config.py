@@ -45,7 +45,7 @@ def test_the_nearest_limit_of_a_session_governs(
     ("entry", "error"),
     [
         pytest.param(
-            listener(sasl__server__mechanism__classes={"GSSAPI": "a.b:C"}),
+            listener(sasl__server__mechanism__classes={"GSSAPI": "a.b.C"}),
             "sasl.server.mechanism.classes: GSSAPI: not among sasl.enabled.mechanisms",
             id="class of a mechanism that is not enabled",
         ),
@@ -55,7 +55,7 @@ def test_the_nearest_limit_of_a_session_governs(
             id="class path",
         ),
         pytest.param(
-            listener(sasl__server__mechanism__classes={"plain": "a.b:C"}),
+            listener(sasl__server__mechanism__classes={"plain": "a.b.C"}),
             "listeners[0] > sasl.server.mechanism.classes > plain > [key]: String should match",
             id="mechanism name",
         ),
