@@ -119,13 +119,13 @@ class Connection:
 
     async def _request(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
         authentication = self._authentication
-        if authentication.expiry.refuses(header.api_key, now_ms):
+        if authentication.refuses(header.api_key, now_ms):
             self._record(AuditEvent(event="session_expired"), header)
             return Reply(close="session expired")
         match header.api_key:
             case ApiKey.SASL_HANDSHAKE | ApiKey.SASL_AUTHENTICATE:
                 return await self._sasl(header, frame, now_ms)
-            case ApiKey.API_VERSIONS if authentication.phase in (Phase.HANDSHAKE, Phase.COMPLETE):
+            case ApiKey.API_VERSIONS if authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
                 return self._api_versions(header)
         if authentication.under_way:
             self._record(authentication.refuse(ApiKey.name_of(header.api_key)), header)
@@ -151,7 +151,8 @@ class Connection:
                 self._authentication.authenticate(header.api_version, message, now_ms)
             )
         self._tell(step, header)
-        return Reply(_frame(header, step.response), "authentication failed" if step.close else None)
+        data = b"" if step.response is None else _frame(header, step.response)
+        return Reply(data, "authentication failed" if step.close else None)
 
     async def _verified(self, step: Step) -> Step:
         if step.work is None:

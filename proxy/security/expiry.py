@@ -5,12 +5,6 @@ Set when an exchange is accepted, asked at each request. Does not know how a cli
 
 from dataclasses import dataclass
 
-SASL_HANDSHAKE = 17
-SASL_AUTHENTICATE = 36
-
-SASL_API_KEYS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
-"""Re-authentication itself. ApiVersions is not in it: after expiry Kafka closes on it like on any other."""
-
 
 @dataclass(frozen=True, slots=True)
 class SessionExpiry:
@@ -24,13 +18,9 @@ class SessionExpiry:
             return cls(None)
         return cls(now_ms + session_lifetime_ms(max_reauth_ms, credential_expires_at_ms, now_ms))
 
-    def refuses(self, api_key: int, now_ms: int) -> bool:
-        """Close instead of serving this request?"""
-        # An idle connection is left alone however long it is past its end: only its next
-        # request shows that the client did not re-authenticate.
-        if self.expires_at_ms is None or api_key in SASL_API_KEYS:
-            return False
-        return now_ms >= self.expires_at_ms
+    def is_over(self, now_ms: int) -> bool:
+        """Whether a request that comes now is one too late."""
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
 
 
 def session_lifetime_ms(max_reauth_ms: int, credential_expires_at_ms: int | None, now_ms: int) -> int:

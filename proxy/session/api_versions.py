@@ -20,18 +20,20 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
 
 
-def answer(gate: Gate, version: int, correlation_id: int, frame: memoryview, body_offset: int) -> bytes:
-    """The whole answer, length prefix included. WireError for a body that is malformed."""
+def answer(
+    gate: Gate, version: int, correlation_id: int, frame: memoryview, body_offset: int
+) -> tuple[ErrorCode, bytes]:
+    """Its error, and the whole answer, length prefix included. WireError for a body that is malformed."""
     if version not in OWN_VERSIONS:
-        return _encoded(0, correlation_id, _unsupported())
+        return ErrorCode.UNSUPPORTED_VERSION, _encoded(0, correlation_id, _unsupported())
     if version >= _FIRST_WITH_SOFTWARE:
         request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, body_offset)
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
-            return _encoded(
-                version, correlation_id, types.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-            )
-    return encode_response(ApiKey.API_VERSIONS, version, correlation_id, _supported_body(gate, version))
+            invalid = types.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+            return ErrorCode.INVALID_REQUEST, _encoded(version, correlation_id, invalid)
+    body = _supported_body(gate, version)
+    return ErrorCode.NONE, encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
 
 
 def _unsupported() -> Any:

@@ -28,7 +28,8 @@ _BARE = -1
 class Phase(Enum):
     """Where a connection stands."""
 
-    HANDSHAKE = "handshake"  # Nothing yet: ApiVersions or SaslHandshake may come.
+    VERSIONS = "versions"  # Nothing yet: ApiVersions or SaslHandshake may come.
+    HANDSHAKE = "handshake"  # ApiVersions was answered: SaslHandshake has to come.
     AUTHENTICATE = "authenticate"  # SaslAuthenticate requests carry the tokens.
     BARE_TOKENS = "bare tokens"  # After SaslHandshake v0: frames that are nothing but a token.
     COMPLETE = "complete"  # The client is known; a SaslHandshake begins re-authentication.
@@ -53,7 +54,7 @@ class Step:
     """What one message of the exchange led to."""
 
     response: Any
-    """The response message, or bytes for a bare token; None while `work` is to be done."""
+    """The response message, or bytes for a bare token; None: no answer, or not before `work` is done."""
     event: AuditEvent | None = None
     close: bool = False
     work: Callable[[], Settled] | None = None
@@ -68,6 +69,7 @@ class Authentication:
     __slots__ = (
         "_bad_mechanism",
         "_began_ms",
+        "_client_version",
         "_exchange",
         "_listener",
         "_previous",
@@ -84,12 +86,13 @@ class Authentication:
         """`listener` None: no SASL here; the principal is what the transport gave."""
         self._listener = listener
         self.principal = transport_principal
-        self.phase = Phase.COMPLETE if listener is None else Phase.HANDSHAKE
+        self.phase = Phase.COMPLETE if listener is None else Phase.VERSIONS
         self.expiry = SessionExpiry(None)
         self.mechanism: str | None = None
         self._exchange: Exchange | None = None
         self._bad_mechanism: str | None = None
         self._previous: Principal | None = None
+        self._client_version = _BARE
         self._began_ms: int | None = None
         self._reauthentication_began_ms: int | None = None
         self._verifying_version: int | None = None  # Of the token whose check is under way; bare: -1.
@@ -101,10 +104,19 @@ class Authentication:
         """Only the exchange's own messages may come now."""
         return self.phase is not Phase.COMPLETE
 
+    def refuses(self, api_key: int, now_ms: int) -> bool:
+        """Past its end a session takes nothing but a handshake that renews it; ApiVersions neither (KIP-368).
+
+        An idle connection is left alone: only its next request shows that the client did not come back.
+        """
+        if self.phase is not Phase.COMPLETE or not self.expiry.is_over(now_ms):
+            return False
+        return api_key != ApiKey.SASL_HANDSHAKE or not self._may_reauthenticate(now_ms)
+
     def handshake(self, version: int, request: Any, now_ms: int) -> Step:
         """SaslHandshake: begins authentication, or re-authentication where one is complete."""
         listener = self._listener
-        if listener is None or self.phase not in (Phase.HANDSHAKE, Phase.COMPLETE):
+        if listener is None or self.phase not in (Phase.VERSIONS, Phase.HANDSHAKE, Phase.COMPLETE):
             return self._out_of_place_handshake()
         if self.phase is Phase.COMPLETE and not self._may_reauthenticate(now_ms):
             return Step(types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
@@ -130,17 +142,18 @@ class Authentication:
         if isinstance(outcome, Deferred):
             self._verifying_version = version
             return Step(None, work=outcome.work, ready=outcome.ready)
+        self._client_version = max(self._client_version, version)
         if isinstance(outcome, Accepted) and self._previous not in (None, outcome.principal):
             outcome = Rejected(
-                f"Cannot change principals during re-authentication from {self._previous} to"
-                f" {outcome.principal}",
+                f"Cannot change principals during re-authentication from {_dotted(self._previous)}:"
+                f" {_dotted(outcome.principal)}",
                 "principal changed",
             )
         if isinstance(outcome, Challenge):
             return Step(_token_response(version, outcome.token))
         if isinstance(outcome, Rejected):
             return self._failed(outcome, version)
-        lifetime_ms, event = self._complete(outcome, max(version, 0), now_ms)
+        lifetime_ms, event = self._complete(outcome, now_ms)
         return Step(_token_response(version, outcome.token, lifetime_ms), event)
 
     def refuse(self, api_name: str) -> AuditEvent:
@@ -156,12 +169,13 @@ class Authentication:
         return Step(response, self.refuse("SaslHandshake") if close else None, close)
 
     def _out_of_place_token(self) -> Step:
-        close = self.phase is not Phase.COMPLETE
-        message = "SaslAuthenticate is expected only after a SaslHandshake that began authentication."
+        if self.phase is not Phase.COMPLETE:
+            return Step(None, self.refuse("SaslAuthenticate"), close=True)
+        message = "SaslAuthenticate request received after successful authentication"
         response = types.SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message
         )
-        return Step(response, self.refuse("SaslAuthenticate") if close else None, close)
+        return Step(response)
 
     def _may_reauthenticate(self, now_ms: int) -> bool:
         # As in Kafka: only a session that ends, and counted from one re-authentication to the next.
@@ -181,31 +195,31 @@ class Authentication:
             response = types.SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
             )
-            return Step(response, event, close=True)
+            # Kafka has no words for it in a re-authentication.
+            return Step(response if self._previous is None else None, event, close=True)
         if self.phase is Phase.COMPLETE:
             self._previous = self.principal
             self._reauthentication_began_ms = now_ms
-        self._bad_mechanism = mechanism if self.mechanism not in (None, mechanism) else None
+            if mechanism != self.mechanism:
+                # Refused at whatever comes next, and without an answer, as Kafka does it.
+                self._bad_mechanism, version = mechanism, 0
         self.mechanism = self.mechanism or mechanism
         self._began_ms = now_ms
+        self._client_version = _BARE
         self._exchange = listener.new_exchange(mechanism)
         self.phase = Phase.AUTHENTICATE if version >= 1 else Phase.BARE_TOKENS
         return Step(types.SaslHandshakeResponse(mechanisms=enabled))
 
     def _respond(self, token: bytes, now_ms: int) -> Outcome:
         if self._bad_mechanism is not None:
-            return Rejected(
-                f"SASL mechanism '{self._bad_mechanism}' requested by client is not supported for"
-                f" re-authentication of mechanism '{self.mechanism}'",
-                "mechanism changed",
-            )
+            return Rejected("", f"mechanism changed from {self.mechanism} to {self._bad_mechanism}")
         assert self._exchange is not None
         try:
             return self._exchange.respond(token, now_ms)
         except Exception as error:  # noqa: BLE001 - a foreign mechanism may raise anything
             return Deferred(partial(_raise, error))  # Told and rejected where those of the work are.
 
-    def _complete(self, accepted: Accepted, version: int, now_ms: int) -> tuple[int, AuditEvent]:
+    def _complete(self, accepted: Accepted, now_ms: int) -> tuple[int, AuditEvent]:
         assert self._listener is not None
         assert self.mechanism is not None
         again = self._previous is not None
@@ -220,7 +234,8 @@ class Authentication:
         self.expiry = SessionExpiry.after(limit_ms, accepted.expires_at_ms, now_ms)
         event = self._event("reauthentication" if again else "authentication")
         event.session_lifetime_ms = lifetime_ms
-        event.api_version = version
+        # Any request of a newer version shows that the client can re-authenticate.
+        event.api_version = max(self._client_version, 0)
         event.error_code = ErrorCode.NONE
         event.interval_start_ms, event.interval_end_ms = self._began_ms, now_ms
         return lifetime_ms, event
@@ -263,6 +278,11 @@ def _token_response(version: int, token: bytes, lifetime_ms: int = 0) -> Any:
     return types.SaslAuthenticateResponse(
         auth_bytes=token, session_lifetime_ms=lifetime_ms if version >= 1 else 0
     )
+
+
+def _dotted(principal: Principal | None) -> str:
+    """As Kafka's message has it."""
+    return "" if principal is None else f"{principal.principal_type}.{principal.name}"
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
 from proxy.security.sasl.exchange import Settled
-from proxy.session import api_versions
+from proxy.session import api_versions, not_ready
 from proxy.session.authentication import Phase, Step
 from proxy.session.effects import Close, Effect, Recorded, Verify
-from proxy.wire import codecs
+from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader, encode_response
@@ -40,24 +40,60 @@ def took(
     """Whether the frame was our own, or must not have come: then all is done. WireError if malformed."""
     authentication = session.authentication
     api_key = header.api_key
-    if authentication.expiry.refuses(api_key, now_ms):
+    if authentication.refuses(api_key, now_ms):
         _expired(session, header, effects)
         return True
-    if api_key == ApiKey.API_VERSIONS and authentication.phase in (Phase.HANDSHAKE, Phase.COMPLETE):
-        answer = api_versions.answer(
+    if api_key == ApiKey.API_VERSIONS and authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
+        error_code, answer = api_versions.answer(
             session.gate, header.api_version, header.correlation_id, frame, header.body_offset
         )
+        if error_code == ErrorCode.NONE and authentication.phase is Phase.VERSIONS:
+            authentication.phase = Phase.HANDSHAKE
         session.answer(answer, effects)
         return True
     if api_key in _SASL_API_KEYS and header.api_version in codecs.request_versions(api_key):
         _sasl(session, header, frame, now_ms, effects)
         return True
     if authentication.under_way:
-        event = authentication.refuse(ApiKey.name_of(api_key))
-        effects.append(Recorded(session.complete(event)))
-        session.close(Close("illegal_sasl_state", event.message or ""), effects)
+        _out_of_place(session, header, frame, effects)
         return True
     return False
+
+
+def _out_of_place(
+    session: "Session", header: RequestHeader, frame: memoryview, effects: list[Effect]
+) -> None:
+    """Something else than SASL. Where a token is due Kafka tells its error, before it does not."""
+    answer = b""
+    if session.authentication.phase is Phase.AUTHENTICATE:
+        answer = _told_error(header, frame)
+    event = session.authentication.refuse(ApiKey.name_of(header.api_key))
+    event.client_id = header.client_id
+    effects.append(Recorded(session.complete(event)))
+    delay_ms = session.listener.failed_authentication_delay_ms
+    close = Close("illegal_sasl_state", event.message or "", delay_ms=delay_ms, last_words=answer)
+    session.close(close, effects)
+
+
+def _told_error(header: RequestHeader, frame: memoryview) -> bytes:
+    """The answer in which all of it failed; b"" where there is none. WireError for a malformed request."""
+    api_key, version = header.api_key, header.api_version
+    if version not in codecs.request_versions(api_key):
+        return b""
+    request, _ = codecs.request(api_key, version).decode(frame, header.body_offset)
+    message = f"Unexpected Kafka request of type {ApiKey(api_key).name} during SASL authentication."
+    try:
+        response = (
+            types.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+            if api_key == ApiKey.API_VERSIONS
+            else not_ready.refused(api_key, version, request, ErrorCode.ILLEGAL_SASL_STATE, message).message
+        )
+    except KeyError:
+        return b""
+    if response is None:
+        return b""  # A producer that does not listen for answers.
+    body = codecs.response(api_key, version).encode(response)
+    return encode_response(api_key, version, header.correlation_id, body)
 
 
 def _sasl(
@@ -100,6 +136,8 @@ def _carry_out(
 
 
 def _answer(header: RequestHeader | None, step: Step) -> bytes:
+    if step.response is None:
+        return b""
     if header is None:
         return b"" if step.close else _INT32.pack(len(step.response)) + step.response
     body = codecs.response(header.api_key, header.api_version).encode(step.response)

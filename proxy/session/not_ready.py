@@ -26,9 +26,13 @@ def answer(call: Call, request: Any) -> Answer | None:
     if decision.rule != NOT_READY:
         return None
     call.write_down(_PROBE, decision)
-    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-    if call.api_key == ApiKey.PRODUCE:
-        return produce.refuse_all(request, error_code, MESSAGE)
-    if call.api_key == ApiKey.FETCH:
+    return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, MESSAGE)
+
+
+def refused(api_key: int, version: int, request: Any, error_code: ErrorCode, message: str) -> Answer:
+    """All of a request refused, Produce and Fetch too; KeyError for an API that is not treated here."""
+    if api_key == ApiKey.PRODUCE:
+        return produce.refuse_all(request, error_code, message)
+    if api_key == ApiKey.FETCH:
         return fetch.refuse_all(request, error_code)
-    return Answer(refusal(call.api_key, call.version, request, error_code, MESSAGE))
+    return Answer(refusal(api_key, version, request, error_code, message))

@@ -87,7 +87,7 @@ def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
         or known.end_of_records(data, at) != size
         or length > session.gate.limits.socket_request_max_bytes
         or session.authentication.under_way
-        or session.authentication.expiry.refuses(_PRODUCE, now_ms)
+        or session.authentication.expiry.is_over(now_ms)
     ):
         return False
     summary = known.summary
@@ -123,7 +123,7 @@ def _streamed(
 
 def _may_stream(session: "Session", version: int, now_ms: int) -> bool:
     authentication = session.authentication
-    if authentication.under_way or authentication.expiry.refuses(_PRODUCE, now_ms):
+    if authentication.under_way or authentication.expiry.is_over(now_ms):
         return False
     offered = session.gate.versions.get(_PRODUCE)
     # Older versions may be told, but look different: their heads must not be read as those of later ones.

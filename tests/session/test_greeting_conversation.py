@@ -171,13 +171,12 @@ def test_a_request_of_kafkas_before_authentication_ends_the_connection(after_han
 
 
 @pytest.mark.spec("R9")
-def test_a_token_before_the_handshake_is_an_illegal_state_and_written_down() -> None:
+def test_a_token_before_the_handshake_has_no_answer_and_is_written_down() -> None:
     talk = Conversation(sasl_listener=sasl())
 
-    response = talk.authenticates(plain_token("alice"))
+    talk.asks(AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice")))
 
-    assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert talk.close_reason == "authentication_failed"
+    assert (talk.heard_bytes(), talk.close_reason) == (b"", "authentication_failed")
     assert len(talk.told("authentication_failed")) == 1
 
 
@@ -240,3 +239,27 @@ def test_sasl_cut_at_every_byte_leads_to_the_same_session() -> None:
     answers = talk.heard_all((HANDSHAKE, 1), (AUTHENTICATE, 2))
     assert [message.error_code for _, message in answers] == [0, 0]
     assert len(talk.told("authentication")) == 1
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("version", [3, 99])
+def test_after_its_answer_apiversions_is_not_asked_again_before_the_login(version: int) -> None:
+    talk = Conversation(sasl_listener=sasl())
+    told = t.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    talk.asks(API_VERSIONS, 3, told)
+    talk.heard_bytes()
+
+    talk.sends(talk.request(API_VERSIONS, 3, told).replace(b"\0\x12\0\x03", bytes((0, 18, 0, version))))
+
+    assert (talk.heard_bytes(), talk.close_reason) == (b"", "illegal_sasl_state")
+
+
+@pytest.mark.spec("R9")
+def test_apiversions_may_be_asked_again_while_it_was_not_understood() -> None:
+    talk = Conversation(sasl_listener=sasl())
+    talk.asks(API_VERSIONS, 3, t.ApiVersionsRequest(client_software_name="(", client_software_version="1"))
+    assert talk.heard(API_VERSIONS, 3).error_code == ErrorCode.INVALID_REQUEST
+
+    talk.asks(API_VERSIONS, 2, t.ApiVersionsRequest())
+    assert talk.heard(API_VERSIONS, 2).error_code == ErrorCode.NONE
+    assert talk.logs_in().error_code == ErrorCode.NONE

@@ -161,22 +161,50 @@ def test_another_principal_is_refused() -> None:
 
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert response.error_message == (
-        "Cannot change principals during re-authentication from User:alice to User:bob"
+        "Cannot change principals during re-authentication from User.alice: User.bob"
     )
     assert talk.close_reason == "authentication_failed"
     assert [e.message for e in talk.told("reauthentication_failed")] == ["principal changed"]
 
 
 @pytest.mark.spec("R5")
-def test_another_mechanism_is_refused_at_its_token() -> None:
+@pytest.mark.parametrize("version", [0, 1])
+def test_another_mechanism_is_refused_at_its_token_and_without_an_answer(version: int) -> None:
     talk = known()
 
-    assert talk.shakes_hands("OAUTHBEARER").error_code == ErrorCode.NONE
-    response = talk.authenticates(b"alice")
+    assert talk.shakes_hands("OAUTHBEARER", version).error_code == ErrorCode.NONE
+    talk.asks(AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=b"alice"))
 
-    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert "is not supported for re-authentication of mechanism 'PLAIN'" in response.error_message
-    assert talk.close_reason == "authentication_failed"
+    assert (talk.heard_bytes(), talk.close_reason) == (b"", "authentication_failed")
+    (event,) = talk.told("reauthentication_failed")
+    assert event.message == "mechanism changed from PLAIN to OAUTHBEARER"
+
+
+@pytest.mark.spec("R5")
+def test_a_mechanism_that_is_not_enabled_has_no_answer_in_a_reauthentication() -> None:
+    talk = known()
+
+    talk.asks(HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="GSSAPI"))
+
+    assert (talk.heard_bytes(), talk.close_reason) == (b"", "authentication_failed")
+    assert len(talk.told("reauthentication_failed")) == 1
+
+
+@pytest.mark.spec("R3")
+@pytest.mark.parametrize("early", [True, False])
+def test_past_its_end_only_a_handshake_that_may_begin_is_taken(early: bool) -> None:
+    talk = with_token(f"alice {NOW_MS + 5_000}".encode())
+    if early:
+        talk.passes(4_600)
+        talk.shakes_hands("OAUTHBEARER")
+        talk.authenticates(f"alice {talk.now_ms + 500}".encode())
+        talk.passes(500)
+        talk.asks(HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="OAUTHBEARER"))
+    else:
+        talk.passes(5_000)
+        talk.asks(AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=b"alice"))
+
+    assert (talk.heard_bytes(), talk.close_reason) == (b"", "session_expired")
 
 
 @pytest.mark.spec("R5")
@@ -241,6 +269,8 @@ def test_while_reauthentication_is_under_way_no_other_request_may_come() -> None
 
     talk.asks(ApiKey.PRODUCE, 9, produce("orders"))
 
+    refused = talk.heard(ApiKey.PRODUCE, 9)
+    assert [part.error_code for part in refused.responses[0].partition_responses] == [34]
     assert talk.close_reason == "illegal_sasl_state"
     assert talk.forwarded_bytes() == b""
     assert len(talk.told("reauthentication_failed")) == 1

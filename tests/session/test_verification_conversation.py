@@ -100,7 +100,7 @@ def test_another_principal_is_refused_after_its_check() -> None:
         "authentication_failed",
     )
     assert response.error_message == (
-        "Cannot change principals during re-authentication from User:alice to User:bob"
+        "Cannot change principals during re-authentication from User.alice: User.bob"
     )
 
 

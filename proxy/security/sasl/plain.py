@@ -12,6 +12,7 @@ from typing import Protocol
 from proxy.security.principal import USER_TYPE, Principal
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Deferred, Rejected, shown
 
+_WRONG = "Authentication failed: Invalid username or password"
 WRONG_AUTHZID = "Authentication failed: Client requested an authorization id that is different from username"
 
 
@@ -44,15 +45,15 @@ class PlainExchange:
             return Rejected("", "a token after the end of the exchange")
         self._over = True
         if len(token) > MAX_TOKEN_BYTES:
-            return Rejected("", f"a token of {len(token)} bytes, limit {MAX_TOKEN_BYTES}")
-        try:
-            parts = bytes(token).decode().split("\0")
-        except UnicodeDecodeError:
-            return Rejected("", "the token is not UTF-8")
+            return Rejected(_WRONG, f"a token of {len(token)} bytes, limit {MAX_TOKEN_BYTES}")
+        parts = bytes(token).split(b"\0")
         if len(parts) != 3:
             message = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
             return Rejected(message, f"{len(parts)} parts instead of 3")
-        return self._check(*parts)
+        try:
+            return self._check(*(part.decode() for part in parts))
+        except UnicodeDecodeError:
+            return Rejected(_WRONG, "the token is not UTF-8")
 
     def _check(self, authzid: str, username: str, password: str) -> Accepted | Rejected | Deferred:
         if not username:
@@ -72,9 +73,7 @@ class PlainExchange:
 
 def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted | Rejected:
     if verified is None:
-        return Rejected(
-            "Authentication failed: Invalid username or password", f"wrong credentials for {shown(username)}"
-        )
+        return Rejected(_WRONG, f"wrong credentials for {shown(username)}")
     if authzid not in ("", username):
         return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
     return Accepted(Principal(USER_TYPE, username), b"", in_force=verified.in_force)
