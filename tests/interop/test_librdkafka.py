@@ -214,3 +214,21 @@ def test_a_produce_quota_throttles_a_live_session_once_it_is_set(
     # 100 kB and more in a window of 10 to 11 s are over 10 kB/s by a little, and the 50 kB before count too.
     assert throttled
     assert 0 < max(throttled) < 11
+
+
+@pytest.mark.spec("A7")
+def test_a_regular_expression_of_a_consumer_group_brings_topics_that_may_be_described(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str
+) -> None:
+    seen, hidden = (cluster_admin.topic(f"{topic}-{name}") for name in ("seen", "hidden"))
+    cluster_admin.allow_consume(alice, seen, topic)
+    producer = _producer(gate, gate.users["admin"])
+    for name in (seen, hidden):
+        _deliver(producer, name, [name.encode()] * 3)
+
+    with _consumer(gate, alice, f"^{topic}-.*", topic, **{"group.protocol": "consumer"}) as consumer:
+        taken = _take(consumer, 3)
+        assigned = {partition.topic for partition in consumer.assignment()}
+
+    assert taken == [seen.encode()] * 3
+    assert assigned == {seen}
