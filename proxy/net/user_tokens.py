@@ -23,7 +23,7 @@ from proxy.wire.error_codes import ErrorCode
 CREATE_VERSIONS = (3, 3)
 """From version 3 on the owner can be another than who asks (KIP-373)."""
 RENEW_VERSIONS = EXPIRE_VERSIONS = (1, 2)
-RENEW_BEFORE = 0.2
+RENEW_BEFORE = 0.5
 """Of a token's lifetime: with so little left it is renewed."""
 KNOWN_WITHIN_S = 10.0
 """A new token reaches a broker through the metadata log, a moment after it was made."""
