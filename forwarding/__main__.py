@@ -27,7 +27,7 @@ from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.credentials import Credentials, sasl_listener, token_logins
 from proxy.net.http import HttpServer
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
@@ -137,7 +137,14 @@ class _Logins:
         if not self.config.listener.uses_sasl:
             return None
         limit_ms = self.config.connections_max_reauth_ms
-        credentials = Credentials(self.users, image, limit_ms, keys=self.keys, background=self.background)
+        credentials = Credentials(
+            self.users,
+            image,
+            limit_ms,
+            tokens=token_logins(self.config.delegation_token.secret(), image),
+            keys=self.keys,
+            background=self.background,
+        )
         return sasl_listener(self.config.listener, credentials)
 
 

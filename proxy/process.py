@@ -32,7 +32,7 @@ from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.certificates import Certificates
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials
+from proxy.net.credentials import Credentials, token_logins
 from proxy.net.http import HttpServer
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.net.oauthbearer import KeySources
@@ -46,7 +46,6 @@ from proxy.net.watched_file import FileReloads
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.protected import ProtectedTopics
-from proxy.security.sasl.token import TokenLogins
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
@@ -121,7 +120,7 @@ class ProxyProcess:
             self._users,
             lambda: self._gate.image,
             config.connections_max_reauth_ms,
-            tokens=_token_logins(self._gate),
+            tokens=token_logins(self._gate.token_secret, lambda: self._gate.image),
             keys=KeySources(self._registry, self._reloads, now_ms),
         )
         self._identity = _identity(config, self._broker)
@@ -306,12 +305,6 @@ def _authorizer(config: ProxyConfig) -> Authorizer:
         log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
     topics = frozenset((config.metadata.topic, config.audit.topic))
     return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
-
-
-def _token_logins(gate: Gate) -> TokenLogins | None:
-    if gate.token_secret is None:
-        return None
-    return TokenLogins(gate.token_secret, lambda: (gate.image or MetadataImage.EMPTY).tokens)
 
 
 def _limits(config: ProxyConfig) -> Limits:

@@ -19,6 +19,7 @@ from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.plain import PlainExchange
 from proxy.security.sasl.scram import ScramExchange
 from proxy.security.sasl.token import TokenLogins
+from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 
 
@@ -103,6 +104,13 @@ BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = 
     oauthbearer.NAME: _oauthbearer,
 }
 """Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
+
+
+def token_logins(secret: TokenSecret | None, image: Callable[[], MetadataImage | None]) -> TokenLogins | None:
+    """Logins with the delegation tokens of the image in force; None without a key to prove them with."""
+    if secret is None:
+        return None
+    return TokenLogins(secret, lambda: (image() or MetadataImage.EMPTY).tokens)
 
 
 def sasl_listener(settings: LoginSettings, credentials: Credentials) -> SaslListener:

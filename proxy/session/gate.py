@@ -78,8 +78,6 @@ class ListenerPolicy:
     early_start: bool = False
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
-    plaintext: bool = False
-    """Neither TLS nor SASL: secrets are not told on it."""
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

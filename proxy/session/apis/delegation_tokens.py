@@ -72,8 +72,8 @@ def decide_describe(call: Call, request: Any) -> Verdict:
 def may_ask(call: Call) -> bool:
     """Not with a token, which must not be good for further ones, and not as anybody."""
     principal, listener = call.context.principal, call.listener
-    unknown = listener.sasl is None and principal == ANONYMOUS
-    return not (principal.token_authenticated or listener.plaintext or unknown)
+    nobody = principal == ANONYMOUS or listener.security_protocol == "PLAINTEXT"
+    return not (principal.token_authenticated or (listener.sasl is None and nobody))
 
 
 def named_owner(request: Any, requester: Principal) -> Principal | None:

@@ -141,7 +141,7 @@ class Asking:
     version: int
     rights: tuple[str, ...] = ()
     principal: Principal = field(init=False, default=ALICE)
-    plaintext: bool = field(init=False, default=False)
+    security_protocol: str = field(init=False, default="SSL")
     image: MetadataImage = field(init=False)
     gate: Gate = field(init=False)
     share_sessions: ShareSessions = field(init=False)
@@ -163,7 +163,7 @@ class Asking:
         decoded = codec.decode_exactly(codec.encode(request))
         api = TABLE[self.api_key]
         context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
-        listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, plaintext=self.plaintext)
+        listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, security_protocol=self.security_protocol)
         call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         call.withheld = self.withheld

@@ -33,12 +33,13 @@ def asked(
     *rights: str,
     version: int | None = None,
     principal: Principal = ALICE,
-    plaintext: bool = False,
+    security_protocol: str = "SSL",
     secret: TokenSecret | None = SECRET,
 ) -> Asked:
     newest = {ApiKey.CREATE_DELEGATION_TOKEN: 3, ApiKey.DESCRIBE_DELEGATION_TOKEN: 3}
     asking = Asking(api_key, version or newest.get(api_key, 2), *rights, base=TOKENS)
-    asking.principal, asking.plaintext, asking.gate.token_secret = principal, plaintext, secret
+    asking.principal, asking.security_protocol = principal, security_protocol
+    asking.gate.token_secret = secret
     return asking.for_(request)
 
 
@@ -125,15 +126,15 @@ REQUESTS = {
 
 @pytest.mark.spec("R9")
 @pytest.mark.parametrize(
-    ("principal", "plaintext"),
-    [(ALICE_BY_TOKEN, False), (ANONYMOUS, False), (ALICE, True)],
+    ("principal", "protocol"),
+    [(ALICE_BY_TOKEN, "SSL"), (ANONYMOUS, "SSL"), (ALICE, "PLAINTEXT")],
     ids=["by a token", "as nobody", "in the clear"],
 )
 @pytest.mark.parametrize("api_key", REQUESTS)
 def test_nothing_about_tokens_is_told_to_those_who_may_not_ask(
-    api_key: ApiKey, principal: Principal, plaintext: bool
+    api_key: ApiKey, principal: Principal, protocol: str
 ) -> None:
-    answer = asked(api_key, REQUESTS[api_key], principal=principal, plaintext=plaintext).answer
+    answer = asked(api_key, REQUESTS[api_key], principal=principal, security_protocol=protocol).answer
 
     assert answer.error_code == NOT_ALLOWED
     assert getattr(answer, "expiry_timestamp_ms", -1) == -1
