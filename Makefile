@@ -18,7 +18,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench clean distclean
 
 help: ## List the targets
@@ -60,6 +60,12 @@ demo: setup ## Play the whole story on loopback and write the audit report
 # A test that needs Kafka is skipped where there is none, save here: no suite goes silently dark.
 test: setup ## Run every test
 	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/pytest --durations=15 --durations-min=1
+
+CASES ?= 2000
+SEED ?= 1
+
+differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 is one of them again
+	$(BIN)/python -m tests.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
 check: $(INSTALLED) ## Format, lint, types, import rules, house rules; reports all that fail
 	@$(MAKE) --keep-going check-format check-lint check-types check-imports check-house

@@ -36,8 +36,10 @@ def _chosen(cases: Iterator[Case], only: list[int] | None, about: str | None) ->
 
 
 def _run(run: Run, cases: Iterator[Case]) -> Iterator[Result]:
-    for case in cases:
+    for count, case in enumerate(cases, 1):
         result = run.case(case)
+        if count % 100 == 0:
+            sys.stderr.write(f"{count} cases\n")
         if result.unexplained:
             _say(str(result))
         yield result

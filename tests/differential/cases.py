@@ -20,7 +20,7 @@ from tests.differential.naming import Names
 from tests.differential.rights import Rule, random_rules
 from tests.differential.sides import ADMIN
 
-_USERS = ("alice",) * 14 + ("bob",) * 3 + ("carol", ADMIN, ADMIN)
+USERS = ("alice",) * 14 + ("bob",) * 3 + ("carol", ADMIN, ADMIN)
 
 Served = Mapping[int, tuple[int, int]]
 Bind = Callable[[Any, Sequence[Outcome | None]], None]
@@ -40,6 +40,10 @@ class Step:
     """It looks at what was changed, which a broker may apply a moment after it has said so."""
     answered: bool = True
     """Whether an answer is due."""
+    same_connection: bool = False
+    """It is asked on the connection of the step before even when that may be closed."""
+    instead: Callable[[Any], Any] | None = None
+    """What a client asks upon this answer instead of using it; None: it uses the answer."""
 
     def __str__(self) -> str:
         return f"{self.user}: {ApiKey.name_of(self.api_key)} v{self.version} {self.message}"
@@ -73,7 +77,7 @@ def random_case(seed: int, number: int, api_key: int, served: Served) -> Case:
     """A case about one API."""
     random, names = Random(f"{seed}/{number}"), Names(number)
     about = family(api_key)
-    user = random.choice(_USERS)
+    user = random.choice(USERS)
     filler = Filler(random, names)
     count = 1 if about.once else random.choice((1, 2, 3, 4))
     versions = [random.choice(versions_of(api_key, served)) for _ in range(count)]

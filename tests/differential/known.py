@@ -54,6 +54,10 @@ def _addresses_of_controllers(difference: Difference, _step: Any) -> bool:
     return difference.path.endswith("listeners") and difference.proxy == []
 
 
+def _id_of_a_denied_topic(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("topic_id") and difference.proxy == "no id"
+
+
 def _twice(difference: Difference, step: Any) -> bool:
     named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
     return difference.broker == "silent" and len(set(named)) < len(named)
@@ -93,6 +97,7 @@ KNOWN = (
         "DescribeUserScramCredentials",
         _never_answered,
     ),
+    Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
     Known("A share request without a group", "ShareFetch", _no_group),
     Known("A share request without a group", "ShareAcknowledge", _no_group),
 )

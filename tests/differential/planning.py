@@ -1,9 +1,10 @@
-"""The cases of one run, in order: every API that both sides serve in turn."""
+"""The cases of one run, in order: every API that both sides serve and every scenario in turn."""
 
 from collections.abc import Iterator
 
 from proxy.wire.api_keys import ApiKey
 from tests.differential.cases import Case, Served, random_case
+from tests.differential.scenarios import SCENARIOS, scenario
 
 _NOT_ASKED = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS}
 """They are about connections, not about rights."""
@@ -11,6 +12,10 @@ _NOT_ASKED = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIO
 
 def plan(seed: int, count: int, served: Served) -> Iterator[Case]:
     """`count` cases, made as they are asked for."""
-    keys = sorted(key for key in served if key not in _NOT_ASKED)
+    subjects: list[int | str] = [*sorted(key for key in served if key not in _NOT_ASKED), *SCENARIOS]
     for number in range(count):
-        yield random_case(seed, number, keys[number % len(keys)], served)
+        subject = subjects[number % len(subjects)]
+        if isinstance(subject, str):
+            yield scenario(seed, number, subject, served)
+        else:
+            yield random_case(seed, number, subject, served)

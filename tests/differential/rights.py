@@ -60,7 +60,7 @@ def random_rules(
 ) -> list[Rule]:
     """Up to a dozen different rules; most concern the focus and what is wanted of it."""
     count = random.choice((0, 1, 2, 3, 4, 5, 6, 8, 10, 12))
-    rules = [_random_rule(random, names, focus, wanted) for _ in range(count)]
+    rules = [random_rule(random, names, focus, wanted) for _ in range(count)]
     return list(dict.fromkeys(rules))
 
 
@@ -78,9 +78,10 @@ def marker(names: Names) -> Rule:
     )
 
 
-def _random_rule(
+def random_rule(
     random: Random, names: Names, focus: Sequence[ResourceType], wanted: Sequence[Operation]
 ) -> Rule:
+    """One rule."""
     kind = random.choice(focus if random.random() < 0.8 else _ANY_KIND)
     pattern, name = _resource(random, names, kind)
     return Rule(

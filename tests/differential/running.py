@@ -17,7 +17,7 @@ from proxy.wire.schema import Struct
 from tests.differential import staging
 from tests.differential.cases import Case, Served, Step
 from tests.differential.comparing import Difference, differences, plain
-from tests.differential.dialogue import Dialogue, Outcome
+from tests.differential.dialogue import Dialogue, Heard, Outcome
 from tests.differential.known import row_of
 from tests.differential.rights import marker
 from tests.differential.sides import Side
@@ -67,11 +67,19 @@ class _Talk:
         self._dialogues: dict[str, Dialogue] = {}
 
     def ask(self, step: Step) -> Outcome | None:
-        message = _with_ids(step, self.side.topic_ids)
+        message = deepcopy(step.message)
         if step.bind is not None:
             step.bind(message, self.heard)
+        outcome = self._ask(step, message)
+        if step.instead is not None and isinstance(outcome, Heard):
+            other = step.instead(outcome.message)
+            outcome = outcome if other is None else self._ask(step, other)
+        return outcome
+
+    def _ask(self, step: Step, message: Any) -> Outcome | None:
+        _replace_ids(message, request_schema(step.api_key).root, self.side.topic_ids)
         dialogue = self._dialogues.get(step.user)
-        if dialogue is None or not dialogue.usable:
+        if dialogue is None or not (dialogue.usable or step.same_connection):
             dialogue = self._dialogues[step.user] = self.side.dialogue(step.user)
         return dialogue.ask(step.api_key, step.version, message, answered=step.answered)
 
@@ -149,13 +157,6 @@ def _served_by_both(broker: Served, proxy: Served) -> Served:
 def _both(sides: tuple[Side, Side], do: Callable[[Side], None]) -> None:
     for side in sides:
         do(side)
-
-
-def _with_ids(step: Step, ids: dict[bytes, bytes]) -> Any:
-    """The request with the side's own topic ids."""
-    message = deepcopy(step.message)
-    _replace_ids(message, request_schema(step.api_key).root, ids)
-    return message
 
 
 def _replace_ids(message: Any, struct: Struct, ids: dict[bytes, bytes]) -> None:
