@@ -89,6 +89,9 @@ def test_what_the_text_forwards_is_forwarded_and_an_admin_request() -> None:
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
     }
     assert all(TABLE[key].admin for key in forwarded)
 
