@@ -28,7 +28,7 @@ from proxy.net.user_tokens import Identity, ProxyIdentity
 from proxy.net.verification import Verifications
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
-from proxy.security.principal_builder import AuthenticationContext
+from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController, Verify
@@ -128,7 +128,8 @@ class Listener:
         principal = self._principal(transport, peer)
         if principal is None:
             return None
-        session = Session(self._gate, self.policy, peer, Authentication(self.policy.sasl, principal))
+        authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host))
+        session = Session(self._gate, self.policy, peer, authentication)
         self.connections.add(connection)
         self._observer.opened(self.policy.name)
         return session
@@ -192,6 +193,24 @@ class Listener:
         except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
             self._failed(peer.host, f"principal builder: {error or repr(error)}")
             return None
+
+    def _principal_of(self, host: str) -> Callable[[str, Principal], Principal] | None:
+        builder = self.policy.principal_builder
+        if isinstance(builder, DefaultPrincipalBuilder):
+            return None  # It leaves a SASL user as it is.
+
+        def build(mechanism: str, authenticated: Principal) -> Principal:
+            return builder.build(
+                AuthenticationContext(
+                    listener=self.policy.name,
+                    security_protocol=self.policy.security_protocol,
+                    host=host,
+                    mechanism=mechanism,
+                    authenticated=authenticated,
+                )
+            )
+
+        return build
 
     def _failed(self, host: str, reason: str) -> None:
         """A client that was turned away for what its transport proves, or does not."""

@@ -6,7 +6,7 @@ mechanism does with its tokens is proxy.security.sasl's; this knows only when a 
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any, NoReturn
@@ -73,6 +73,7 @@ class Authentication:
         "_exchange",
         "_listener",
         "_previous",
+        "_principal_of",
         "_reauthentication_began_ms",
         "_verifying_version",
         "expiry",
@@ -82,9 +83,18 @@ class Authentication:
         "principal",
     )
 
-    def __init__(self, listener: SaslListener | None, transport_principal: Principal = ANONYMOUS) -> None:
-        """`listener` None: no SASL here; the principal is what the transport gave."""
+    def __init__(
+        self,
+        listener: SaslListener | None,
+        transport_principal: Principal = ANONYMOUS,
+        principal_of: Callable[[str, Principal], Principal] | None = None,
+    ) -> None:
+        """`listener` None: no SASL here; the principal is what the transport gave.
+
+        `principal_of`: from a mechanism and whom it found a client to be to its principal (KIP-189).
+        """
         self._listener = listener
+        self._principal_of = principal_of
         self.principal = transport_principal
         self.phase = Phase.COMPLETE if listener is None else Phase.VERSIONS
         self.expiry = SessionExpiry(None)
@@ -143,12 +153,8 @@ class Authentication:
             self._verifying_version = version
             return Step(None, work=outcome.work, ready=outcome.ready)
         self._client_version = max(self._client_version, version)
-        if isinstance(outcome, Accepted) and self._previous not in (None, outcome.principal):
-            outcome = Rejected(
-                f"Cannot change principals during re-authentication from {_dotted(self._previous)}:"
-                f" {_dotted(outcome.principal)}",
-                "principal changed",
-            )
+        if isinstance(outcome, Accepted):
+            outcome = self._admitted(outcome)
         if isinstance(outcome, Challenge):
             return Step(_token_response(version, outcome.token))
         if isinstance(outcome, Rejected):
@@ -218,6 +224,22 @@ class Authentication:
             return self._exchange.respond(token, now_ms)
         except Exception as error:  # noqa: BLE001 - a foreign mechanism may raise anything
             return Deferred(partial(_raise, error))  # Told and rejected where those of the work are.
+
+    def _admitted(self, accepted: Accepted) -> Accepted | Rejected:
+        """The same under the principal that it goes by here, which must not change."""
+        if self._principal_of is not None and self.mechanism is not None:
+            try:
+                named = self._principal_of(self.mechanism, accepted.principal)
+            except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
+                return Rejected("", f"principal builder: {error or repr(error)}")
+            accepted = replace(accepted, principal=named)
+        if self._previous not in (None, accepted.principal):
+            return Rejected(
+                f"Cannot change principals during re-authentication from {_dotted(self._previous)}:"
+                f" {_dotted(accepted.principal)}",
+                "principal changed",
+            )
+        return accepted
 
     def _complete(self, accepted: Accepted, now_ms: int) -> tuple[int, AuditEvent]:
         assert self._listener is not None

@@ -2,6 +2,8 @@
 
 import pytest
 
+from proxy.security.principal import ANONYMOUS, Principal
+from proxy.session.authentication import Authentication, Step
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -274,3 +276,26 @@ def test_while_reauthentication_is_under_way_no_other_request_may_come() -> None
     assert talk.close_reason == "illegal_sasl_state"
     assert talk.forwarded_bytes() == b""
     assert len(talk.told("reauthentication_failed")) == 1
+
+
+@pytest.mark.spec("R9", "R5")
+def test_a_principal_builder_names_the_user_that_a_mechanism_has_found() -> None:
+    def principal_of(mechanism: str, found: Principal) -> Principal:
+        if found.name == "bob":
+            raise LookupError("no such employee")
+        return Principal("Employee", f"{found.name}@{mechanism}")
+
+    listener = sasl(60_000)
+    authentication = Authentication(listener, ANONYMOUS, principal_of)
+
+    def logs_in(user: str, now_ms: int) -> Step:
+        authentication.handshake(1, t.SaslHandshakeRequest(mechanism="PLAIN"), now_ms)
+        return authentication.authenticate(1, t.SaslAuthenticateRequest(auth_bytes=plain_token(user)), now_ms)
+
+    assert logs_in("alice", 0).close is False
+    assert str(authentication.principal) == "Employee:alice@PLAIN"
+    assert logs_in("alice", 2_000).close is False
+    refused = logs_in("bob", 4_000)
+    assert refused.close
+    assert refused.event is not None
+    assert refused.event.message == "principal builder: no such employee"
