@@ -43,6 +43,8 @@ class Wiring:
     """The proxy at the controller; it bears the proxy's id."""
     broker_login: User
     """Proxy and controller at the broker."""
+    token_key: str = field(repr=False)
+    """What delegation tokens are proved with."""
 
 
 def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Mapping[str, Any]) -> Path:
@@ -50,6 +52,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
     directory.mkdir(parents=True, exist_ok=True)
     _secret(directory / "controller.password", wiring.proxy.password)
     _users(directory, wiring.admin, *wiring.guests)
+    _secret(directory / "token.key", wiring.token_key)
     document = {
         "proxy.id": wiring.proxy.name,
         "listeners": [_listener(name, address, wiring, tls) for name, address in wiring.listeners.items()],
@@ -65,6 +68,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{wiring.admin.name}",
         },
+        "delegation.token": {"secret.key.file": "token.key"},
         "audit": _audit(),
         "http": {"bind": wiring.proxy_http},
         **changes,
@@ -78,6 +82,7 @@ def write_controller(
     """`proxies`: how each proxy logs in."""
     directory.mkdir(parents=True, exist_ok=True)
     _users(directory, wiring.admin, *proxies)
+    _secret(directory / "token.key", wiring.token_key)
     # Proxies are super users here for CLUSTER_ACTION: no ACL can be made before a proxy may forward.
     super_users = ";".join(f"User:{user.name}" for user in (wiring.admin, *proxies))
     document = {
@@ -92,6 +97,8 @@ def write_controller(
         "broker": _broker(directory, wiring),
         "metadata": {"topic": METADATA_TOPIC},
         "authorizer": {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": super_users},
+        # Soon enough to be seen; an hour is the default.
+        "delegation.token": {"secret.key.file": "token.key", "expiry.check.interval.ms": 1_000},
         "audit": _audit(),
         "http": {"bind": wiring.controller_http},
         **changes,

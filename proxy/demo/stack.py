@@ -182,6 +182,7 @@ class Stack:
 
     def _wirings(self, brokers: Sequence[Broker], broker_login: User) -> list[Wiring]:
         controller, controller_http = free_addresses(2)
+        token_key = secrets.token_urlsafe(32)
         entrances = {
             broker.node_id: dict(zip(LISTENERS, free_addresses(len(LISTENERS)), strict=True))
             for broker in brokers
@@ -200,6 +201,7 @@ class Stack:
                 guests=(self.users["alice"], self.users["bob"]),
                 proxy=User(f"proxy-{broker.node_id}", "PLAIN", secrets.token_urlsafe(16)),
                 broker_login=broker_login,
+                token_key=token_key,
             )
             for broker in brokers
         ]

@@ -20,6 +20,8 @@ class User:
     name: str
     mechanism: str
     password: str = field(repr=False)
+    by_token: bool = False
+    """Name and password are a delegation token's id and HMAC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,11 @@ class Entrance:
 def java_properties(user: User, entrance: Entrance) -> str:
     """A file for --command-config."""
     module = _LOGIN_MODULES[user.mechanism]
+    extension = ' tokenauth="true"' if user.by_token else ""
     lines = [
         f"security.protocol={entrance.security_protocol}",
         f"sasl.mechanism={user.mechanism}",
-        f'sasl.jaas.config={module} required username="{user.name}" password="{user.password}";',
+        f'sasl.jaas.config={module} required username="{user.name}" password="{user.password}"{extension};',
     ]
     if entrance.ca is not None:
         lines += ["ssl.truststore.type=PEM", f"ssl.truststore.location={entrance.ca}"]

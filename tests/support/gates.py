@@ -47,6 +47,8 @@ class GuardedBroker:
                     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                     "super.users": "User:admin;User:ANONYMOUS",
                     "listener.name.sasl_plaintext.connections.max.reauth.ms": str(REAUTH_MS),
+                    "delegation.token.secret.key": "of the cluster",
+                    "delegation.token.expiry.check.interval.ms": "1000",
                 },
             ),
         )
