@@ -1,27 +1,23 @@
 """Free ports on loopback for processes that must be told their port before they start."""
 
 import socket
-import threading
-from contextlib import ExitStack
 
 LOOPBACK = "127.0.0.1"
 
-_given: set[int] = set()
-_giving = threading.Lock()
-
 
 def free_addresses(count: int) -> list[str]:
-    """Different "host:port" that nobody listens on now, and that were not given to anybody here before.
+    """Different "host:port" that are given to nobody else as long as this process lives.
 
-    Whoever got one may not listen on it yet, so that it looks free until then.
+    Each is held by a socket that is bound and does not listen. Whoever binds the port itself with
+    SO_REUSEADDR, as servers do, may listen on it; to all who ask for just any port it is taken.
     """
-    addresses: list[str] = []
-    with ExitStack() as held, _giving:
-        while len(addresses) < count:
-            each = held.enter_context(socket.socket())
-            each.bind((LOOPBACK, 0))
-            port = each.getsockname()[1]
-            if port not in _given:
-                _given.add(port)
-                addresses.append(f"{LOOPBACK}:{port}")
-    return addresses
+    return [f"{LOOPBACK}:{_held_port()}" for _ in range(count)]
+
+
+def _held_port() -> int:
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((LOOPBACK, 0))
+    port = int(held.getsockname()[1])
+    held.detach()  # The descriptor stays open; nobody has to keep the socket.
+    return port

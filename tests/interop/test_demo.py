@@ -1,4 +1,7 @@
-"""`penstock demo --keep` as a person runs it: every step shows what it should, and in the end all is gone."""
+"""`penstock demo --keep` as a person runs it: every step shows what it should, and in the end all is gone.
+
+With three brokers, as that plays all the steps there are; one broker is what the other tests here stand on.
+"""
 
 import json
 import os
@@ -34,13 +37,14 @@ def _described(directory: Path) -> dict[str, Any]:
 @pytest.mark.spec("D6", "O1", "R3", "Q7")
 def test_the_demo_shows_every_step_and_leaves_nothing_behind(kafka_libs: Path, tmp_path: Path) -> None:
     directory = tmp_path / "demo"
-    command = [sys.executable, "-m", "proxy.demo", "--keep", "--dir", str(directory)]
+    command = [sys.executable, "-m", "proxy.demo", "--keep", "--brokers", "3", "--dir", str(directory)]
     demo = ChildProcess("the demo", command, tmp_path / "demo.log", {"COLUMNS": "160"})
     demo.start()
     try:
         demo.wait_until(lambda: "The stack stays up" in demo.log_text(), STORY_TIMEOUT_MS)
         stack = _described(directory)
-        tools = KafkaTools(kafka.libs(), stack["proxy"]["SASL_PLAINTEXT"], Path(stack["properties"]["alice"]))
+        third = stack["nodes"]["3"]["proxy"]["SASL_PLAINTEXT"]
+        tools = KafkaTools(kafka.libs(), third, Path(stack["properties"]["alice"]))
         listed = tools.run("kafka-topics", "--list")
         ready = probe.get(stack["metrics"].removeprefix("http://").removesuffix("/metrics"), "/readyz")
     finally:
@@ -52,5 +56,7 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(kafka_libs: Path, t
     assert (listed.returncode, listed.stdout.strip()) == (0, ""), "alice has no rights, and so sees no topic"
     assert set(stack["users"]) >= {"admin", "alice", "bob"}
     assert {"SASL_PLAINTEXT", "SASL_SSL"} <= set(stack["proxy"])
+    assert f"node 3: proxy {third}" in demo.log_text()
     assert "<svg" in (directory / "report" / "report.html").read_text(encoding="utf-8")
+    assert len(stack["pids"]) == 8
     assert not [name for name, pid in stack["pids"].items() if _exists(pid)]

@@ -1,5 +1,6 @@
 """The demo's children: started, waited for, ended by their id; and its jars: whole, or not there at all."""
 
+import socket
 import sys
 from pathlib import Path
 
@@ -59,10 +60,15 @@ def test_free_addresses_are_all_different() -> None:
     assert len(set(free_addresses(50))) == 50
 
 
-def test_an_address_that_was_given_is_not_given_again() -> None:
-    given = [address for _ in range(300) for address in free_addresses(3)]
+def test_a_server_may_listen_where_it_was_told_to_and_nobody_else_comes_there_by_chance() -> None:
+    host, _, port = free_addresses(1)[0].rpartition(":")
 
-    assert len(set(given)) == len(given)
+    with socket.create_server((host, int(port))) as server, socket.create_connection((host, int(port))):
+        assert server.getsockname() == (host, int(port))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    with socket.socket() as chancer, pytest.raises(OSError, match="in use"):
+        chancer.bind((host, int(port)))
 
 
 def test_the_list_pins_every_jar_of_the_kafka_version_to_a_hash() -> None:
