@@ -120,7 +120,6 @@ TOPIC_SHAPES: Mapping[ApiKey, TopicShape] = {
         answered_topics="results_by_topic_v3_and_below",
         asked_index=None,
         answered_partitions="results_by_partition",
-        tells_empty_topics=False,
         error_code="partition_error_code",
     ),
     ApiKey.TXN_OFFSET_COMMIT: TopicShape(
