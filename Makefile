@@ -109,8 +109,9 @@ lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
 conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance
 
-bench: setup ## CPU per request and per GiB, memory per connection; writes build/bench.json
+bench: setup ## CPU per request, GiB and decision, memory per connection and ACL; writes build/*.json
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.decisions
 
 clean: ## Remove what builds and tests leave behind
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \

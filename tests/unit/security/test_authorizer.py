@@ -1,6 +1,7 @@
 """The authorizer interface: loading one by name, and the guard that keeps it from failing open."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from proxy.security.authorizer import (
     RequestContext,
     load_authorizer,
 )
-from proxy.security.principal import ANONYMOUS
+from proxy.security.principal import ANONYMOUS, Principal
 from proxy.security.standard import StandardAuthorizer
 
 CONTEXT = RequestContext(ANONYMOUS, "10.0.0.1", "PLAINTEXT", None, image=MetadataImage.EMPTY)
@@ -211,3 +212,25 @@ def test_an_error_in_counting_acls_is_counted_and_not_known_as_a_number() -> Non
     guarded = guarded_by_settings(Miscounting())
 
     assert (guarded.acl_count(MetadataImage.EMPTY), guarded.error_count) == (-1, 1)
+
+
+@pytest.mark.spec("A1", "A3", "E4")
+def test_an_authorizer_of_others_can_refuse_what_a_proxy_forwards() -> None:
+    loaded = load_authorizer(
+        "tests.support.office_hours.Closing",
+        {
+            "office.hours": "0-24",
+            "office.forwarded.by": "User:proxy-1",
+            "super.users": "User:ANONYMOUS",
+        },
+    )
+
+    def rule(forwarded_by: str | None) -> str:
+        sender = None if forwarded_by is None else Principal("User", forwarded_by)
+        return loaded.authorize(replace(CONTEXT, forwarding_principal=sender), [READ])[0].rule
+
+    assert [rule(None), rule("proxy-1"), rule("proxy-2")] == [
+        "super.users",
+        "super.users",
+        "office.not.by.this.proxy",
+    ]

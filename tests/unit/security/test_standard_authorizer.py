@@ -387,3 +387,35 @@ def test_by_resource_type_super_users_and_everyone_pass_as_on_a_single_resource(
 @pytest.mark.spec("S11")
 def test_the_acl_count_is_that_of_the_image() -> None:
     assert authorizer().acl_count(image_of(acl("a"), acl("b"))) == 2
+
+
+@pytest.mark.spec("S7")
+def test_by_resource_type_an_answer_holds_for_one_caller_and_one_state_of_the_acls() -> None:
+    granted = acl("orders", Operation.WRITE, principal="User:alice")
+    configured, asking = authorizer(), (Operation.WRITE, ResourceType.TOPIC)
+
+    def answer(name: str, *acls: Acl, image: MetadataImage | None = None) -> bool:
+        context = RequestContext(
+            Principal("User", name), "10.0.0.1", "L", None, image=image or image_of(*acls)
+        )
+        return configured.authorize_by_resource_type(context, *asking).allowed
+
+    one = image_of(granted)
+    assert [answer("alice", image=one), answer("bob", image=one), answer("alice", image=one)] == [
+        True,
+        False,
+        True,
+    ]
+    assert answer("alice") is False
+    assert answer("alice", granted) is True
+
+
+@pytest.mark.spec("S7")
+def test_by_resource_type_thousands_of_own_acls_are_not_read_one_by_one() -> None:
+    image = image_of(*(acl(f"topic-{number}", Operation.READ) for number in range(3_000)))
+    resource = image.acls.resources[ResourceType.TOPIC]
+
+    assert set(resource.grants) == {("User:alice", "*", Operation.READ)}
+    context = RequestContext(Principal("User", "alice"), "10.0.0.1", "L", None, image=image)
+    written = authorizer().authorize_by_resource_type(context, Operation.WRITE, ResourceType.TOPIC)
+    assert written == Decision(False, "default.deny")
