@@ -257,6 +257,13 @@ def test_our_own_topics_are_neither_deleted_nor_emptied(principal: str, cluster_
         6,
         request(topics=[request.DeleteTopicState(name=name) for name in names], timeout_ms=1_000),
     )
+    # Who may describe a topic would hear that it is missing, so the broker is asked.
+    existing = t.MetadataResponse.MetadataResponseTopic(name="__penstock_metadata")
+    for asked_for in talk.forwarded():
+        header = asked_for.header
+        talk.answers(
+            METADATA, header.api_version, t.MetadataResponse(topics=[existing]), header.correlation_id
+        )
     (forwarded,) = talk.controller
     sent, _ = codecs.request(ApiKey.DELETE_TOPICS, 6).decode(forwarded.body)
     assert [topic.name for topic in sent.topics] == ["orders"]
