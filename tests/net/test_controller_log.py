@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.net.log import Committed, CommitUnknown, Entry, Fenced, MetadataLog
+from forwarding.net.log import Entry, Fenced, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.demo.tools import KafkaTools
 from proxy.metadata.acl import Operation, PermissionType
@@ -32,6 +32,7 @@ from tests.support.controllers import (
     running,
 )
 from tests.support.images import acl_record
+from tests.support.lost_answers import LosingTheAnswer, LosingTheRequest
 
 pytestmark = pytest.mark.kafka
 
@@ -196,23 +197,6 @@ async def test_a_standby_takes_over_from_a_controller_that_leaves_and_proxies_fi
 
     assert second.process.loader.image.acls.count == 2
     assert acl_names(second.image) == ["a", "b"]
-
-
-class LosingTheAnswer(MetadataLog):
-    """Commits (or not), and then the answer is lost on the way."""
-
-    commits = True
-
-    async def append(self, entries: Any, forward_id: str | None) -> Committed:
-        if self.commits:
-            await super().append(entries, forward_id)
-        await self.resign()
-        self.__class__ = MetadataLog  # type: ignore[assignment] # once only
-        raise CommitUnknown("the answer was lost")
-
-
-class LosingTheRequest(LosingTheAnswer):
-    commits = False
 
 
 @pytest.mark.spec("E12")
