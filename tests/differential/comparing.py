@@ -57,6 +57,15 @@ _POSITIONAL = {("CreateAcls", "results"), ("DeleteAcls", "filter_results")}
 """Lists whose parts are known by their place alone."""
 
 
+_SAYS_NOTHING = {
+    How.SET: (None, "", -1, [], bytes(16)),
+    How.GIVEN: (None, "", -1, 0, [], bytes(16)),
+}
+
+_SETS = {"mechanisms"}
+"""Lists of plain values whose order means nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What the two sides say at one place of their answers."""
@@ -116,14 +125,16 @@ class _Plain:
     def _field(self, value: Any, field: Field, how: How | None) -> Any:
         if how is How.LENGTH:
             return None if value is None else f"{len(value)} bytes"
-        if how is How.SET and field.struct is None:
-            return "set" if value not in (None, "", -1, [], bytes(16)) else "not set"
+        if how in _SAYS_NOTHING and field.struct is None:
+            return "not set" if value in _SAYS_NOTHING[how] else "set"
         if field.is_array and value is not None:
             return self._list(value, field)
         return self._element(value, field)
 
     def _list(self, values: list[Any], field: Field) -> Any:
         parts = [self._element(value, field) for value in values]
+        if field.attribute in _SETS:
+            return sorted(parts)
         if field.struct is None or (self._api, field.attribute) in _POSITIONAL:
             return parts
         kept = [part for part in parts if self._concerns(part)]

@@ -30,6 +30,7 @@ _TOPIC_READ = Family((Kind.TOPIC,), (Op.READ, Op.DESCRIBE))
 _CLUSTER = (Kind.CLUSTER,)
 _GROUP_MEMBER = Family((Kind.GROUP,), (Op.READ,), groups=True)
 _GROUP_TOLD = Family((Kind.GROUP, Kind.GROUP, Kind.CLUSTER), (Op.DESCRIBE, Op.READ), groups=True)
+_SHARE_MEMBER = Family((Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE), groups=True)
 _TRANSACTION = Family((Kind.TRANSACTIONAL_ID, Kind.TOPIC), (Op.WRITE, Op.DESCRIBE), groups=True)
 _TOPIC_ADMIN = (Kind.TOPIC, Kind.TOPIC, Kind.CLUSTER)
 
@@ -116,6 +117,24 @@ FAMILIES: dict[int, Family] = {
         (Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE), groups=True, once=True
     ),
     Key.CONSUMER_GROUP_DESCRIBE: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
+    Key.WRITE_TXN_MARKERS: Family(_CLUSTER, (Op.ALTER, Op.CLUSTER_ACTION)),
+    Key.CREATE_DELEGATION_TOKEN: Family((Kind.USER,), (Op.CREATE_TOKENS,)),
+    Key.DESCRIBE_DELEGATION_TOKEN: Family(
+        (Kind.USER, Kind.DELEGATION_TOKEN), (Op.DESCRIBE, Op.DESCRIBE_TOKENS)
+    ),
+    Key.SHARE_GROUP_HEARTBEAT: _SHARE_MEMBER,
+    Key.SHARE_GROUP_DESCRIBE: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
+    Key.SHARE_FETCH: _SHARE_MEMBER,
+    Key.SHARE_ACKNOWLEDGE: _SHARE_MEMBER,
+    Key.STREAMS_GROUP_HEARTBEAT: Family(
+        (Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE, Op.CREATE), groups=True
+    ),
+    Key.STREAMS_GROUP_DESCRIBE: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
+    Key.DESCRIBE_SHARE_GROUP_OFFSETS: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
+    Key.ALTER_SHARE_GROUP_OFFSETS: Family((Kind.GROUP, Kind.TOPIC), (Op.READ,), groups=True),
+    Key.DELETE_SHARE_GROUP_OFFSETS: Family((Kind.GROUP, Kind.TOPIC), (Op.DELETE, Op.READ), groups=True),
+    Key.ADD_RAFT_VOTER: Family(_CLUSTER, (Op.ALTER,)),
+    Key.REMOVE_RAFT_VOTER: Family(_CLUSTER, (Op.ALTER,)),
     Key.LIST_CONFIG_RESOURCES: Family(_CLUSTER, (Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS)),
     Key.DESCRIBE_TOPIC_PARTITIONS: Family((Kind.TOPIC,), (Op.DESCRIBE, Op.READ)),
 }

@@ -18,6 +18,9 @@ from tests.differential.known import row_of
 from tests.differential.naming import Names
 from tests.differential.sides import Side
 
+_TIMEOUT_S = 1.5
+"""Some greetings are met with silence; an answer takes milliseconds, a refusal a tenth of a second."""
+
 _INT32 = Struct(">i")
 _START = Struct(">hhih")
 
@@ -37,7 +40,7 @@ Greeting = Callable[[Mapping[str, str]], list[Sent]]
 
 def outcomes(side: Side, greeting: Greeting) -> Iterator[tuple[Sent, Outcome | bytes | None]]:
     """What comes of each frame, up to the one that ends the connection."""
-    dialogue = Dialogue(side.address)
+    dialogue = Dialogue(side.address, _TIMEOUT_S)
     for sent in greeting(side.passwords):
         heard = dialogue.exchange(sent.data)
         if isinstance(heard, bytes) and sent.api_key is not None:

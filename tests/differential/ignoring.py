@@ -14,6 +14,8 @@ class How(Enum):
     """Nothing."""
     SET = auto()
     """Whether it says anything: it is not empty, null or -1."""
+    GIVEN = auto()
+    """As SET, and zero says nothing either."""
     LENGTH = auto()
     """How long it is."""
 
@@ -41,6 +43,8 @@ IGNORED = (
     Ignored(
         "DescribeProducers", "last_timestamp", How.DROPPED, "of a transaction's end, by the broker's clock"
     ),
+    Ignored("Fetch", "session_id", How.GIVEN, "given out by the broker"),
+    Ignored("DescribeTransactions", "transaction_start_time_ms", How.SET, "by the broker's clock"),
     Ignored("ListOffsets", "timestamp", How.SET, "of a transaction's end, by the broker's clock"),
     Ignored("ApiVersions", "finalized_features_epoch", How.DROPPED, "an offset of one metadata log"),
     Ignored("DescribeQuorum", "*", How.SET, "offsets, times and directories of one quorum"),

@@ -58,13 +58,23 @@ def _id_of_a_denied_topic(difference: Difference, _step: Any) -> bool:
     return difference.path.endswith("topic_id") and difference.proxy == "no id"
 
 
+def _nothing_named(difference: Difference, step: Any) -> bool:
+    nameless = any(topic.name is None and not any(topic.topic_id) for topic in step.message.topics or ())
+    return nameless and _codes(difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST)
+
+
+def _among_brokers(difference: Difference, _step: Any) -> bool:
+    key = difference.path.rpartition("api_keys.")[2]
+    return difference.proxy == ABSENT and key in ("83", "84", "85", "86", "87")
+
+
 def _twice(difference: Difference, step: Any) -> bool:
     named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
     return difference.broker == "silent" and len(set(named)) < len(named)
 
 
 def _no_session(difference: Difference, _step: Any) -> bool:
-    return difference.path == "session_id" and difference.broker != 0 and difference.proxy == 0
+    return difference.path == "session_id" and difference.proxy == "not set"
 
 
 def _never_answered(difference: Difference, step: Any) -> bool:
@@ -97,6 +107,8 @@ KNOWN = (
         "DescribeUserScramCredentials",
         _never_answered,
     ),
+    Known("Metadata of a topic with neither name nor id", "Metadata", _nothing_named),
+    Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
     Known("A share request without a group", "ShareFetch", _no_group),
     Known("A share request without a group", "ShareAcknowledge", _no_group),
