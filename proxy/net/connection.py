@@ -144,12 +144,12 @@ class Connection(Side):
         self._connecting = False
         self.upstream = upstream
         upstream.on_drained = self._update_reading
-        if self._close_reason is not None:
-            upstream.close()
-            return
         early, self._early = self._early, []
         for data in early:
             upstream.write(data)
+        if self._close_reason is not None:
+            upstream.close()
+            return
         self._renew_login_after(upstream.session_lifetime_ms)
         self._update_reading()
 
@@ -183,6 +183,7 @@ class Connection(Side):
         if self._close_reason is not None:
             return
         self._close_reason = reason
+        self._early.clear()
         if self.upstream is not None:
             self.upstream.close()
         if self.transport is not None:
@@ -197,9 +198,9 @@ class Connection(Side):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # What one who left had sent goes out still, as at Kafka: with acks=0 nobody waits for an answer.
         reason = self._close_reason or ("connection_reset" if exc is not None else "client_closed")
         self._close_reason = reason
-        self._early.clear()
         if self._linger is not None:
             self._linger.cancel()
         if self._renewal is not None:

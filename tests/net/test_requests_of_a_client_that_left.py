@@ -1,0 +1,49 @@
+"""A client may send and go: what it asked without waiting for an answer (acks=0) reaches the broker still."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from proxy.net.connection import Connection
+from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.wire.api_keys import ApiKey
+from tests.session.conversation import produce
+from tests.support.edges import an_edge_and_its_broker, on_uvloop
+
+PRODUCE = ApiKey.PRODUCE
+
+
+@pytest.mark.spec("O3", "O4")
+@on_uvloop
+async def test_what_a_client_sent_before_it_went_reaches_a_broker_that_lets_us_in_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Under TLS a client's farewell is heard though reading is paused until the broker's side is up.
+    tls, trusting = _tls(tmp_path)
+    answers = {"produce": lambda _request: None}
+    async with an_edge_and_its_broker(answers=answers, tls=tls) as (edge, broker):
+        connect, waiting = edge.listener.connect_upstream, list[Connection]()
+        monkeypatch.setattr(edge.listener, "connect_upstream", waiting.append)
+        client = await edge.client(trusting)
+        client.asks(PRODUCE, 9, produce("orders", acks=0))
+        await edge.until(lambda: bool(waiting))
+        client.leaves()
+        assert len(await edge.all_gone()) == 1
+
+        connect(waiting[0])
+
+        await edge.until(lambda: len(broker.received(PRODUCE)) == 1)
+        await edge.until(lambda: broker.open_connections == 0)
+
+
+def _tls(directory: Path) -> tuple[ServerTls, ssl.SSLContext]:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    key_path, certificate_path = directory / "key.pem", directory / "certificate.pem"
+    certificate.private_key_pem.write_to_path(key_path)
+    certificate.cert_chain_pems[0].write_to_path(certificate_path)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    return ServerTls(ServerTlsSettings(key_pair=KeyPair(certificate_path, key_path))), trusting
