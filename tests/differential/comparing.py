@@ -57,7 +57,7 @@ _POSITIONAL = {("CreateAcls", "results"), ("DeleteAcls", "filter_results")}
 """Lists whose parts are known by their place alone."""
 
 
-_SAYS_NOTHING = {
+_SAYS_NOTHING: dict[How | None, tuple[Any, ...]] = {
     How.SET: (None, "", -1, [], bytes(16)),
     How.GIVEN: (None, "", -1, 0, [], bytes(16)),
 }
