@@ -1,10 +1,12 @@
 """Share groups (KIP-932) with Kafka's own tools, and a Streams member (KIP-1071) spoken by hand."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proxy.demo.process import ChildProcess
 from proxy.demo.users import User
 from proxy.net.channel import Channel, EndpointSettings, SaslLogin
 from proxy.wire import types as t
@@ -15,6 +17,7 @@ from tests.support.gates import Gate
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+TIMEOUT_MS = 30_000
 RECORDS = [f"order-{number}" for number in range(20)]
 
 
@@ -81,6 +84,34 @@ def test_a_share_consumer_without_read_gets_no_record(
 
     assert error in read.said
     assert "order-" not in read.stdout
+
+
+@pytest.mark.spec("A7", "S5")
+def test_a_share_consumer_that_may_read_no_more_is_told_and_another_gets_what_it_missed(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str, group: str, tmp_path: Path
+) -> None:
+    cluster_admin.allow_consume(alice, topic, group)
+    filled(gate, topic)
+    tool = "kafka-console-share-consumer"
+    command = gate.tools(alice.name).command(tool, "--topic", topic, "--group", group)
+    reading = ChildProcess("the share consumer", command, tmp_path / "consumer.log")
+
+    reading.start()
+    try:
+        reading.wait_until(lambda: RECORDS[-1] in reading.log_text(), TIMEOUT_MS)
+        described = gate.tools("admin").run("kafka-share-groups", "--describe", "--group", group, "--offsets")
+        *_, lag = described.stdout.split()
+        assert lag == "0", described.said
+        cluster_admin.deny(alice, "READ", topic=topic)
+        reading.wait(TIMEOUT_MS)
+        assert "TopicAuthorizationException" in reading.log_text()
+    finally:
+        reading.stop()
+    filled(gate, topic)
+    bob = cluster_admin.user(f"bob-{topic}")
+    cluster_admin.allow_consume(bob, topic, group)
+
+    assert sorted(consume(gate, bob, topic, group).stdout.splitlines()) == sorted(RECORDS)
 
 
 async def streams_heartbeat(gate: Gate, user: User, group: str, source: str) -> Any:
