@@ -6,6 +6,7 @@ Knows nothing of what runs in it.
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,10 +27,14 @@ class ChildProcess:
         self._command = list(command)
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
+        self._over = False
 
     def start(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
+        with self._starting, self.log.open("ab") as log:
+            if self._over:
+                raise SetupError(f"{self.name} is not started any more")
             # A group of its own: Ctrl-C at the terminal reaches the demo alone, and that stops its children.
             self._process = subprocess.Popen(
                 self._command,
@@ -39,6 +44,11 @@ class ChildProcess:
                 env=self._environment,
                 process_group=0,
             )
+
+    def start_no_more(self) -> None:
+        """From now on `start` is a SetupError: for a thread that is still setting the stage when all ends."""
+        with self._starting:
+            self._over = True
 
     @property
     def pid(self) -> int:

@@ -144,6 +144,8 @@ class Stack:
 
     def stop(self) -> list[str]:
         """Everything down, the brokers last so that audit records still find them; names what was killed."""
+        for process in self.processes:
+            process.start_no_more()
         brokers = [each.broker.process for each in self.nodes]
         others = [process for process in self.processes if process not in brokers]
         killed = [process.name for process in reversed(others) if not process.stop()]

@@ -56,6 +56,17 @@ def test_a_child_that_is_deaf_to_sigterm_is_killed_and_reported(tmp_path: Path) 
     assert child.returncode == -9
 
 
+def test_a_child_that_is_over_is_not_started_by_a_thread_that_comes_late(tmp_path: Path) -> None:
+    child = _child(tmp_path, _NEVER_ENDS)
+    child.start_no_more()
+
+    with pytest.raises(SetupError, match="the child is not started any more"):
+        child.start()
+
+    assert child.returncode is None
+    assert child.stop()
+
+
 def test_free_addresses_are_all_different() -> None:
     assert len(set(free_addresses(50))) == 50
 
