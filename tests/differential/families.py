@@ -127,7 +127,7 @@ FAMILIES: dict[int, Family] = {
     Key.SHARE_FETCH: _SHARE_MEMBER,
     Key.SHARE_ACKNOWLEDGE: _SHARE_MEMBER,
     Key.STREAMS_GROUP_HEARTBEAT: Family(
-        (Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE, Op.CREATE), groups=True
+        (Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE, Op.CREATE), topics=True, groups=True
     ),
     Key.STREAMS_GROUP_DESCRIBE: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
     Key.DESCRIBE_SHARE_GROUP_OFFSETS: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
