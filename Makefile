@@ -67,6 +67,9 @@ SEED ?= 1
 differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 is one of them again
 	$(BIN)/python -m tests.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
+clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
+
 check: $(INSTALLED) ## Format, lint, types, import rules, house rules; reports all that fail
 	@$(MAKE) --keep-going check-format check-lint check-types check-imports check-house
 

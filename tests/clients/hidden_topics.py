@@ -256,7 +256,9 @@ def _still(message: Message) -> None:
 
 def _say_one_error(topic: Message) -> None:
     for part in parts(topic):
-        if getattr(part, "error_code", None) in NO_TOPIC_ERRORS:
-            part.error_code = ErrorCode.UNKNOWN_TOPIC_ID  # type: ignore[attr-defined]
-            if "error_message" in type(part).__slots__:
-                part.error_message = None  # type: ignore[attr-defined]
+        attributes = type(part).__slots__
+        for name in attributes:
+            if name.endswith("error_code") and getattr(part, name) in NO_TOPIC_ERRORS:
+                setattr(part, name, ErrorCode.UNKNOWN_TOPIC_ID)
+                if (message := name.replace("code", "message")) in attributes:
+                    setattr(part, message, None)

@@ -49,6 +49,18 @@ SCENARIOS: dict[str, Scenario] = {
     "admin-reassignments": {"does": "reassignments"},
 }
 
+SHORT = (
+    "produce-gzip",
+    "produce-acks-0",
+    "group-classic",
+    "group-consumer",
+    "transaction-offsets",
+    "admin-topics",
+    "admin-acls",
+    "admin-cluster",
+)
+"""What is played in every test run, through the proxy only; `make clients` plays all, and at a broker too."""
+
 CANNOT: dict[str, dict[str, str]] = {
     "java": {"admin-configs": "no call: it is gone from the client of Kafka 4"},
     "librdkafka": {

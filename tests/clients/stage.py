@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -59,9 +59,12 @@ def _python(module: str) -> Callable[[Path, Path], list[str]]:
 def _java(libs: Path, directory: Path) -> list[str]:
     class_path = os.pathsep.join([str(directory), *map(str, sorted(libs.glob("*.jar")))])
     sources = [str(path) for path in sorted((HERE / "java").glob("*.java"))]
-    compiler = Path(java()).with_name("javac")
-    program = str(compiler) if compiler.exists() else shutil.which("javac")
-    assert program is not None, "a JDK is needed for the Java driver: java is there, javac is not"
+    beside = Path(java()).with_name("javac")
+    program = str(beside) if beside.exists() else shutil.which("javac")
+    if program is None:
+        _not_here(
+            "no `javac` beside `java` or in PATH: the Java driver cannot be built", "PENSTOCK_REQUIRE_KAFKA"
+        )
     subprocess.run([program, "-nowarn", "-cp", class_path, "-d", str(directory), *sources], check=True)
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
     logging = [
@@ -71,11 +74,22 @@ def _java(libs: Path, directory: Path) -> list[str]:
     return [java(), *flags, *logging, "-cp", class_path, "Driver"]
 
 
+def _not_here(why: str, required_by: str) -> NoReturn:
+    """Skips, or fails where the variable of that name is 1: no client goes dark unnoticed."""
+    if os.environ.get(required_by) == "1":
+        pytest.fail(why)
+    pytest.skip(f"{why} ({required_by}=1 requires it)")
+
+
 def _go(_libs: Path, directory: Path) -> list[str]:
     program = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if program is None:
-        assert os.environ.get("PENSTOCK_REQUIRE_GO") != "1", "no `go` in PATH"
-        pytest.skip("no Go here: the driver of franz-go cannot be built (PENSTOCK_REQUIRE_GO=1 requires it)")
+        _not_here("no `go` in PATH: the driver of franz-go cannot be built", "PENSTOCK_REQUIRE_GO")
+    fetched = subprocess.run(
+        [program, "mod", "download"], cwd=HERE / "go", check=False, capture_output=True, text=True
+    )
+    if fetched.returncode != 0:
+        _not_here(f"the modules of franz-go cannot be had: {fetched.stderr}", "PENSTOCK_REQUIRE_GO")
     built = directory / "franz-go"
     subprocess.run([program, "build", "-o", str(built), "."], cwd=HERE / "go", check=True)
     return [str(built)]
