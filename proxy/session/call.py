@@ -35,8 +35,8 @@ class Forward:
     message: Any = None
     on_reply: ReplyHandler | None = None
     raw: tuple[str, ...] = ()
-    consumes: bool = False
-    """Its answer is paid for like that of a Fetch."""
+    consumes: str | None = None
+    """Its answer is paid for like that of a Fetch, and counted at READ on this topic; '' for none of them."""
 
 
 @dataclass(slots=True)

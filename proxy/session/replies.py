@@ -217,6 +217,8 @@ class Replies:
             elif entry.reply is Reply.OWN:
                 changed = _taken(frame, entry)
             else:
+                if entry.summary is not None:
+                    entry.summary.response_bytes += len(frame)
                 changed = _handled(frame, entry, throttle_ms)
                 if entry.call is not None:
                     self._note(entry.call, 0, effects)

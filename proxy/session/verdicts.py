@@ -6,10 +6,13 @@ proxy.session.replies.
 
 from typing import TYPE_CHECKING, Any
 
+from proxy.metadata.acl import Operation
 from proxy.session import asking, forwarding, produce_path
 from proxy.session.call import Answer, Ask, Call, Forward, ToTheController, Verdict
+from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, Effect, ToBroker
 from proxy.session.pipeline import InFlight, Reply
+from proxy.session.summaries import Summary
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request, encode_response
@@ -59,12 +62,22 @@ def _in_flight(session: "Session", call: Call, verdict: Forward, length: int) ->
         entry.reply = Reply.PRODUCE
         entry.bucket = session.client.producer if session.client.producer.limited else None
         entry.request_bytes = length
-    elif verdict.consumes and session.client.consumer.limited:
-        entry.bucket = session.client.consumer
+    elif verdict.consumes is not None:
+        entry.bucket = session.client.consumer if session.client.consumer.limited else None
+        entry.summary = _summary(session, call, verdict.consumes)
     if verdict.on_reply is not None:
         entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
         entry.call = call
     return entry
+
+
+def _summary(session: "Session", call: Call, topic: str) -> Summary | None:
+    """Where the bytes of records are counted, for whoever compares them with the quota."""
+    if not topic:
+        return None
+    action = topic_action(Operation.READ, topic)
+    decision = session.gate.authorizer.authorize(call.context, [action])[0]
+    return session.client.summary(call.api_key, action, decision, call.now_ms) if decision.allowed else None
 
 
 def send(session: "Session", call: Call, version: int, message: Any, effects: list[Effect]) -> None:

@@ -1,10 +1,10 @@
 """(d) Bytes per quota-id against the limit in force, and whether a process held to that limit.
 
 Takes the audit records (each once) and the metadata log, which says what limit governs whom at which
-offset. Counts what summaries tell of Produce (bytes in) and Fetch (bytes out). How much may pass is
-Kafka's rule turned round: a bucket holds as many seconds of its limit as the window is long, and a request
-is let through whole before its connection is muted, so each connection may once overshoot by what it had
-under way.
+offset. Counts what summaries tell of Produce (bytes in), Fetch and ShareFetch (bytes out). How much may
+pass is Kafka's rule turned round: a bucket holds as many seconds of its limit as the window is long, and a
+request is let through whole before its connection is muted, so each connection may once overshoot by what
+it had under way.
 """
 
 from pyspark.sql import DataFrame
@@ -26,6 +26,7 @@ WINDOW_S = 11
 STRETCH_MS = 3_600_000
 """Bytes are summed over stretches of time much longer than the window, so that bursts even out."""
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+_CONSUMING = ("Fetch", "ShareFetch")
 _BUCKET = (*AUTHOR, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
@@ -110,7 +111,7 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Summaries of clients that a byte quota of the log governs: limit, quota-id, bytes, from_ms, to_ms."""
     summaries = records.where(
-        (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", "Fetch")
+        (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *_CONSUMING)
     )
     clients = summaries.transform(_with_key)
     governed = clients.drop(S.QUOTA_ID, S.QUOTA_LIMIT).join(
@@ -133,6 +134,6 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 def _with_key(records: DataFrame) -> DataFrame:
     """Adds the quota a record is about: its own word, else what its API is charged to."""
-    of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD) == "Fetch", CONSUMER)
+    of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD).isin(*_CONSUMING), CONSUMER)
     keyed = records.withColumn(S.QUOTA_KEY, F.coalesce(S.QUOTA_KEY, of_api))
     return keyed.withColumn(S.CLIENT_ID, F.coalesce(S.CLIENT_ID, F.lit("")))

@@ -113,3 +113,26 @@ def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
     ]
     assert evidence[0]["bytes"] == 60 * 13_000
     assert evidence[0]["allowed_bytes"] == 1_000 * (600 + 11) + 13_000
+
+
+@pytest.mark.parametrize("method", ["Fetch", "ShareFetch"])
+def test_what_is_consumed_counts_against_the_quota_of_consumers(spark: SparkSession, method: str) -> None:
+    trail = Trail()
+    trail.set_quota({"user": "greedy"}, "consumer_byte_rate", 1_000.0)
+    for second in range(0, 600, 10):
+        trail.proxy.write(
+            "authorization_summary",
+            principal="User:greedy",
+            client_id="app",
+            connection_id="greedy-1",
+            method=method,
+            request_bytes=10**9,
+            response_bytes=13_000,
+            interval_start_ms=NOON_MS + second * 1_000,
+            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
+            metadata_offset=trail.offset,
+        )
+
+    [row] = quotas(*frames(spark, trail)).collect()
+
+    assert (row["check"], json.loads(row["evidence"])["bytes"]) == ("quotas.exceeded", 60 * 13_000)

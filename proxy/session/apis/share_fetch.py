@@ -70,7 +70,12 @@ def _decide(call: Call, request: Any) -> Verdict:
         _finish(call, sharing.sessions, request, response, told)
 
     # Without errors nothing is put into the answer, and its records are stepped over.
-    return Forward(request, on_reply, () if errors else RAW, consumes=True)
+    return Forward(request, on_reply, () if errors else RAW, consumes=_a_topic(call, session))
+
+
+def _a_topic(call: Call, session: ShareSession) -> str:
+    """One of those that are fetched, at which all of it is counted."""
+    return call.gate.topic_names.name(min(session.served)) or "" if session.served else ""
 
 
 def _session(sessions: ShareSessions, request: Any) -> ShareSession | None:
