@@ -123,6 +123,12 @@ def _is_for_filters(creation: Any) -> bool:
     return 1 in of_filters or creation.resource_pattern_type in (1, 2)
 
 
+def _create_delegation_token(choice: Choice, message: Any, version: int) -> None:
+    """An owner has a type and a name, but for a few that lack one."""
+    if version >= 3 and not choice.chance(0.1):
+        message.owner_principal_type = None if message.owner_principal_name is None else "User"
+
+
 def _alter_user_scram_credentials(_choice: Choice, message: Any, _version: int) -> None:
     for upsertion in message.upsertions:
         upsertion.salted_password = bytes(64 if upsertion.mechanism == 2 else 32)
@@ -153,6 +159,7 @@ ADJUSTMENTS: dict[str, Callable[[Choice, Any, int], None]] = {
     "IncrementalAlterConfigs": _incremental_alter_configs,
     "FindCoordinator": _find_coordinator,
     "CreateAcls": _create_acls,
+    "CreateDelegationToken": _create_delegation_token,
     "AlterUserScramCredentials": _alter_user_scram_credentials,
     "AlterClientQuotas": _alter_client_quotas,
 }

@@ -45,6 +45,21 @@ IGNORED = (
     ),
     Ignored("Fetch", "session_id", How.GIVEN, "given out by the broker"),
     Ignored("DescribeTransactions", "transaction_start_time_ms", How.SET, "by the broker's clock"),
+    *(
+        Ignored("*", attribute, How.SET, "made up by the one who made the token")
+        for attribute in ("token_id", "hmac")
+    ),
+    *(
+        Ignored("*", attribute, How.SET, "by the clock of the one who made or renewed the token")
+        for attribute in (
+            "issue_timestamp",
+            "issue_timestamp_ms",
+            "expiry_timestamp",
+            "expiry_timestamp_ms",
+            "max_timestamp",
+            "max_timestamp_ms",
+        )
+    ),
     Ignored("ListOffsets", "timestamp", How.SET, "of a transaction's end, by the broker's clock"),
     Ignored("ApiVersions", "finalized_features_epoch", How.DROPPED, "an offset of one metadata log"),
     Ignored("DescribeQuorum", "*", How.SET, "offsets, times and directories of one quorum"),

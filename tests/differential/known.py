@@ -23,11 +23,14 @@ class Known:
     """Given the difference and the step at which it came up."""
 
 
-def _fault_of_a_broker(difference: Difference, _step: Any) -> bool:
+def _fault_before_right(difference: Difference, _step: Any) -> bool:
     faults = (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR)
-    return difference.path.startswith("responses.4/") and any(
-        _codes(difference, fault, ErrorCode.CLUSTER_AUTHORIZATION_FAILED) for fault in faults
+    denials = (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
     )
+    return any(_codes(difference, fault, denial) for fault in faults for denial in denials)
 
 
 def _not_transactional(difference: Difference, step: Any) -> bool:
@@ -93,7 +96,9 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 
 
 KNOWN = (
-    Known("Altering a broker's configs, denied", "IncrementalAlterConfigs", _fault_of_a_broker),
+    Known(
+        "Altering configs in a way that is at fault, denied", "IncrementalAlterConfigs", _fault_before_right
+    ),
     Known("Altering the configs of a resource twice", "AlterConfigs", _twice),
     Known("Altering the configs of a resource twice", "IncrementalAlterConfigs", _twice),
     Known("Produce with a transactional id, records not transactional", "Produce", _not_transactional),

@@ -124,5 +124,5 @@ def _pool(names: Names, kind: ResourceType) -> tuple[Sequence[str], Sequence[str
     if kind == ResourceType.TRANSACTIONAL_ID:
         return names.transactional_ids, ("q-", "r-", f"q-{number}", "q")
     if kind == ResourceType.USER:
-        return ("User:alice", "User:bob"), ("User:",)
+        return ("User:alice", "User:bob", "User:carol"), ("User:",)
     return ("token-1",), ("tok",)

@@ -256,6 +256,38 @@ def without_acks(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
     return (Kind.TOPIC,), (Op.WRITE,)
 
 
+def delegation_token(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
+    """Made by one user, looked at, renewed and ended by others (KIP-48, KIP-373)."""
+    request = types.CreateDelegationTokenRequest
+    renewer = request.CreatableRenewers(principal_type="User", principal_name="bob")
+    creation = request(renewers=[renewer], max_lifetime_ms=3_600_000)
+    version = scene.version(ApiKey.CREATE_DELEGATION_TOKEN)
+    if version >= 3:
+        owner = scene.random.choice((None, "carol"))
+        creation.owner_principal_type, creation.owner_principal_name = owner and "User", owner
+    made = scene.asks(ApiKey.CREATE_DELEGATION_TOKEN, version, creation)
+
+    def with_hmac(message: Any, heard: Answers) -> None:
+        message.hmac = bytes(said(heard, made, "hmac", b"")) or b"none"
+
+    everybody = types.DescribeDelegationTokenRequest(owners=None)
+    for user in ("alice", "bob", "carol"):
+        scene.asks(
+            ApiKey.DESCRIBE_DELEGATION_TOKEN,
+            scene.version(ApiKey.DESCRIBE_DELEGATION_TOKEN),
+            everybody,
+            user=user,
+            settles=True,
+        )
+    for user in scene.random.sample(("alice", "bob", "carol"), 2):
+        renewal = types.RenewDelegationTokenRequest(renew_period_ms=600_000)
+        scene.asks(ApiKey.RENEW_DELEGATION_TOKEN, 2, renewal, with_hmac, user=user)
+    for user in ("carol", "bob", scene.user):
+        ending = types.ExpireDelegationTokenRequest(expiry_time_period_ms=-1)
+        scene.asks(ApiKey.EXPIRE_DELEGATION_TOKEN, 2, ending, with_hmac, user=user)
+    return (Kind.USER, Kind.DELEGATION_TOKEN), (Op.CREATE_TOKENS, Op.DESCRIBE_TOKENS, Op.DESCRIBE)
+
+
 SCENARIOS: dict[str, Callable[[Scene], tuple[tuple[Kind, ...], tuple[Op, ...]]]] = {
     "a classic group": classic_group,
     "a consumer group": consumer_group,
@@ -263,6 +295,7 @@ SCENARIOS: dict[str, Callable[[Scene], tuple[tuple[Kind, ...], tuple[Op, ...]]]]
     "a fetch session": fetch_session,
     "a change of ACLs": change_of_acls,
     "produce without acks": without_acks,
+    "a delegation token": delegation_token,
 }
 
 

@@ -96,6 +96,7 @@ def _guarded_broker(libs: Path, directory: Path, passwords: Mapping[str, str]) -
         "authorizer.class.name": _AUTHORIZER,
         "super.users": f"User:{ADMIN};User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "delegation.token.secret.key": secrets.token_urlsafe(16),
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {users};",
     }
     return Broker(libs, BrokerSettings(directory=directory, properties=properties))

@@ -191,6 +191,14 @@ _USERS = {
         "producer_byte_rate", "consumer_byte_rate", "request_percentage", "nonsense"
     ),
     "AlterClientQuotas:value": among(1000.0, 50.0, 1e6, 1.5, 0.0, -1.0),
+    "principal_type": among("User", "User", "User", "Group"),
+    "principal_name": among("alice", "bob", "u-new"),
+    "CreateDelegationToken:owner_principal_type": among(None, None, None, "User"),
+    "CreateDelegationToken:owner_principal_name": among(None, None, None, "bob"),
+    "CreateDelegationToken:max_lifetime_ms": among(-1, -1, 3_600_000),
+    "RenewDelegationToken:renew_period_ms": among(-1, 600_000),
+    "ExpireDelegationToken:expiry_time_period_ms": among(-1, 600_000),
+    "hmac": among(b"nobody's"),
     "DescribeUserScramCredentials:users.name": among("alice", "bob", "u-none", ""),
     "AlterUserScramCredentials:name": Choice.user,
     "AlterUserScramCredentials:mechanism": among(1, 1, 2, 2, 0),
@@ -205,7 +213,9 @@ NOT_NULL: dict[str, bool] = dict.fromkeys(
     (
         # Null would set a quota for everybody, and the other cases would run under it.
         "AlterClientQuotas:entity_name",
-        # Its values have a null of their own.
+        # Their values have a null of their own.
+        "CreateDelegationToken:owner_principal_type",
+        "CreateDelegationToken:owner_principal_name",
         "Produce:transactional_id",
     ),
     True,
