@@ -69,6 +69,7 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
     """Signature first: nothing of an unverified payload is looked at."""
     try:
         claims = _json_object(_verified_payload(token, keys, policy), "payload")
+        _check_text(claims)
         _check_issuer(claims, policy)
         _check_audience(claims, policy)
         expires_at_s = _check_times(claims, policy.clock_skew_s, now_ms // 1000)
@@ -132,6 +133,13 @@ def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: Any) -> b
         return bool(model.verify(signed, signature, key))
     except (JoseError, ValueError):
         return False
+
+
+def _check_text(claims: dict[str, Any]) -> None:
+    # RFC 7519, section 4.1: what these are, whether we look at them or not.
+    for name in ("iss", "sub", "jti"):
+        if not isinstance(claims.get(name, ""), str):
+            raise _Wrong(f"{name} is not a string")
 
 
 def _check_issuer(claims: dict[str, Any], policy: JwtPolicy) -> None:

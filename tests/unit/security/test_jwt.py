@@ -98,6 +98,7 @@ WRONG_CLAIMS = [
     ({"sub": ""}, "sub is empty"),
     ({"sub": "  \t"}, "sub is empty"),
     ({"sub": 7}, "sub is not a string"),
+    ({"jti": 7}, "jti is not a string"),
     ({"sub": ["alice"]}, "sub is not a string"),
     ({"sub": "al\ud800ce"}, "not text"),
     ({"scope": ""}, "scope is empty"),
