@@ -232,3 +232,26 @@ def test_a_regular_expression_of_a_consumer_group_brings_topics_that_may_be_desc
 
     assert taken == [seen.encode()] * 3
     assert assigned == {seen}
+
+
+@pytest.mark.spec("A7")
+def test_who_may_describe_a_topic_hears_whether_it_is_missing_or_not_to_be_deleted(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str
+) -> None:
+    missing, hidden = f"{topic}-missing", f"{topic}-hidden"
+    for name in (topic, missing):
+        cluster_admin.allow(alice, "DESCRIBE", topic=name)
+
+    client = ClusterAdmin(gate, alice.name).client
+    futures = client.delete_topics([topic, missing, hidden])
+
+    heard = {}
+    for name, future in futures.items():
+        with pytest.raises(KafkaException) as failure:
+            future.result(timeout=TIMEOUT_S)
+        heard[name] = error_name(failure.value)
+    assert heard == {
+        topic: "TOPIC_AUTHORIZATION_FAILED",
+        missing: "UNKNOWN_TOPIC_OR_PART",
+        hidden: "TOPIC_AUTHORIZATION_FAILED",
+    }

@@ -62,6 +62,21 @@ def test_records_of_a_share_group_are_paid_for_like_those_of_a_fetch(version: in
     assert response.node_endpoints == []
 
 
+@pytest.mark.spec("D1")
+def test_bytes_of_a_share_group_are_counted_at_a_topic_of_its_session() -> None:
+    talk = Conversation(*RIGHTS)
+    talk.asks(SHARE_FETCH, 2, fetch(0, ORDERS))
+    talk.answers(SHARE_FETCH, 2, fetched(ORDERS, bytes(30_000)))
+
+    counted = [
+        (event.method, event.resource_type, event.resource_name, event.count)
+        for event in talk.summaries()
+        if event.response_bytes and event.response_bytes > 30_000
+    ]
+
+    assert counted == [("ShareFetch", "TOPIC", "orders", 1)]
+
+
 @pytest.mark.spec("A7")
 def test_the_share_sessions_of_one_connection_are_nobody_elses() -> None:
     first, second = Conversation(*RIGHTS), Conversation(*RIGHTS)
