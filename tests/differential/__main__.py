@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as directory, both_sides(kafka.libs(), Path(directory)) as sides:
         run = Run(*sides)
         cases = plan(arguments.seed, arguments.cases, run.served)
-        results = list(_run(run, _chosen(cases, arguments.only, arguments.about)))
+        results = _run(run, _chosen(cases, arguments.only, arguments.about))
     return _report(results)
 
 
@@ -35,14 +35,19 @@ def _chosen(cases: Iterator[Case], only: list[int] | None, about: str | None) ->
             yield case
 
 
-def _run(run: Run, cases: Iterator[Case]) -> Iterator[Result]:
-    for count, case in enumerate(cases, 1):
-        result = run.case(case)
-        if count % 100 == 0:
-            sys.stderr.write(f"{count} cases\n")
-        if result.unexplained:
-            _say(str(result))
-        yield result
+def _run(run: Run, cases: Iterator[Case]) -> list[Result]:
+    """The results of all cases, or of those before Ctrl-C."""
+    results: list[Result] = []
+    try:
+        for case in cases:
+            results.append(run.case(case))
+            if results[-1].unexplained:
+                _say(str(results[-1]))
+            if len(results) % 100 == 0:
+                sys.stderr.write(f"{len(results)} cases\n")
+    except KeyboardInterrupt:
+        _say("interrupted")
+    return results
 
 
 def _report(results: list[Result]) -> int:

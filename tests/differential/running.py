@@ -6,6 +6,7 @@ A `Run` holds the two sides; `run.case(case)` sets the state up on both, asks, c
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,13 +94,14 @@ class Run:
 
     def __init__(self, broker: Side, proxy: Side) -> None:
         self.sides = (broker, proxy)
-        _both(self.sides, staging.set_the_stage)
+        self._pool = ThreadPoolExecutor(len(self.sides))
+        self._both(staging.set_the_stage)
         self.served = _served_by_both(broker.versions(), proxy.versions())
 
     def case(self, case: Case) -> Result:
         """Everything of one case."""
         result = Result(case)
-        _both(self.sides, lambda side: self._set_up(side, case))
+        self._both(lambda side: self._set_up(side, case))
         talks = [_Talk(side) for side in self.sides]
         try:
             for step in case.steps:
@@ -107,10 +109,12 @@ class Run:
         finally:
             for talk in talks:
                 talk.close()
-        _both(
-            self.sides, lambda side: staging.clear(side, case.names, topics=case.topics, groups=case.groups)
-        )
+        self._both(lambda side: staging.clear(side, case.names, topics=case.topics, groups=case.groups))
         return result
+
+    def _both(self, do: Callable[[Side], None]) -> None:
+        """At both sides at once: most of it is waiting."""
+        list(self._pool.map(do, self.sides))
 
     def _set_up(self, side: Side, case: Case) -> None:
         staging.prepare(side, case.names, topics=case.topics, groups=case.groups)
@@ -129,7 +133,7 @@ class Run:
         self._note(step, found, outcomes, result)
 
     def _compared(self, step: Step, talks: list[_Talk], result: Result) -> tuple[Any, list[Difference]]:
-        outcomes = tuple(talk.ask(step) for talk in talks)
+        outcomes = tuple(self._pool.map(lambda talk: talk.ask(step), talks))
         trees = [
             plain(outcome, step.api_key, step.version, result.case.names, talk.side.topic_ids)
             for outcome, talk in zip(outcomes, talks, strict=True)
@@ -152,11 +156,6 @@ def _served_by_both(broker: Served, proxy: Served) -> Served:
         low = max(broker[key][0], proxy[key][0], existing.start)
         served[key] = (low, min(broker[key][1], proxy[key][1], existing.stop - 1))
     return served
-
-
-def _both(sides: tuple[Side, Side], do: Callable[[Side], None]) -> None:
-    for side in sides:
-        do(side)
 
 
 def _replace_ids(message: Any, struct: Struct, ids: dict[bytes, bytes]) -> None:
