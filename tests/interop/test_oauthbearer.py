@@ -1,0 +1,423 @@
+"""Tokens of one identity provider, taken by the gate and by a real broker that knows the same keys.
+
+The proxy itself logs in to that broker with a token. Clients' tokens last some seconds, their sessions fewer,
+so that both are renewed while they work.
+"""
+
+import importlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+
+from proxy.demo.ports import free_addresses
+from proxy.demo.stack import Stack, StackSettings
+from proxy.demo.tools import KafkaTools
+from proxy.demo.users import User
+from proxy.net.channel import Channel, EndpointSettings
+from proxy.net.clock import now_ms
+from proxy.security.sasl.oauthbearer_message import ClientFirst
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from tests.support.cluster_admin import ClusterAdmin
+from tests.support.identity_provider import ABSENT, AUDIENCE, ISSUER, jwks, part, rsa, token
+from tests.support.running_provider import RunningProvider
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SESSION_MS = 3_000
+TOKEN_S = 12
+"""A client that gets its new token at 80 % of this, and late, still has it before the old one's last second:
+sessions that short could not be renewed, as there is a second at least between two logins (KIP-368)."""
+LOAD_S = 17.0
+"""Five sessions and more."""
+OWN_TOKEN_S = 20
+CLIENT_TOKEN = "client.token"
+ALICE = User("alice-with-a-token", "OAUTHBEARER", "")
+MODULE = "org.apache.kafka.common.security.oauthbearer"
+LISTENER = "listener.name.sasl_plaintext"
+
+
+class Stage:
+    """A broker and a proxy that take tokens, and where to reach their listeners for them."""
+
+    def __init__(self, stack: Stack, provider: RunningProvider, proxy: str, short: str) -> None:
+        self.stack = stack
+        self.provider = provider
+        self.proxy = proxy
+        self.short = short
+        """The listener whose sessions end after SESSION_MS."""
+        self.broker = stack.broker.sasl_plaintext
+        self.cluster = ClusterAdmin(stack)
+
+    def topic(self, name: str) -> str:
+        self.cluster.allow_produce(ALICE, self.cluster.topic(name))
+        self.cluster.allow_consume(ALICE, name, name)
+        return name
+
+
+@pytest.fixture(scope="module")
+def stage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    directory = tmp_path_factory.mktemp("tokens")
+    keys, own_token = directory / "jwks.json", directory / "penstock.token"
+    keys.write_bytes(jwks(rsa()))
+    provider, own = RunningProvider(TOKEN_S), RunningProvider(OWN_TOKEN_S)
+    proxy, short = free_addresses(2)
+    allowed = ",".join(f"file:{path}" for path in (keys, directory / CLIENT_TOKEN))
+    with pytest.MonkeyPatch.context() as patch, provider.running(), own.kept_fresh(own_token, "penstock"):
+        patch.setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed}")
+        stack = Stack(
+            StackSettings(directory=directory, libs=kafka_libs, broker_properties=_broker_properties(keys))
+        )
+        _take_tokens(stack.proxy_file, {"TOKENS": proxy, "SHORT": short}, provider.url, own_token)
+        try:
+            stack.start()
+            yield Stage(stack, provider, proxy, short)
+        finally:
+            assert stack.stop() == [], "these did not stop by themselves"
+
+
+def _broker_properties(keys: Path) -> dict[str, str]:
+    return {
+        f"{LISTENER}.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"{LISTENER}.oauthbearer.sasl.jaas.config": f"{MODULE}.OAuthBearerLoginModule required;",
+        f"{LISTENER}.oauthbearer.sasl.server.callback.handler.class": (
+            f"{MODULE}.OAuthBearerValidatorCallbackHandler"
+        ),
+        f"{LISTENER}.sasl.oauthbearer.jwks.endpoint.url": f"file:{keys}",
+        f"{LISTENER}.sasl.oauthbearer.expected.issuer": ISSUER,
+        f"{LISTENER}.sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+
+
+def _take_tokens(path: Path, addresses: dict[str, str], url: str, own_token: Path) -> None:
+    document = yaml.safe_load(path.read_text())
+    document["listeners"] += [
+        {
+            "name": name,
+            "bind": address,
+            "connections.max.reauth.ms": SESSION_MS if name == "SHORT" else 0,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": ["OAUTHBEARER"],
+            "sasl.oauthbearer.jwks.endpoint.url": f"{url}/certs",
+            "sasl.oauthbearer.expected.issuer": ISSUER,
+            "sasl.oauthbearer.expected.audience": [AUDIENCE],
+        }
+        for name, address in addresses.items()
+    ]
+    document["upstream"]["sasl"] = {
+        "mechanism": "OAUTHBEARER",
+        "oauthbearer.token.endpoint.url": f"file:{own_token}",
+    }
+    path.write_text(yaml.safe_dump(document))
+
+
+def first(text: str, authorization_id: str = "", **extensions: str) -> bytes:
+    return ClientFirst(text, authorization_id, extensions).encode()
+
+
+def one(message: bytes) -> list[bytes]:
+    """A message and, should it be answered by an error, that the error was read."""
+    return [message, b"\x01"]
+
+
+def cases(now_s: int) -> dict[str, list[bytes]]:
+    """What a client sends, message by message; the exchange ends with the first that settles it."""
+    good = token(now_s)
+    header, payload, signature = good.split(".")
+    claims: dict[str, dict[str, Any]] = {
+        "good": {},
+        "long life": {"exp": now_s + 7_200},
+        "audience in a list": {"aud": ["x", AUDIENCE]},
+        "seconds with a fraction": {"exp": now_s + 300.7, "iat": now_s - 0.5},
+        "over, within the skew": {"exp": now_s - 5, "iat": now_s - 60},
+        "over": {"exp": now_s - 120, "iat": now_s - 240},
+        "not yet": {"nbf": now_s + 120},
+        "nearly yet": {"nbf": now_s + 15},
+        "over before it begins": {"exp": now_s + 10, "nbf": now_s + 20},
+        "over before it was issued": {"exp": now_s - 5, "iat": now_s},
+        "another issuer": {"iss": "https://idp.example"},
+        "no issuer": {"iss": ABSENT},
+        "another audience": {"aud": "else"},
+        "no audience": {"aud": ABSENT},
+        "empty audience": {"aud": []},
+        "audience no text": {"aud": 7},
+        "no end": {"exp": ABSENT},
+        "end no number": {"exp": "soon"},
+        "no beginning": {"iat": ABSENT},
+        "no subject": {"sub": ABSENT},
+        "empty subject": {"sub": ""},
+        "blank subject": {"sub": "  "},
+        "subject with blanks": {"sub": " alice "},
+        "subject no text": {"sub": 7},
+        "id no text": {"jti": 7},
+        "no scope": {"scope": ABSENT},
+        "empty scope": {"scope": ""},
+        "scope twice": {"scope": ["a", "a"]},
+        "scopes in a list": {"scope": ["a", "b"]},
+        "unknown key": {"header": {"kid": "nobody"}},
+        "no key named": {"header": {"kid": ABSENT}},
+        "critical": {"header": {"crit": ["new"], "new": 1}},
+        "another algorithm": {"header": {"alg": "RS512"}},
+        "no algorithm": {"header": {"alg": ABSENT}},
+        "PS256": {"algorithm": "PS256"},
+    }
+    exchanges = {name: one(first(token(now_s, **changed))) for name, changed in claims.items()}
+    return exchanges | {
+        "acting as itself": one(first(good, "alice")),
+        "acting as another": one(first(good, "bob")),
+        "extensions": one(first(good, "", traceId="1", other="a=b")),
+        "unsigned": one(first(f"{part({'alg': 'none'})}.{payload}.")),
+        "cut": one(first(f"{header}.{payload}")),
+        "tampered": one(first(f"{header}.{part({'sub': 'root'})}.{signature}")),
+        "rubbish": one(first("rubbish")),
+        "no token": one(b"n,,\x01auth=Bearer \x01\x01"),
+        "no auth": one(b"n,,\x01host=x\x01\x01"),
+        "no message": one(b"\x01"),
+        "empty": one(b""),
+        "channel binding": one(b"y,,\x01auth=Bearer " + good.encode() + b"\x01\x01"),
+        "cut message": one(b"n,,\x01auth=Bearer " + good.encode() + b"\x01"),
+        "two tokens, the last good": one(
+            b"n,,\x01auth=Bearer x\x01auth=Bearer " + good.encode() + b"\x01\x01"
+        ),
+        "small bearer": one(b"n,,\x01auth=bearer " + good.encode() + b"\x01\x01"),
+        "not ASCII": one(b"n,a=\xc3\xbc,\x01auth=Bearer " + good.encode() + b"\x01\x01"),
+    }
+
+
+async def conversation(address: str, messages: list[bytes], since_ms: int) -> list[Any]:
+    """Each answer: code, message, bytes, and when the session ends: tens of seconds after `since_ms`."""
+    host, port = address.split(":")
+    answers: list[Any] = []
+    async with await Channel.open(EndpointSettings(host=host, port=int(port))) as channel:
+        handshake = types.SaslHandshakeRequest(mechanism="OAUTHBEARER")
+        answers.append((await channel.request(ApiKey.SASL_HANDSHAKE, 1, handshake)).error_code)
+        for message in messages:
+            request = types.SaslAuthenticateRequest(auth_bytes=message)
+            answer = await channel.request(ApiKey.SASL_AUTHENTICATE, 2, request)
+            lifetime_ms = answer.session_lifetime_ms
+            ends = round((now_ms() + lifetime_ms - since_ms) / 10_000) if lifetime_ms else None
+            answers.append((answer.error_code, answer.error_message, bytes(answer.auth_bytes), ends))
+            if answer.error_code or not answer.auth_bytes:
+                break
+    return answers
+
+
+async def both(stage: Stage, messages: list[bytes], since_ms: int) -> tuple[list[Any], list[Any]]:
+    """The proxy's answers and the broker's."""
+    return await conversation(stage.proxy, messages, since_ms), await conversation(
+        stage.broker, messages, since_ms
+    )
+
+
+@pytest.mark.spec("R2", "R9")
+async def test_the_gate_answers_every_token_as_a_broker_does(stage: Stage) -> None:
+    now_s = now_ms() // 1000
+    found = {name: await both(stage, messages, now_s * 1000) for name, messages in cases(now_s).items()}
+
+    assert {name: pair for name, pair in found.items() if pair[0] != pair[1]} == {}
+    taken = {name for name, (ours, _) in found.items() if ours[-1][0] == 0}
+    assert {"good", "acting as itself", "extensions", "PS256", "over, within the skew"} <= taken
+    assert len(found) - len(taken) > 25
+
+
+async def twice(address: str, messages: tuple[bytes, bytes]) -> tuple[int, str | None]:
+    """Log in with the one, and again on the live connection with the other."""
+    host, port = address.split(":")
+    async with await Channel.open(EndpointSettings(host=host, port=int(port))) as channel:
+        for message in messages:
+            handshake = types.SaslHandshakeRequest(mechanism="OAUTHBEARER")
+            assert (await channel.request(ApiKey.SASL_HANDSHAKE, 1, handshake)).error_code == 0
+            request = types.SaslAuthenticateRequest(auth_bytes=message)
+            answer = await channel.request(ApiKey.SASL_AUTHENTICATE, 2, request)
+    return answer.error_code, answer.error_message
+
+
+@pytest.mark.spec("R5", "R9")
+async def test_a_session_is_renewed_by_a_new_token_of_the_same_principal_alone(stage: Stage) -> None:
+    alice, again, bob = (first(token(sub=name)) for name in ("alice", "alice", "bob"))
+
+    ours = await twice(stage.proxy, (alice, again)), await twice(stage.proxy, (alice, bob))
+    kafkas = await twice(stage.broker, (alice, again)), await twice(stage.broker, (alice, bob))
+    assert ours == kafkas
+    assert [code for code, _ in ours] == [0, 58]
+
+
+@pytest.mark.spec("R9")
+async def test_a_token_of_a_key_that_was_published_just_now_is_taken_at_once(stage: Stage) -> None:
+    provider, new = stage.provider, rsa("rsa-2")
+    provider.published = (rsa(), new)
+    asked = len(provider.asked)
+
+    answers = await conversation(stage.proxy, [first(token(key=new))], 0)
+    assert answers[-1][:3] == (0, "", b"")
+    assert len(provider.asked) == asked + 1
+
+
+class Load:
+    """A producer and a consumer of librdkafka, each with tokens of its own kind, at work for a while."""
+
+    def __init__(self, stage: Stage, topic: str) -> None:
+        self.sent = 0
+        self.trouble: list[KafkaError] = []
+        self.acknowledged: list[int] = []
+        self.read: list[int] = []
+        self._topic = topic
+        login = {
+            "bootstrap.servers": stage.short,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "error_cb": self.trouble.append,
+        }
+        endpoint = {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": ALICE.name,
+            "sasl.oauthbearer.client.secret": "secret",
+            "sasl.oauthbearer.token.endpoint.url": f"{stage.provider.url}/token",
+        }
+
+        def made(_: str) -> tuple[str, float]:
+            # Whole seconds, as in the token: told a later end, it would be renewed too late.
+            expires_at_s = now_ms() // 1000 + TOKEN_S
+            return stage.provider.token(ALICE.name), float(expires_at_s)
+
+        self.producer = Producer(login | endpoint | {"acks": "all", "linger.ms": 0})
+        self.consumer = Consumer(
+            login | {"oauth_cb": made, "group.id": topic, "auto.offset.reset": "earliest"}
+        )
+        self.consumer.subscribe([topic])
+
+    def run(self, over: threading.Event) -> None:
+        while not over.wait(0.01):
+            self.producer.produce(self._topic, str(self.sent).encode(), on_delivery=self._delivered)
+            self.sent += 1
+            self.producer.poll(0)
+            self._take(self.consumer.poll(0))
+        assert self.producer.flush(20) == 0
+        for _ in range(200):
+            if len(self.read) >= self.sent:
+                break
+            self._take(self.consumer.poll(0.1))
+        self.consumer.close()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acknowledged.append(int(message.value() or b""))
+        else:
+            self.trouble.append(error)
+
+    def _take(self, message: Message | None) -> None:
+        if message is not None:
+            failure = message.error()
+            if failure is None:
+                self.read.append(int(message.value() or b""))
+            else:
+                self.trouble.append(failure)
+
+
+def java_client(stage: Stage, path: Path) -> KafkaTools:
+    """Kafka's tools with the token of a file, asked for anew well before it is over."""
+    properties = path.with_suffix(".properties")
+    properties.write_text(
+        f"""security.protocol=SASL_PLAINTEXT
+sasl.mechanism=OAUTHBEARER
+sasl.login.callback.handler.class={MODULE}.OAuthBearerLoginCallbackHandler
+sasl.oauthbearer.token.endpoint.url=file:{path}
+sasl.jaas.config={MODULE}.OAuthBearerLoginModule required;
+sasl.login.refresh.min.period.seconds=1
+sasl.login.refresh.buffer.seconds=0
+sasl.login.refresh.window.factor=0.5
+sasl.login.refresh.window.jitter=0.0
+"""
+    )
+    return KafkaTools(stage.stack.libs, stage.short, properties)
+
+
+@pytest.mark.spec("R2", "R5", "R9")
+def test_sessions_outlive_their_tokens_many_times_under_load_and_no_request_fails(stage: Stage) -> None:
+    topic, javas = stage.topic("librdkafka-with-tokens"), stage.topic("java-with-tokens")
+    path = stage.stack.directory / CLIENT_TOKEN
+    load, over = Load(stage, topic), threading.Event()
+    records = int(LOAD_S * 100)
+    before = counted(stage)
+    with ThreadPoolExecutor() as pool, stage.provider.kept_fresh(path, ALICE.name):
+        working = pool.submit(load.run, over)
+        run = java_client(stage, path).run(
+            "kafka-producer-perf-test",
+            *("--topic", javas, "--num-records", str(records), "--record-size", "100"),
+            *("--throughput", "100"),
+        )
+        over.set()
+        working.result(60)
+
+    assert load.trouble == []
+    assert sorted(load.acknowledged) == list(range(load.sent))
+    assert sorted(load.read) == list(range(load.sent))
+    assert f"{records} records sent" in run.stdout, run.said
+    assert "Exception" not in run.said
+    renewed, failed, killed = (now - then for now, then in zip(counted(stage), before, strict=True))
+    # Five times and more by the producer, the consumer and Java's producer.
+    assert renewed >= 3 * 5
+    assert (failed, killed) == (0, 0)
+
+
+def counted(stage: Stage) -> tuple[float, float, float]:
+    """Sessions at the listener that were renewed, that failed to be, and that were ended unrenewed."""
+    series = stage.stack.metrics()
+    labels = 'listener="SHORT",mechanism="OAUTHBEARER"'
+    renewed, failed = (
+        series.get(f'penstock_reauthentication_total{{{labels},outcome="{outcome}"}}', 0.0)
+        for outcome in ("successful", "failed")
+    )
+    return renewed, failed, series.get('penstock_expired_connections_killed_total{listener="SHORT"}', 0.0)
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
+    """For aiokafka."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def token(self) -> str:
+        return self._text
+
+
+@pytest.mark.spec("R9")
+async def test_aiokafka_logs_in_with_a_token(stage: Stage) -> None:
+    topic = stage.topic("aiokafka-with-a-token")
+    producer = AIOKafkaProducer(
+        bootstrap_servers=stage.proxy,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=Tokens(stage.provider.token(ALICE.name, 60)),
+    )
+    await producer.start()
+    try:
+        assert (await producer.send_and_wait(topic, b"one")).offset == 0
+    finally:
+        await producer.stop()
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kafka_python_logs_in_with_a_token(stage: Stage) -> None:
+    kafka = importlib.import_module("kafka")
+    providers = importlib.import_module("kafka.net.sasl.oauth")
+    topic = stage.topic("kafka-python-with-a-token")
+    text = stage.provider.token(ALICE.name, 60)
+    source = type("Source", (providers.AbstractTokenProvider,), {"token": lambda _self: text})
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=stage.proxy,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=source(),
+    )
+    assert producer.send(topic, b"one").get(timeout=20).offset == 0
+    producer.close()
