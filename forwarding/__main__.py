@@ -20,7 +20,7 @@ from forwarding.config import ControllerConfig, process_settings
 from forwarding.net.log import connection_arguments
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, load, password_hashes, split_host_port
+from proxy.config import ConfigError, WatchedUsers, load, split_host_port
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
@@ -35,6 +35,7 @@ from proxy.net.spool import Spool, SpoolError
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.security.backoff import LoginBackoff
 from proxy.session.authentication import SaslListener
 
 AUDIT_CLOSE_MS = 5_000
@@ -54,9 +55,9 @@ def run_controller(config_path: str | Path) -> int:
         # Each request is decided anew here: there is nothing to forget.
         reloads = FileReloads(registry)
         upkeep = AuthorizerUpkeep(authorizer, reloads, lambda: None)
-        settings, users = process_settings(config), PlainUsers(password_hashes(config.users_file))
+        settings, users = process_settings(config), WatchedUsers(config.users_file, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
-        logins = _Logins(config, users, KeySources(registry, reloads, now_ms))
+        logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
@@ -64,7 +65,15 @@ def run_controller(config_path: str | Path) -> int:
         return EXIT_CONFIG
     try:
         uvloop.run(
-            _run(config, settings, logins, authorizer, spool, registry, [upkeep.run, certificates.run])
+            _run(
+                config,
+                settings,
+                logins,
+                authorizer,
+                spool,
+                registry,
+                [upkeep.run, certificates.run, users.run],
+            )
         )
     except Exception:
         log.exception("controller ended by a fault")
@@ -144,6 +153,7 @@ class _Logins:
             tokens=token_logins(self.config.delegation_token.secret(), image),
             keys=self.keys,
             background=self.background,
+            backoff=LoginBackoff(self.config.login_backoff.settings()),
         )
         return sasl_listener(self.config.listener, credentials)
 

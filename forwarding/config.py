@@ -21,6 +21,7 @@ from proxy.config import (
     Limits,
     Listener,
     Log,
+    LoginBackoff,
     Milliseconds,
     Part,
     Peer,
@@ -51,6 +52,8 @@ class ControllerConfig(Part):
     listener: Listener
     users_file: ExistingFile | None = None
     connections_max_reauth_ms: Milliseconds = 0
+    sessions_revoke_immediately: bool = False
+    login_backoff: LoginBackoff = LoginBackoff()
     broker: BrokerPeer
     metadata: MetadataLog = MetadataLog()
     authorizer: Authorizer = Authorizer()
@@ -89,6 +92,7 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         security_protocol=listener.security_protocol,
         principal_builder=listener.principal_builder(),
         early_start=config.early_start,
+        revoke_immediately=config.sessions_revoke_immediately,
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
         topic=config.metadata.topic,
         transactional_id=config.metadata.transactional_id,

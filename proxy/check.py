@@ -10,7 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
-from proxy.config import ConfigError, ProxyConfig, load, password_hashes
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, load
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
@@ -26,10 +26,11 @@ def check(path: Path) -> list[str]:
         return str(error).splitlines()
     problems = []
     try:
-        password_hashes(config.users_file)
+        reloads = FileReloads(CollectorRegistry())
+        WatchedUsers(config.users_file, reloads)
         settings = config.authorizer.settings()
         authorizer = load_authorizer(config.authorizer.authorizer_class_name or "", settings)
-        AuthorizerUpkeep(authorizer, FileReloads(CollectorRegistry()), lambda: None)
+        AuthorizerUpkeep(authorizer, reloads, lambda: None)
         if isinstance(config, ControllerConfig):
             process_settings(config)
         else:

@@ -5,7 +5,7 @@ is loaded, the others after it (KIP-801).
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
@@ -15,6 +15,7 @@ from proxy.config import Listener as ListenerConfig
 from proxy.config import ProxyConfig, split_host_port
 from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
+from proxy.net.connection import Connection
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
@@ -66,6 +67,13 @@ class Listeners:
         for listener in self._open:
             for connection in list(listener.connections):
                 connection.sweep(now_ms, idle_since_ms)
+                if self._config.connections_expired_close_idle:
+                    connection.end_if_expired(now_ms)
+
+    def connections(self) -> Iterator[Connection]:
+        """Those of all listeners at this moment."""
+        for listener in self._open:
+            yield from listener.connections
 
     def tell_addresses(self, facts: BrokerFacts) -> None:
         """Under which addresses clients of each listener reach the brokers that there are."""

@@ -20,7 +20,7 @@ from forwarding.net.log import connection_arguments
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.versions import for_clients
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, ProxyConfig, endpoint, load, password_hashes, split_host_port
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
 from proxy.config import Listener as ListenerConfig
 from proxy.listeners import Listeners
 from proxy.metadata.image import MetadataImage
@@ -36,7 +36,7 @@ from proxy.net.credentials import Credentials, token_logins
 from proxy.net.http import HttpServer
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.net.oauthbearer import KeySources
-from proxy.net.plain_users import PlainUsers
+from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError
@@ -45,6 +45,7 @@ from proxy.net.verification import Verifications
 from proxy.net.watched_file import FileReloads
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.security.backoff import LoginBackoff
 from proxy.security.protected import ProtectedTopics
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
@@ -87,9 +88,11 @@ class ProxyProcess:
         self._config = config
         self._registry = CollectorRegistry()
         self._telemetry = Telemetry(self._registry)
+        self._reloads = FileReloads(self._registry)
+        self._revocations = Revocations(lambda: self._listeners.connections())
         self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
-        self._users = PlainUsers(password_hashes(config.users_file))
+        self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._audit = AuditLog(
             self.author,
@@ -99,7 +102,6 @@ class ProxyProcess:
             config.audit.spool_fsync_interval_ms,
             [self._telemetry.read],
         )
-        self._reloads = FileReloads(self._registry)
         self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
         self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
@@ -117,11 +119,12 @@ class ProxyProcess:
         )
         self._verifications = Verifications(self._registry)
         self._credentials = Credentials(
-            self._users,
+            self._users.known,
             lambda: self._gate.image,
             config.connections_max_reauth_ms,
             tokens=token_logins(self._gate.token_secret, lambda: self._gate.image),
             keys=KeySources(self._registry, self._reloads, now_ms),
+            backoff=LoginBackoff(config.login_backoff.settings()),
         )
         self._identity = _identity(config, self._broker)
         self._listeners = Listeners(
@@ -180,6 +183,8 @@ class ProxyProcess:
                     self._upkeep.run(),
                     self._certificates.run(),
                     self._identity.run(),
+                    self._users.run(),
+                    self._revocations.run(),
                 )
             ]
             http = await self._start_http()
@@ -238,7 +243,9 @@ class ProxyProcess:
         return reply
 
     def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
-        self._gate.image = image
+        before, self._gate.image = self._gate.image, image
+        if before is None or before.scram is not image.scram or before.tokens is not image.tokens:
+            self._credentials_changed()
         for path in changed_quota_paths:
             # KIP-55 has the notification spelled like this.
             notification = json.dumps({"version": 2, "entity_path": path})
@@ -250,6 +257,10 @@ class ProxyProcess:
                     metadata_offset=image.offset,
                 )
             )
+
+    def _credentials_changed(self) -> None:
+        if self._config.sessions_revoke_immediately:
+            self._revocations.credentials_changed()
 
     def _forget_decisions(self) -> None:
         self._gate.image = renewed(self._gate.image)

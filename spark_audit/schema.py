@@ -129,6 +129,8 @@ EVENTS = (
     "authentication_failed",
     "reauthentication_failed",
     "session_expired",
+    "session_expired_idle",
+    "session_revoked",
     "authorization",
     "authorization_summary",
     "authorization_collapsed",

@@ -52,6 +52,8 @@ class Surroundings:
     verifications: Verifications
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
+    revoke_immediately: bool = False
+    """sessions.revoke.immediately."""
 
 
 class UnknownPrincipal(Exception):
@@ -76,7 +78,7 @@ class Connection:
         self._connection_id = connection_id
         self._host = host
         self._around = surroundings
-        self._authentication = Authentication(surroundings.sasl, self._principal(certificate))
+        self._authentication = Authentication(surroundings.sasl, self._principal(certificate), host=host)
 
     def _principal(self, certificate: bytes | None) -> Principal:
         around = self._around
@@ -122,6 +124,9 @@ class Connection:
         if authentication.refuses(header.api_key, now_ms):
             self._record(AuditEvent(event="session_expired"), header)
             return Reply(close="session expired")
+        if self._around.revoke_immediately and authentication.revoked:
+            self._record(AuditEvent(event="session_revoked"), header)
+            return Reply(close="session revoked")
         match header.api_key:
             case ApiKey.SASL_HANDSHAKE | ApiKey.SASL_AUTHENTICATE:
                 return await self._sasl(header, frame, now_ms)
@@ -155,10 +160,10 @@ class Connection:
         return Reply(data, "authentication failed" if step.close else None)
 
     async def _verified(self, step: Step) -> Step:
-        if step.work is None:
-            return step
-        outcome = await self._around.verifications.outcome(step.work, step.ready)
-        return self._authentication.verified(outcome, self._around.now_ms())
+        while step.work is not None:
+            outcome = await self._around.verifications.outcome(step.work, step.ready, step.delay_ms)
+            step = self._authentication.verified(outcome, self._around.now_ms())
+        return step
 
     async def _bare_token(self, token: bytes, now_ms: int) -> Reply:
         step = await self._verified(self._authentication.bare_token(token, now_ms))

@@ -53,6 +53,8 @@ class ProcessSettings:
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
     early_start: bool = True
     """Open the listener before the log is loaded; what comes in is told AUTHORIZER_NOT_READY (S4)."""
+    revoke_immediately: bool = False
+    """A proxy whose credential was changed or removed is cut off at its next request."""
     broker: EndpointSettings
     topic: str
     transactional_id: str
@@ -109,6 +111,7 @@ class ControllerProcess:
             Verifications(registry),
             settings.security_protocol,
             settings.principal_builder,
+            settings.revoke_immediately,
         )
         tls = None if settings.tls is None else settings.tls.context
         self.server = Server(

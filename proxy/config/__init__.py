@@ -35,13 +35,14 @@ from proxy.config.proxy import (
     Http,
     Limits,
     Log,
+    LoginBackoff,
     Metadata,
     ProxyConfig,
     Quota,
 )
 from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
-from proxy.config.users import PlainUser, UsersFile, password_hashes
+from proxy.config.users import PlainUser, UsersFile, WatchedUsers
 
 __all__ = [
     "Audit",
@@ -59,6 +60,7 @@ __all__ = [
     "Listener",
     "Log",
     "Login",
+    "LoginBackoff",
     "Mechanism",
     "Metadata",
     "Milliseconds",
@@ -71,9 +73,9 @@ __all__ = [
     "ServerSsl",
     "Upstream",
     "UsersFile",
+    "WatchedUsers",
     "endpoint",
     "load",
-    "password_hashes",
     "require_authorizer",
     "require_users_file",
     "split_host_port",

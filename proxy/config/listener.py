@@ -30,6 +30,8 @@ class Listener(OAuthBearer):
     sasl_enabled_mechanisms: tuple[Mechanism, ...] = ()
     sasl_server_mechanism_classes: dict[Mechanism, ClassPath] = Field(default_factory=dict)
     sasl_server_mechanism_settings: dict[Mechanism, dict[str, str]] = Field(default_factory=dict)
+    sasl_plain_verifier_class: ClassPath | None = None
+    sasl_plain_verifier_settings: dict[str, str] = Field(default_factory=dict)
     connections_max_reauth_ms: Milliseconds | None = None
     sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
     connection_failed_authentication_delay_ms: Milliseconds = 100
@@ -44,6 +46,12 @@ class Listener(OAuthBearer):
     @property
     def uses_ssl(self) -> bool:
         return self.security_protocol.endswith("SSL")
+
+    @property
+    def asks_the_users_file(self) -> bool:
+        """Whether PLAIN here has no other place to look its users up."""
+        replaced = "PLAIN" in self.sasl_server_mechanism_classes or self.sasl_plain_verifier_class is not None
+        return "PLAIN" in self.sasl_enabled_mechanisms and not replaced
 
     @property
     def authenticates(self) -> bool:
@@ -73,6 +81,8 @@ class Listener(OAuthBearer):
                 f"sasl.enabled.mechanisms: {', '.join(sorted(unknown))}: built in are {', '.join(BUILT_IN)},"
                 " others need sasl.server.mechanism.classes"
             )
+        if self.sasl_plain_verifier_class is not None and "PLAIN" not in enabled:
+            raise ValueError("sasl.plain.verifier.class: PLAIN is not among sasl.enabled.mechanisms")
         for key, named in (
             ("sasl.server.mechanism.classes", self.sasl_server_mechanism_classes),
             ("sasl.server.mechanism.settings", self.sasl_server_mechanism_settings),
@@ -96,6 +106,6 @@ class Listener(OAuthBearer):
 
 
 def require_users_file(listeners: tuple[Listener, ...], users_file: Path | None) -> None:
-    """PLAIN has nowhere else to look its users up."""
-    if users_file is None and any("PLAIN" in listener.sasl_enabled_mechanisms for listener in listeners):
+    """PLAIN has nowhere else to look its users up, unless it has a verifier."""
+    if users_file is None and any(listener.asks_the_users_file for listener in listeners):
         raise ValueError("a listener enables PLAIN, which needs users.file")

@@ -65,9 +65,16 @@ PartType = TypeVar("PartType", bound=Part)
 def load(path: Path, part: type[PartType]) -> PartType:
     """The file as `part`; ConfigError lists every key that is wrong."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
+    return parse(path, content, part)
+
+
+def parse(path: Path, content: bytes, part: type[PartType]) -> PartType:
+    """The same of a file that was read already; `path` is what errors name and paths are relative to."""
+    try:
+        document = yaml.safe_load(content.decode())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {error}") from error
     if not isinstance(document, dict):

@@ -10,6 +10,20 @@ from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
 from proxy.config.upstream import Upstream, require_addresses
+from proxy.security.backoff import BackoffSettings
+
+
+class LoginBackoff(Part):
+    """How guessing passwords gets slower; see proxy.security.backoff."""
+
+    failures: Annotated[int, Field(ge=0)] = 5
+    window_ms: Milliseconds = 60_000
+    initial_ms: Milliseconds = 200
+    max_ms: Annotated[int, Field(ge=0, le=60_000)] = 5_000
+
+    def settings(self) -> BackoffSettings:
+        """As the back-off takes them."""
+        return BackoffSettings(self.failures, self.window_ms, self.initial_ms, self.max_ms)
 
 
 class Metadata(Part):
@@ -55,6 +69,9 @@ class ProxyConfig(Part):
     listeners: tuple[Listener, ...] = Field(min_length=1)
     users_file: ExistingFile | None = None
     connections_max_reauth_ms: Milliseconds = 0
+    connections_expired_close_idle: bool = False
+    sessions_revoke_immediately: bool = False
+    login_backoff: LoginBackoff = LoginBackoff()
     upstream: Upstream
     controller: ControllerPeer
     metadata: Metadata = Metadata()

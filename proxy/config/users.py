@@ -1,16 +1,26 @@
-"""The users file: the users that PLAIN knows, by name, each with a hashed password."""
+"""The users file: the users that PLAIN knows, by name, each with a hashed password; read again as it changes.
 
-import secrets
+Put together with a process, run in its TaskGroup. The files that `password.file` names are watched too.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
-from proxy.config.parts import ExistingFile, Part, load
-from proxy.security.passwords import hash_password
+from proxy.config.parts import ConfigError, ExistingFile, Part, parse
+from proxy.net.plain_users import PlainUsers, kept_password
+from proxy.net.watched_file import INTERVAL_MS, FileReloads, WatchedFile
+from proxy.security.passwords import check_hash
+
+FILE_KIND = "users"
 
 
 class PlainUser(Part):
-    password_hash: str | None = None
+    password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
     password_file: ExistingFile | None = None
 
     @model_validator(mode="after")
@@ -26,13 +36,81 @@ class UsersFile(Part):
     users: dict[str, PlainUser]
 
 
-def password_hashes(users_file: Path | None) -> dict[str, str]:
-    """The users that PLAIN knows, by name; a password that a file holds is hashed here and not kept."""
-    hashes = {}
-    for name, user in load(users_file, UsersFile).users.items() if users_file is not None else ():
-        if user.password_hash is not None:
-            hashes[name] = user.password_hash
-        elif user.password_file is not None:
-            password = user.password_file.read_text(encoding="utf-8").rstrip("\r\n")
-            hashes[name] = hash_password(password, secrets.token_bytes(16))
-    return hashes
+class WatchedUsers:
+    """The users of a file, those of its last good version; `known` is what PLAIN asks."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        reloads: FileReloads,
+        on_change: Callable[[], None] = lambda: None,
+        interval_ms: int = INTERVAL_MS,
+    ) -> None:
+        """`path` None: nobody. `on_change`: they are others now. ConfigError names what cannot be used."""
+        self.known = PlainUsers({})
+        self._reloads = reloads
+        self._on_change: Callable[[], None] | None = None
+        self._interval_ms = interval_ms
+        self._users: dict[str, PlainUser] = {}
+        self._passwords: dict[Path, str] = {}
+        self._secrets: dict[Path, WatchedFile] = {}
+        self._other_secrets = asyncio.Event()
+        self._files = [] if path is None else [self._watched(path, partial(self._read, path))]
+        for file in self._files:
+            _load(file)
+        self._on_change = on_change
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for file in self._files:
+                tasks.create_task(file.run())
+            while True:
+                self._other_secrets.clear()
+                watches = [tasks.create_task(secret.run()) for secret in self._secrets.values()]
+                await self._other_secrets.wait()
+                for watch in watches:
+                    watch.cancel()
+
+    def _watched(self, path: Path, read: Callable[[bytes], None]) -> WatchedFile:
+        return WatchedFile(path, FILE_KIND, read, self._reloads, self._interval_ms)
+
+    def _read(self, path: Path, content: bytes) -> None:
+        """The users file has changed; what is raised leaves all as it was."""
+        users = parse(path, content, UsersFile).users
+        paths = [user.password_file for user in users.values() if user.password_file is not None]
+        secrets = {path: self._secrets.get(path) or self._secret(path) for path in paths}
+        self._users, self._secrets = users, secrets
+        self._other_secrets.set()
+        self._renew()
+
+    def _secret(self, path: Path) -> WatchedFile:
+        file = self._watched(path, partial(self._read_secret, path))
+        _load(file)
+        return file
+
+    def _read_secret(self, path: Path, content: bytes) -> None:
+        password = content.decode().rstrip("\r\n")
+        if not password:
+            raise ValueError("the password is empty")
+        self._passwords[path] = kept_password(password)
+        if path in self._secrets:
+            self._renew()
+
+    def _renew(self) -> None:
+        self.known.replace({name: self._stored(user) for name, user in self._users.items()})
+        if self._on_change is not None:
+            self._on_change()
+
+    def _stored(self, user: PlainUser) -> str:
+        if user.password_file is not None:
+            return self._passwords[user.password_file]
+        assert user.password_hash is not None
+        return user.password_hash
+
+
+def _load(file: WatchedFile) -> None:
+    try:
+        file.load()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file.path}: {error}") from error

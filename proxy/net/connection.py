@@ -14,6 +14,7 @@ from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
 from proxy.security.sasl.exchange import Settled
+from proxy.session import ending
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -177,6 +178,16 @@ class Connection(Side):
             # One that only waits for answers to say farewell after them has no claim to be waited for.
             if self._last_activity_ms < idle_since_ms and (self.quiet or self.session.closing):
                 self.close("idle")
+
+    def end_if_expired(self, now_ms: int) -> None:
+        """Past its session's end, and idle (connections.expired.close.idle)."""
+        if self._close_reason is None:
+            self.carry_out(ending.expired_idle(self.session, now_ms))
+
+    def end_if_revoked(self) -> None:
+        """Its credential is not in force any more (sessions.revoke.immediately)."""
+        if self._close_reason is None:
+            self.carry_out(ending.revoked(self.session))
 
     def close(self, reason: str) -> None:
         """End it; what was written before is still delivered, to a peer that takes it within a while."""

@@ -9,15 +9,17 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import MetadataImage, ScramImage
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.oauthbearer import KeySources, OAuthBearerMechanism, OAuthBearerSettings
 from proxy.net.plain_users import PlainUsers
+from proxy.security.backoff import LoginBackoff
 from proxy.security.sasl import oauthbearer
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
-from proxy.security.sasl.plain import PlainExchange
-from proxy.security.sasl.scram import ScramExchange
+from proxy.security.sasl.password_check import load_verifier
+from proxy.security.sasl.plain import PlainExchange, PlainVerifier
+from proxy.security.sasl.scram import ScramExchange, UsualIterations
 from proxy.security.sasl.token import TokenLogins
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
@@ -34,6 +36,10 @@ class LoginSettings(Protocol):
     def sasl_server_mechanism_classes(self) -> Mapping[str, str]: ...
     @property
     def sasl_server_mechanism_settings(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
+    def sasl_plain_verifier_class(self) -> str | None: ...
+    @property
+    def sasl_plain_verifier_settings(self) -> Mapping[str, str]: ...
     def oauthbearer(self) -> OAuthBearerSettings:
         """How tokens are checked here; asked only where OAUTHBEARER is enabled."""
 
@@ -54,6 +60,8 @@ class Credentials:
     """None: nobody logs in with a delegation token."""
     keys: KeySources | None = None
     """Of the identity providers whose tokens are taken; None: tokens are not taken."""
+    backoff: LoginBackoff | None = None
+    """None: no login is held."""
     dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """See proxy.security.sasl.scram."""
     background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
@@ -66,23 +74,30 @@ class _Mechanism:
     new_exchange: Callable[[], Exchange]
 
 
-def _plain(_settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
-    return _Mechanism("PLAIN", lambda: PlainExchange(credentials.users))
+def _plain(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    verifier: PlainVerifier = credentials.users
+    if settings.sasl_plain_verifier_class is not None:
+        verifier = load_verifier(settings.sasl_plain_verifier_class, settings.sasl_plain_verifier_settings)
+    return _Mechanism("PLAIN", lambda: PlainExchange(verifier))
 
 
 def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
     scram = ScramMechanism.named(name)
 
     def made(_settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+        def image() -> ScramImage:
+            return (credentials.image() or MetadataImage.EMPTY).scram
+
+        iterations = UsualIterations(scram)
+
         def new_exchange() -> Exchange:
-            image = credentials.image() or MetadataImage.EMPTY
-            nonce = secrets.token_urlsafe(24)
             return ScramExchange(
                 scram,
-                lambda user: image.scram.credential(scram, user),
-                nonce,
+                lambda user: image().credential(scram, user),
+                secrets.token_urlsafe(24),
                 credentials.dummy_salt_key,
                 credentials.tokens,
+                iterations.of(image()),
             )
 
         return _Mechanism(name, new_exchange)
@@ -121,6 +136,7 @@ def sasl_listener(settings: LoginSettings, credentials: Credentials) -> SaslList
         tuple(mechanisms),
         lambda name: settings.max_reauth_ms(name, credentials.max_reauth_ms),
         lambda name: mechanisms[name].new_exchange(),
+        credentials.backoff,
     )
 
 

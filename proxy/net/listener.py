@@ -128,7 +128,7 @@ class Listener:
         principal = self._principal(transport, peer)
         if principal is None:
             return None
-        authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host))
+        authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         session = Session(self._gate, self.policy, peer, authentication)
         self.connections.add(connection)
         self._observer.opened(self.policy.name)
@@ -259,7 +259,7 @@ class Listener:
 
     async def _verify(self, connection: Connection, login: Verify) -> None:
         try:
-            connection.verified(await self._verifications.outcome(login.work, login.ready))
+            connection.verified(await self._verifications.outcome(login.work, login.ready, login.delay_ms))
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

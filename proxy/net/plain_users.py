@@ -1,7 +1,6 @@
-"""The users that PLAIN knows, by hashed password.
+"""The users that PLAIN knows, by hashed password; proxy.config.users fills it, PLAIN exchanges ask.
 
-Asked by PLAIN exchanges. Hashing a password takes tens of ms, so what has been verified is remembered, under
-a key of this process.
+Hashing a password takes tens of ms, so what has been verified is remembered, under a key of this process.
 """
 
 import hashlib
@@ -13,26 +12,41 @@ from proxy.security.passwords import hash_password, verify_password
 from proxy.security.sasl.plain import Verified
 
 _MAX_REMEMBERED = 10_000
+_KEPT = "kept$"
+_KEY = secrets.token_bytes(32)
+"""Of this process; it never leaves it."""
+
+
+def kept_password(password: str) -> str:
+    """A password that a file holds, as it is kept beside hashes: equal ones are equal, none is readable."""
+    return _KEPT + _mark(password)
+
+
+def _mark(*parts: str) -> str:
+    return hmac.digest(_KEY, "\0".join(parts).encode(), hashlib.sha256).hex()
 
 
 class PlainUsers:
-    """A `PlainVerifier` over name -> hashed password."""
+    """A `PlainVerifier` over name -> hashed, or kept, password."""
 
-    def __init__(self, hashes: Mapping[str, str]) -> None:
-        self._hashes = dict(hashes)
-        self._secret = secrets.token_bytes(32)
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._stored = dict(stored)
         # User -> the hash that was matched, and what it was matched with. Written by the threads that
         # verify, one whole entry at a time.
-        self._verified: dict[str, tuple[str, bytes]] = {}
+        self._verified: dict[str, tuple[str, str]] = {}
         # An unknown user costs what a wrong password costs, so that time does not tell who exists.
         self._nobody = hash_password(secrets.token_hex(16), secrets.token_bytes(16))
 
+    def replace(self, stored: Mapping[str, str]) -> None:
+        """These are the users from now on."""
+        self._stored = dict(stored)
+
     def remembered(self, username: str, password: str) -> Verified | None:
         """Whether this very password was verified before, against the hash in force."""
-        stored, mark = self._verified.get(username, ("", b""))
-        if not hmac.compare_digest(mark, self._mark(username, password)):
+        stored, mark = self._verified.get(username, ("", ""))
+        if not hmac.compare_digest(mark, _mark(username, password)):
             return None
-        return self._verified_now(username, stored) if self._hashes.get(username) == stored else None
+        return self._verified_now(username, stored) if self._stored.get(username) == stored else None
 
     def verify(self, username: str, password: str) -> Verified | None:
         """Whether this is the user's password; about 50 ms of CPU."""
@@ -40,17 +54,20 @@ class PlainUsers:
         found = self.remembered(username, password)
         if found is not None:
             return found
-        stored = self._hashes.get(username)
-        right = verify_password(password, stored or self._nobody)
-        if not right or stored is None:
+        stored = self._stored.get(username)
+        if not self._matches(password, stored or self._nobody) or stored is None:
             return None
         if len(self._verified) >= _MAX_REMEMBERED:
             self._verified.clear()
-        self._verified[username] = (stored, self._mark(username, password))
+        self._verified[username] = (stored, _mark(username, password))
         return self._verified_now(username, stored)
 
     def _verified_now(self, username: str, stored: str) -> Verified:
-        return Verified(in_force=lambda: self._hashes.get(username) == stored)
+        return Verified(in_force=lambda: self._stored.get(username) == stored)
 
-    def _mark(self, username: str, password: str) -> bytes:
-        return hmac.digest(self._secret, f"{username}\0{password}".encode(), hashlib.sha256)
+    def _matches(self, password: str, stored: str) -> bool:
+        if not stored.startswith(_KEPT):
+            return verify_password(password, stored)
+        # Needs no hashing, and must not be told from those that do.
+        verify_password(password, self._nobody)
+        return hmac.compare_digest(stored, kept_password(password))

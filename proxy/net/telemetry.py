@@ -66,7 +66,18 @@ class Telemetry:
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
         )
         self._killed = counter(
-            "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-total", "listener"
+            "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-count", "listener"
+        )
+        self._revoked = counter(
+            "penstock_sessions_revoked_total",
+            "Connections closed because their credential was changed or removed",
+            "listener",
+        )
+        self._delayed = counter(
+            "penstock_authentication_delayed_total", "Logins answered late after many failures", "listener"
+        )
+        self._delay = counter(
+            "penstock_authentication_delay_seconds_total", "For how long they were held", "listener"
         )
         self._denied = counter(
             "penstock_authorization_denied_total",
@@ -101,6 +112,7 @@ class Telemetry:
             "reauthentication": self._read_reauthentication,
             "reauthentication_failed": self._read_reauthentication,
             "session_expired": lambda event: self._killed.labels(event.listener).inc(),
+            "session_revoked": lambda event: self._revoked.labels(event.listener).inc(),
             "authorization": self._read_authorization,
             "authorization_collapsed": self._read_authorization,
             "throttled": self._read_throttled,
@@ -130,14 +142,21 @@ class Telemetry:
     def _read_authentication(self, event: AuditEvent) -> None:
         outcome = "failed" if event.event.endswith("failed") else "successful"
         self._authentication.labels(event.listener, event.mechanism or "", outcome).inc()
+        self._read_delay(event)
         if outcome == "successful" and event.api_version == 0:
             self._no_reauth.labels(event.listener).inc()
 
     def _read_reauthentication(self, event: AuditEvent) -> None:
         outcome = "failed" if event.event.endswith("failed") else "successful"
         self._reauthentication.labels(event.listener, event.mechanism or "", outcome).inc()
+        self._read_delay(event)
         if event.interval_start_ms is not None and event.interval_end_ms is not None:
             self._reauth_latency.observe((event.interval_end_ms - event.interval_start_ms) / 1000)
+
+    def _read_delay(self, event: AuditEvent) -> None:
+        if event.throttle_time_ms:
+            self._delayed.labels(event.listener).inc()
+            self._delay.labels(event.listener).inc(event.throttle_time_ms / 1000)
 
     def _read_authorization(self, event: AuditEvent) -> None:
         if not event.granted:
@@ -163,7 +182,13 @@ class Telemetry:
         (log.warning if failed else log.info)(event.event, **told)
 
 
-_WARNINGS = {"authentication_failed", "reauthentication_failed", "session_expired", "request_refused"}
+_WARNINGS = {
+    "authentication_failed",
+    "reauthentication_failed",
+    "session_expired",
+    "session_revoked",
+    "request_refused",
+}
 _LOGGED_FIELDS = (
     "connection_id",
     "listener",

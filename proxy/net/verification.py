@@ -31,10 +31,15 @@ class Verifications:
         )
 
     async def outcome(
-        self, work: Callable[[], Settled], ready: Callable[[], Awaitable[None]] | None = None
+        self,
+        work: Callable[[], Settled],
+        ready: Callable[[], Awaitable[None]] | None = None,
+        delay_ms: int = 0,
     ) -> Settled:
-        """What `work` gives after `ready`, a rejection when one raises or it gives anything else."""
+        """What `work` gives, after the delay and `ready`; a rejection when one fails or gives none."""
         try:
+            if delay_ms:
+                await asyncio.sleep(delay_ms / 1000)
             if ready is not None:
                 await ready()
             outcome = await asyncio.get_running_loop().run_in_executor(self._threads, work)

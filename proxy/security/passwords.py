@@ -19,6 +19,12 @@ def hash_password(password: str, salt: bytes) -> str:
     return _text(_LOG_N, _R, _P, salt, _scrypt(password, salt, _LOG_N, _R, _P, _HASH_BYTES))
 
 
+def check_hash(stored: str) -> str:
+    """The same; ValueError when it is no hash of ours."""
+    _parse(stored)
+    return stored
+
+
 def verify_password(password: str, stored: str) -> bool:
     """Is `stored` the hash of this password? ValueError when `stored` is no hash of ours."""
     log_n, r, p, salt, expected = _parse(stored)

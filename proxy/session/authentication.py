@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from proxy.audit.record import AuditEvent
+from proxy.security.backoff import LoginBackoff
 from proxy.security.expiry import SessionExpiry, session_lifetime_ms
 from proxy.security.principal import ANONYMOUS, Principal
 from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Exchange, Outcome, Rejected, Settled
@@ -47,6 +48,8 @@ class SaslListener:
     """connections.max.reauth.ms of a mechanism; 0 is no limit (KIP-368)."""
     new_exchange: Callable[[str], Exchange]
     """A fresh exchange of a mechanism, over the credentials in force at this moment."""
+    backoff: LoginBackoff | None = None
+    """How long answers to those are held who may be guessing; None: not at all."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,8 @@ class Step:
     """To be done away from the loop; its outcome goes to `Authentication.verified`, which has the answer."""
     ready: Callable[[], Awaitable[None]] | None = None
     """To be awaited before the work begins."""
+    delay_ms: int = 0
+    """Before that."""
 
 
 class Authentication:
@@ -71,6 +76,8 @@ class Authentication:
         "_began_ms",
         "_client_version",
         "_exchange",
+        "_held_ms",
+        "_host",
         "_listener",
         "_previous",
         "_principal_of",
@@ -88,11 +95,15 @@ class Authentication:
         listener: SaslListener | None,
         transport_principal: Principal = ANONYMOUS,
         principal_of: Callable[[str, Principal], Principal] | None = None,
+        host: str = "",
     ) -> None:
         """`listener` None: no SASL here; the principal is what the transport gave.
 
         `principal_of`: from a mechanism and whom it found a client to be to its principal (KIP-189).
+        `host`: the client's address.
         """
+        self._host = host
+        self._held_ms: int | None = None
         self._listener = listener
         self._principal_of = principal_of
         self.principal = transport_principal
@@ -113,6 +124,11 @@ class Authentication:
     def under_way(self) -> bool:
         """Only the exchange's own messages may come now."""
         return self.phase is not Phase.COMPLETE
+
+    @property
+    def revoked(self) -> bool:
+        """The credential of the last login was changed or removed since."""
+        return self.in_force is not None and not self.in_force()
 
     def refuses(self, api_key: int, now_ms: int) -> bool:
         """Past its end a session takes nothing but a handshake that renews it; ApiVersions neither (KIP-368).
@@ -136,6 +152,7 @@ class Authentication:
         """SaslAuthenticate: one token of the exchange."""
         if self.phase is not Phase.AUTHENTICATE:
             return self._out_of_place_token()
+        self._client_version = max(self._client_version, version)
         return self._step(self._respond(bytes(request.auth_bytes), now_ms), version, now_ms)
 
     def bare_token(self, token: bytes, now_ms: int) -> Step:
@@ -148,15 +165,40 @@ class Authentication:
         version, self._verifying_version = self._verifying_version, None
         return self._step(outcome, version, now_ms)
 
+    def _held(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step | None:
+        """The outcome again after a while, where there were many failures; it is told after that."""
+        backoff = None if self._listener is None else self._listener.backoff
+        if backoff is None or self._held_ms is not None:
+            self._held_ms = None
+            return None
+        user = outcome.principal.name if isinstance(outcome, Accepted) else outcome.user
+        delay_ms = backoff.delay_ms(self._host, user, now_ms)
+        if isinstance(outcome, Accepted):
+            backoff.succeeded(self._host, outcome.principal.name)
+        else:
+            backoff.failed(self._host, user, now_ms)
+        if not delay_ms:
+            return None
+        self._held_ms, self._verifying_version = delay_ms, version
+        return Step(None, work=lambda: outcome, delay_ms=delay_ms)
+
     def _step(self, outcome: Outcome, version: int, now_ms: int) -> Step:
         if isinstance(outcome, Deferred):
             self._verifying_version = version
             return Step(None, work=outcome.work, ready=outcome.ready)
-        self._client_version = max(self._client_version, version)
-        if isinstance(outcome, Accepted):
-            outcome = self._admitted(outcome)
         if isinstance(outcome, Challenge):
             return Step(_token_response(version, outcome.token))
+        held_ms, held = self._held_ms, self._held(outcome, version, now_ms)
+        if held is not None:
+            return held
+        step = self._settled(outcome, version, now_ms)
+        if step.event is not None:
+            step.event.throttle_time_ms = held_ms
+        return step
+
+    def _settled(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step:
+        if isinstance(outcome, Accepted):
+            outcome = self._admitted(outcome)
         if isinstance(outcome, Rejected):
             return self._failed(outcome, version)
         lifetime_ms, event = self._complete(outcome, now_ms)

@@ -60,6 +60,8 @@ class Verify:
     work: Callable[[], Settled]
     ready: Callable[[], Awaitable[None]] | None = None
     """To be awaited before the work begins."""
+    delay_ms: int = 0
+    """To be waited before that."""
 
 
 @dataclass(slots=True)

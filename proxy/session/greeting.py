@@ -119,7 +119,7 @@ def _carry_out(
     """`header`: of the request that the step answers, None for a bare token."""
     if step.work is not None:
         session.verifying = (header,)
-        effects.append(Verify(step.work, step.ready))
+        effects.append(Verify(step.work, step.ready, step.delay_ms))
         return
     answer, client_id = _answer(header, step), None if header is None else header.client_id
     if step.close:

@@ -211,6 +211,11 @@ class Session:
         else:
             effects.append(close)
 
+    def cut_off(self, close: Close) -> list[Effect]:
+        """Nothing more is taken, nor answered."""
+        self._closing, self._parting = True, None
+        return [close]
+
     def _answers_left(self, now_ms: int) -> list[Effect]:
         """What waited for answers to leave: a farewell, or requests there was no room for."""
         self._stalled = self.pipeline.ready_bytes > MAX_READY_BYTES

@@ -11,6 +11,7 @@ from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sample, words
 from spark_audit.trail import AUTHOR
 
+ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")
 TRAFFIC = ("authorization", "authorization_summary")
 GRACE_MS = 1_000
@@ -53,14 +54,14 @@ def sessions(records: DataFrame) -> DataFrame:
 
 def _with_deadline(records: DataFrame) -> DataFrame:
     """Served requests with the deadline that held when the first of them came."""
-    concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, "session_expired"))
+    concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, *ENDS))
     # A summary is written at the end of its interval, but tells of requests since its beginning.
     moment = F.coalesce(F.when(_is(*TRAFFIC), F.col(S.INTERVAL_START_MS)), F.col(S.TIME_MS))
     of_connection = Window.partitionBy(*AUTHOR, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
     limited = F.when(F.col(S.SESSION_LIFETIME_MS) > 0, F.col(S.TIME_MS) + F.col(S.SESSION_LIFETIME_MS))
     # A struct around the deadline: a login without one must take away that of the login before.
     set_here = F.when(_is(*LOGINS), F.struct(limited.alias("ms"))).when(
-        _is("session_expired"), F.struct(F.col(S.TIME_MS).alias("ms"))
+        _is(*ENDS), F.struct(F.col(S.TIME_MS).alias("ms"))
     )
     placed = concerned.withColumn("moment_ms", moment).withColumn("set_here", set_here)
     known = placed.withColumn("known", F.last("set_here", ignorenulls=True).over(of_connection))

@@ -168,7 +168,7 @@ class Conversation:
         self.gate = gate or gate_with(None if early else image_with(*rights), quotas)
         self.listener = ListenerPolicy("SASL", sasl_listener, addresses=ADDRESSES)
         peer = Peer("c0ffee", "10.0.0.1", bytes([10, 0, 0, 1]))
-        authentication = Authentication(sasl_listener, Principal("User", principal))
+        authentication = Authentication(sasl_listener, Principal("User", principal), host=peer.host)
         self.session = Session(self.gate, self.listener, peer, authentication)
         self.now_ms = NOW_MS
         self.to_broker, self.to_client = bytearray(), bytearray()

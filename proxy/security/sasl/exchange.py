@@ -5,7 +5,7 @@ is rejected. Which request or frame a token came in is the session's affair.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from proxy.security.principal import Principal
@@ -28,7 +28,7 @@ class Accepted:
     principal: Principal
     token: bytes
     expires_at_ms: int | None = None
-    in_force: Callable[[], bool] | None = None
+    in_force: Callable[[], bool] | None = field(default=None, compare=False)
     """Whether the very credential it logged in with still holds, asked on the loop whenever credentials have
     changed: cheap, and it does not raise. None: it cannot be taken back before it expires."""
 
@@ -43,6 +43,8 @@ class Rejected:
 
     message: str
     reason: str
+    user: str | None = field(default=None, compare=False)
+    """Whom the client claimed to be, where what it sent was a guess at that user's credential."""
 
 
 @dataclass(frozen=True, slots=True)

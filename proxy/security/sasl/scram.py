@@ -9,10 +9,13 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
+from proxy.metadata.image import ScramImage
 from proxy.metadata.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from proxy.metadata.tokens import DelegationToken
 from proxy.security.principal import USER_TYPE, Principal, parse_principal
@@ -175,8 +178,13 @@ class ScramExchange:
         signature = self._hmac(claim.credential.server_key, proof.auth_message)
         fault = claim.doom or ("" if proven else "wrong proof")
         if fault:
-            return Rejected("", f"{shown(claim.name)}: {fault}")
-        return Accepted(claim.principal, b"v=" + b64encode(signature))
+            return Rejected("", f"{shown(claim.name)}: {fault}", claim.name)
+        # A credential that was set anew, with whatever password, is another one: it has another salt.
+        in_force = partial(self._still, claim.name, claim.credential)
+        return Accepted(claim.principal, b"v=" + b64encode(signature), in_force=in_force)
+
+    def _still(self, username: str, credential: ScramCredential) -> bool:
+        return self._lookup(username) == credential
 
     def _claimed(self, username: str, *, by_token: bool) -> tuple[_Claim | str, bytes, int]:
         """The claim, and the salt and iterations to be told for it."""
@@ -218,6 +226,25 @@ class ScramExchange:
         return hmac.digest(key, message, self._mechanism.hash_name)
 
 
+class UsualIterations:
+    """What unknown users are told: the iterations that most known ones have, or it would tell them apart."""
+
+    def __init__(self, mechanism: ScramMechanism) -> None:
+        self._mechanism = mechanism
+        self._image: ScramImage | None = None
+        self._iterations = MIN_ITERATIONS
+
+    def of(self, image: ScramImage) -> int:
+        """By a sample of the image's credentials; counted once for each image."""
+        if image is not self._image:
+            keys = (key for key in image.credentials if key[0] is self._mechanism)
+            found = Counter(image.credentials[key].iterations for key in islice(keys, _SAMPLE))
+            self._image = image
+            self._iterations = max([MIN_ITERATIONS, *(number for number, _ in found.most_common(1))])
+        return self._iterations
+
+
+_SAMPLE = 1_000
 _SALT_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 

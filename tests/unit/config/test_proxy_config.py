@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import trustme
 import yaml
+from prometheus_client import CollectorRegistry
 
 from proxy.check import check
-from proxy.config import ConfigError, ProxyConfig, load, password_hashes
-from proxy.security.passwords import verify_password
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, load
+from proxy.net.watched_file import FileReloads
 
 pytestmark = pytest.mark.spec("O5")
 
@@ -70,8 +71,8 @@ def test_a_file_that_is_right_is_read_with_kafkas_defaults(tmp_path: Path) -> No
     assert config.listeners[0].connections_max_reauth_ms is None
     # Paths are relative to the file.
     assert config.audit.spool_dir == tmp_path / "spool"
-    hashes = password_hashes(config.users_file)
-    assert verify_password("admin-secret", hashes["admin"])
+    users = WatchedUsers(config.users_file, FileReloads(CollectorRegistry())).known
+    assert users.verify("admin", "admin-secret") is not None
 
 
 WRONG = [

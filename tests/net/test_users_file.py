@@ -1,0 +1,161 @@
+"""The users file: read at the start, again when it changes, and what becomes of those who are logged in."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from proxy.config import ConfigError, WatchedUsers
+from proxy.config import Listener as ListenerSettings
+from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.revocation import Revocations
+from proxy.net.watched_file import FileReloads
+from proxy.security.passwords import hash_password
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.session.conversation import plain_token
+from tests.support.edges import Client, Edge, a_broker, a_gate, an_edge, on_uvloop
+
+LISTENER = ListenerSettings.model_validate(
+    {
+        "name": "SASL",
+        "bind": "127.0.0.1:0",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ["PLAIN"],
+    }
+)
+INTERVAL_MS = 10
+
+
+class Users:
+    """A users file of a test: alice by hash, bob by a file of his own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path, self.secret = directory / "users.yaml", directory / "bob.password"
+        self.registry = CollectorRegistry()
+        self.changes = 0
+        self.secret.write_text("b-secret\n")
+        self.write(alice="a-secret")
+
+    def write(self, **passwords: str) -> None:
+        users = {
+            name: {"password.hash": hash_password(password, bytes(16))}
+            for name, password in passwords.items()
+        }
+        self.put(yaml.safe_dump({"users": users | {"bob": {"password.file": "bob.password"}}}), self.path)
+
+    def put(self, content: str, path: Path) -> None:
+        new = path.with_suffix(".new")
+        new.write_text(content)
+        new.rename(path)
+
+    def watched(self) -> WatchedUsers:
+        return WatchedUsers(self.path, FileReloads(self.registry), self._changed, INTERVAL_MS)
+
+    def count(self, outcome: str) -> float | None:
+        labels = {"file_kind": "users", "outcome": outcome}
+        return self.registry.get_sample_value("penstock_file_reloads_total", labels)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+
+def knows(users: WatchedUsers, name: str, password: str) -> bool:
+    return users.known.verify(name, password) is not None
+
+
+@pytest.mark.spec("R9")
+def test_hashes_and_files_of_passwords_are_known_from_the_start(tmp_path: Path) -> None:
+    users = Users(tmp_path).watched()
+
+    assert knows(users, "alice", "a-secret")
+    assert knows(users, "bob", "b-secret")
+    assert not knows(users, "bob", "b-secret\n")
+    assert not knows(users, "carol", "a-secret")
+    assert "b-secret" not in repr(vars(users.known))
+
+
+@pytest.mark.spec("R9", "O5")
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("users: {alice: {password.hash: nonsense}}", "users > alice > password.hash"),
+        ("users: {alice: {password.file: missing}}", "no such file"),
+        ("users: {alice: {}}", "give password.hash or password.file"),
+        ("users: {alice: {password.file: empty}}", "the password is empty"),
+        ("[", "not YAML"),
+    ],
+)
+def test_a_broken_file_is_an_error_at_the_start(tmp_path: Path, content: str, error: str) -> None:
+    files = Users(tmp_path)
+    (tmp_path / "empty").write_text("\n")
+    files.path.write_text(content)
+
+    with pytest.raises(ConfigError, match=error):
+        files.watched()
+
+
+@pytest.mark.spec("R9", "R10")
+@on_uvloop
+async def test_changes_are_taken_and_a_broken_file_leaves_the_last_good_one(tmp_path: Path) -> None:
+    files = Users(tmp_path)
+    users = files.watched()
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(users.run())
+        files.write(alice="a-secret", carol="c-secret")
+        await _until(lambda: files.count("loaded") == 1)
+        assert knows(users, "carol", "c-secret")
+
+        files.put("users: {alice: {password.hash: nonsense}}", files.path)
+        await _until(lambda: files.count("failed") == 1)
+        assert knows(users, "carol", "c-secret")
+
+        files.put("another\n", files.secret)
+        await _until(lambda: files.count("loaded") == 2)
+        assert knows(users, "bob", "another")
+        assert not knows(users, "bob", "b-secret")
+        run.cancel()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - what is waited for is a file
+            await asyncio.sleep(0.005)
+
+
+async def logged_in(edge: Edge, user: str) -> Client:
+    client = await edge.client()
+    client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+    await client.hears(ApiKey.SASL_HANDSHAKE, 1)
+    client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token(user)))
+    answer = await client.hears(ApiKey.SASL_AUTHENTICATE, 2)
+    assert answer.error_code == 0
+    return client
+
+
+@pytest.mark.spec("R10")
+@on_uvloop
+async def test_who_is_taken_out_of_the_file_is_cut_off_at_once_where_that_is_wanted(tmp_path: Path) -> None:
+    files = Users(tmp_path)
+    users = WatchedUsers(
+        files.path, FileReloads(files.registry), lambda: revocations.credentials_changed(), INTERVAL_MS
+    )
+    listener = sasl_listener(LISTENER, Credentials(users.known, lambda: None))
+    async with a_broker() as broker, an_edge(a_gate(), broker.address, listener) as edge:
+        revocations = Revocations(lambda: edge.listener.connections)
+        alice, bob = await logged_in(edge, "alice"), await logged_in(edge, "bob")
+        async with asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(part) for part in (users.run(), revocations.run())]
+            files.put(yaml.safe_dump({"users": {"bob": {"password.file": "bob.password"}}}), files.path)
+
+            assert await alice.is_cut_off() == b""
+            for task in background:
+                task.cancel()
+        assert edge.reasons == ["session_revoked"]
+        (event,) = [event for event in edge.events if event.event == "session_revoked"]
+        assert event.principal == "User:alice"
+        bob.asks(ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
+        assert (await bob.hears(ApiKey.API_VERSIONS, 2)).error_code == 0
