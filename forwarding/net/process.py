@@ -7,6 +7,7 @@ handed in or stands around it.
 import asyncio
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -138,16 +139,18 @@ class ControllerProcess:
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
                 tasks.create_task(self._learn_versions()),
-                tasks.create_task(self._remove_expired_tokens()),
             ]
+            sweeping = tasks.create_task(self._remove_expired_tokens())
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
                 background += loaded
                 if not self._settings.early_start:
                     await asyncio.wait(loaded, return_when=asyncio.FIRST_COMPLETED)
                 await self.server.run()
+                # While the feed goes on: a removal that is under way comes to its end, and on record.
+                await sweeping
             finally:
-                for task in background:
+                for task in (sweeping, *background):
                     task.cancel()
         await self.writer.resign()
         await self._broker.close()
@@ -167,9 +170,11 @@ class ControllerProcess:
                 await asyncio.sleep(1)
 
     async def _remove_expired_tokens(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.token_expiry_check_interval_ms / 1000)
-            while await self.writer.remove_expired_tokens():
+        while not self._drained.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.token_expiry_check_interval_ms / 1000):
+                    await self._drained.wait()
+            while not self._drained.is_set() and await self.writer.remove_expired_tokens():
                 pass
 
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.tokens import TokenSettings
-from forwarding.net.log import MetadataLog
+from forwarding.net.log import Committed, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.demo.tools import KafkaTools
 from proxy.security.token_secret import TokenSecret
@@ -85,6 +85,39 @@ async def test_what_has_expired_leaves_the_log_on_record_and_kafkas_own_tool_rea
     ):
         assert said in dump.said, dump.said
     assert "Could not" not in dump.said
+
+
+class HeldBack(MetadataLog):
+    """Tells that it has been asked to append, and does so when it is told to."""
+
+    asked: asyncio.Event
+    go: asyncio.Event
+
+    async def append(self, entries: Any, forward_id: str | None) -> Committed:
+        self.asked.set()
+        await self.go.wait()
+        return await super().append(entries, forward_id)
+
+
+@pytest.mark.spec("O4", "D1")
+async def test_a_sweep_under_way_comes_to_its_end_and_on_record_when_the_controller_is_drained(
+    kafka: Broker, topic_name: str
+) -> None:
+    settings = {"tokens": TokenSettings(SECRET), "token_expiry_check_interval_ms": 20}
+    async with (
+        a_controller(plaintext(kafka), topic_name, **settings) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        log: Any = controller.process.writer._log
+        await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1_000))
+        log.__class__, log.asked, log.go = HeldBack, asyncio.Event(), asyncio.Event()
+        async with asyncio.timeout(TIMEOUT_S):
+            await log.asked.wait()
+        controller.process.drain()
+        log.go.set()
+
+    assert [event.count for event in controller.told("tokens_expired")] == [1]
+    assert dict(controller.image.tokens.by_id) == {}
 
 
 @pytest.mark.spec("E12", "D1")
