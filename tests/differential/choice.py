@@ -59,7 +59,7 @@ class Choice:
 
     def group(self) -> str:
         known = (*self.names.own_groups, *self.names.own_groups, *self.names.new_groups)
-        return self._name(self.random.choice(known), "")
+        return self._name(self.random.choice(known), "", self.names.starred_group)
 
     def new_group(self) -> str:
         return self._name(self.random.choice(self.names.new_groups), "")

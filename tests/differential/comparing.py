@@ -139,9 +139,9 @@ class _Plain:
             return parts
         kept = [part for part in parts if self._concerns(part)]
         about = next((keys for keys in _ABOUT if kept and all(key in kept[0] for key in keys)), None)
-        if about is None:
+        if about is None and kept:
             return sorted(kept, key=repr)
-        return _grouped(kept, about)
+        return _grouped(kept, about or ())
 
     def _element(self, value: Any, field: Field) -> Any:
         if field.struct is not None:

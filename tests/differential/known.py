@@ -71,6 +71,10 @@ def _among_brokers(difference: Difference, _step: Any) -> bool:
     return difference.proxy == ABSENT and key in ("83", "84", "85", "86", "87")
 
 
+def _starred(_difference: Difference, step: Any) -> bool:
+    return "'*g-" in repr(step.message)
+
+
 def _twice(difference: Difference, step: Any) -> bool:
     named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
     return difference.broker == "silent" and len(set(named)) < len(named)
@@ -96,6 +100,7 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 
 
 KNOWN = (
+    Known("An ACL on `*`, a resource whose name begins with `*`", "*", _starred),
     Known(
         "Altering configs in a way that is at fault, denied", "IncrementalAlterConfigs", _fault_before_right
     ),

@@ -18,7 +18,7 @@ MISSING_TOPICS = ("t-ghost", "x-ghost")
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-_OF_A_CASE = re.compile(r"[a-z]+-(\d+)-|marker-(\d+)")
+_OF_A_CASE = re.compile(r"\*?[a-z]+-(\d+)-|marker-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ class Names:
     @property
     def new_groups(self) -> tuple[str, ...]:
         return f"g-{self.number}-new", f"h-{self.number}-new"
+
+    @property
+    def starred_group(self) -> str:
+        """One whose name begins like the wildcard."""
+        return f"*g-{self.number}-star"
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
