@@ -76,6 +76,7 @@ class Authentication:
         "_began_ms",
         "_client_version",
         "_exchange",
+        "_failure_recorded",
         "_held_ms",
         "_host",
         "_listener",
@@ -116,6 +117,7 @@ class Authentication:
         self._client_version = _BARE
         self._began_ms: int | None = None
         self._reauthentication_began_ms: int | None = None
+        self._failure_recorded = False
         self._verifying_version: int | None = None  # Of the token whose check is under way; bare: -1.
         self.in_force: Callable[[], bool] | None = None
         """Of the credential in use; None: it cannot be taken back."""
@@ -187,7 +189,7 @@ class Authentication:
             self._verifying_version = version
             return Step(None, work=outcome.work, ready=outcome.ready)
         if isinstance(outcome, Challenge):
-            return Step(_token_response(version, outcome.token))
+            return self._challenged(outcome, version)
         held_ms, held = self._held_ms, self._held(outcome, version, now_ms)
         if held is not None:
             return held
@@ -304,9 +306,22 @@ class Authentication:
         event.interval_start_ms, event.interval_end_ms = self._began_ms, now_ms
         return lifetime_ms, event
 
+    def _challenged(self, challenge: Challenge, version: int) -> Step:
+        event = None
+        if challenge.refused:
+            self._failure_recorded = True
+            event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, challenge.refused)
+        return Step(_token_response(version, challenge.token), event)
+
     def _failed(self, rejected: Rejected, version: int) -> Step:
-        event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, rejected.reason)
+        event = (
+            None
+            if self._failure_recorded
+            else self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, rejected.reason)
+        )
         self.phase = Phase.FAILED
+        if not rejected.told:
+            return Step(None, event, close=True)
         during = "authentication" if self._previous is None else "re-authentication"
         message = rejected.message or (
             f"Authentication failed during {during} due to invalid credentials with SASL mechanism"

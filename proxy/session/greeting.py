@@ -130,7 +130,10 @@ def _carry_out(
         delay_ms = session.listener.failed_authentication_delay_ms
         session.close(Close("authentication_failed", delay_ms=delay_ms, last_words=answer), effects)
         return
-    if step.event is not None:
+    if step.event is not None and step.event.error_code:
+        step.event.client_id = client_id
+        effects.append(Recorded(session.complete(step.event)))
+    elif step.event is not None:
         _authenticated(session, step.event, client_id, now_ms, effects)
     session.answer(answer, effects)
 

@@ -11,7 +11,7 @@ from binascii import Error as Base64Error
 from typing import Protocol
 
 from proxy.metadata.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, salted_password
-from proxy.security.sasl.exchange import AuthenticationError, shown
+from proxy.security.sasl.exchange import AuthenticationError
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 
 _GS2_HEADER = "n,,"
@@ -54,26 +54,22 @@ class OAuthBearerClient:
 
     def __init__(self, token: str) -> None:
         self._first = ClientFirst(token).encode()
-        self._error: bytes | None = None
+        self._refused = False
         self.done = False
 
     def first(self) -> bytes:
         return self._first
 
     def respond(self, challenge: bytes) -> bytes | None:
-        if self._error is not None:
+        if self._refused:
             raise AuthenticationError("the server went on after it had refused the token")
         if challenge:
-            # RFC 7628, section 3.2.3: the error is acknowledged, then the server fails the exchange.
-            self._error = challenge
+            # RFC 7628, section 3.2.3: the error is acknowledged, then the server fails the exchange, and
+            # tells the same error in words.
+            self._refused = True
             return b"\x01"
         self.done = True
         return None
-
-    @property
-    def error(self) -> str | None:
-        """What the server said was wrong with the token, as it said it."""
-        return None if self._error is None else shown(self._error.decode("utf-8", "replace"))
 
 
 class ScramClient:

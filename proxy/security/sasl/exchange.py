@@ -19,6 +19,9 @@ class Challenge:
     """Not done yet: `token` goes to the client, and its next token comes back here."""
 
     token: bytes
+    refused: str = ""
+    """Not empty: the client has failed, why (for the audit), and `token` tells it so. It may go without
+    another word, so this is when the failure is recorded; whatever it sends next is rejected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class OAuthBearerExchange:
     def _challenge(self, invalid: Invalid) -> Challenge:
         error = _error(invalid, self._policy)
         self._refused = Rejected(error, f"invalid token: {invalid.reason}")
-        return Challenge(error.encode())
+        return Challenge(error.encode(), self._refused.reason)
 
 
 def _accepted(first: ClientFirst, claims: Claims) -> Accepted | Rejected:

@@ -61,7 +61,8 @@ def test_an_invalid_token_is_told_first_and_refused_when_the_client_has_read_it(
     login = exchange()
     text = token(NOW_S, iss="https://evil.example")
 
-    assert login.respond(first(text), NOW) == Challenge(INVALID.encode())
+    reason = "invalid token: issuer 'https://evil.example' is not the expected one"
+    assert login.respond(first(text), NOW) == Challenge(INVALID.encode(), reason)
     assert login.respond(b"\x01", NOW) == Rejected(
         INVALID, "invalid token: issuer 'https://evil.example' is not the expected one"
     )
@@ -86,7 +87,7 @@ def test_a_token_without_a_required_scope_is_told_which() -> None:
     login = exchange(policy=policy)
     error = '{"status":"insufficient_scope", "scope":"b\\"d stream"}'
 
-    assert login.respond(first(), NOW) == Challenge(error.encode())
+    assert login.respond(first(), NOW) == Challenge(error.encode(), 'invalid token: without scope b"d')
     assert login.respond(b"\x01", NOW) == Rejected(error, 'invalid token: without scope b"d')
 
 
@@ -142,7 +143,7 @@ async def test_a_token_whose_key_does_not_come_is_refused_like_any_other() -> No
     assert isinstance(waiting, Deferred)
     assert waiting.ready is not None
     await waiting.ready()
-    assert waiting.work() == Challenge(INVALID.encode())
+    assert waiting.work() == Challenge(INVALID.encode(), "invalid token: unknown key 'rsa-2'")
     assert login.respond(b"\x01", NOW) == Rejected(INVALID, "invalid token: unknown key 'rsa-2'")
 
 
@@ -150,14 +151,17 @@ async def test_a_token_whose_key_does_not_come_is_refused_like_any_other() -> No
 def test_a_token_does_not_wait_where_newer_keys_were_just_asked_for() -> None:
     login = exchange(Source(jwks(rsa("rsa-1")), asks=False))
 
-    assert login.respond(first(token(NOW_S, key=rsa("rsa-2"))), NOW) == Challenge(INVALID.encode())
+    assert login.respond(first(token(NOW_S, key=rsa("rsa-2"))), NOW) == Challenge(
+        INVALID.encode(), "invalid token: unknown key 'rsa-2'"
+    )
 
 
 @pytest.mark.spec("R9")
 def test_before_there_are_keys_nobody_gets_in() -> None:
     login = exchange(Source(None, asks=False))
 
-    assert login.respond(first(), NOW) == Challenge(INVALID.encode())
+    reason = "invalid token: no keys of the identity provider are there yet"
+    assert login.respond(first(), NOW) == Challenge(INVALID.encode(), reason)
     assert login.respond(b"\x01", NOW) == Rejected(
         INVALID, "invalid token: no keys of the identity provider are there yet"
     )

@@ -1,0 +1,75 @@
+"""OAUTHBEARER over a whole connection: sessions end with their token, failures are recorded at once."""
+
+from typing import Any
+
+import pytest
+
+from proxy.security.jwk_set import JwkSet
+from proxy.security.jwt import JwtPolicy
+from proxy.security.sasl.oauthbearer import OAuthBearerExchange
+from proxy.security.sasl.oauthbearer_message import ClientFirst
+from proxy.session.authentication import SaslListener
+from proxy.wire.error_codes import ErrorCode
+from tests.session.conversation import NOW_MS, Conversation
+from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
+
+NOW_S = NOW_MS // 1000
+INVALID = '{"status":"invalid_token"}'
+
+
+class Source:
+    keys = JwkSet.parse(jwks(rsa()))
+
+    def newer(self, key_id: str | None) -> None:
+        return None
+
+
+def conversation(max_reauth_ms: int = 0) -> Conversation:
+    def new_exchange(_mechanism: str) -> OAuthBearerExchange:
+        return OAuthBearerExchange(Source(), JwtPolicy(ISSUER, frozenset({AUDIENCE})))
+
+    listener = SaslListener("SASL", ("OAUTHBEARER",), lambda _: max_reauth_ms, new_exchange)
+    return Conversation(sasl_listener=listener)
+
+
+def logs_in(talk: Conversation, **claims: Any) -> Any:
+    talk.shakes_hands("OAUTHBEARER")
+    return talk.authenticates(ClientFirst(token(NOW_S, **claims)).encode())
+
+
+@pytest.mark.spec("R2")
+@pytest.mark.parametrize(("limit_ms", "lifetime_ms"), [(0, 300_000), (60_000, 60_000), (3_600_000, 300_000)])
+def test_a_session_lasts_no_longer_than_its_token(limit_ms: int, lifetime_ms: int) -> None:
+    answer = logs_in(conversation(limit_ms))
+
+    assert (answer.error_code, answer.auth_bytes) == (0, b"")
+    assert abs(answer.session_lifetime_ms - lifetime_ms) < 1_000
+
+
+@pytest.mark.spec("R9", "D1")
+def test_an_invalid_token_is_recorded_once_and_when_it_comes() -> None:
+    talk = conversation()
+    answer = logs_in(talk, aud="else")
+
+    assert (answer.error_code, bytes(answer.auth_bytes)) == (0, INVALID.encode())
+    assert talk.close_reason is None
+    reasons = [event.message for event in talk.told("authentication_failed")]
+    assert reasons == ["invalid token: meant for another audience"]
+
+    answer = talk.authenticates(b"\x01")
+    assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, INVALID)
+    assert talk.close_reason == "authentication_failed"
+    assert len(talk.told("authentication_failed")) == 1
+    assert talk.told("authentication") == []
+
+
+@pytest.mark.spec("R6", "D1")
+def test_a_session_that_brings_an_invalid_token_is_closed_and_recorded_as_not_renewed() -> None:
+    talk = conversation()
+    logs_in(talk)
+    logs_in(talk, iss="https://evil.example")
+    talk.authenticates(b"\x01")
+
+    assert talk.close_reason == "authentication_failed"
+    (event,) = talk.told("reauthentication_failed")
+    assert (event.principal, event.error_code) == ("User:alice", ErrorCode.SASL_AUTHENTICATION_FAILED)
