@@ -134,15 +134,15 @@ class Session:
         if self._closing and self._parting is None:
             return []
         effects = self._replies.receive(data, now_ms)
-        question = self.waits_for
-        if type(question) is Question and question.reply is not None:
-            asking.go_on(self, question, now_ms, effects)
-            effects += self._go_on(now_ms)
         for effect in effects:
             if type(effect) is MuteClient:
                 self.mutes += 1
             elif type(effect) is Close:
                 self._closing, self._parting = True, None
+        question = self.waits_for
+        if type(question) is Question and question.reply is not None:
+            asking.go_on(self, question, now_ms, effects)
+            effects += self._go_on(now_ms)
         if self._stalled or self._parting is not None:
             effects += self._answers_left(now_ms)
         return effects

@@ -15,7 +15,7 @@ from proxy.session.upstream_login import UpstreamLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.conversation import Conversation, produce, produced
+from tests.session.conversation import Conversation, Quotas, produce, produced
 
 PRODUCE, METADATA = ApiKey.PRODUCE, ApiKey.METADATA
 HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
@@ -197,3 +197,20 @@ def test_a_verdict_can_rest_on_what_the_broker_answers_first(monkeypatch: pytest
     talk.answers(METADATA, version, t.MetadataResponse(topics=[topic]), CORRELATION_ID)
 
     assert [key for key, _ in asked_of_the_broker(talk)] == [METADATA, ApiKey.LIST_OFFSETS]
+
+
+@pytest.mark.spec("R10", "Q7")
+def test_a_request_that_waited_for_a_login_mutes_its_client_once() -> None:
+    quotas = Quotas()
+    quotas.quota_producer_default = 10.0
+    talk = Conversation("WRITE TOPIC orders", quotas=quotas)
+    begins_a_login(talk, plain_login())
+    talk.asks(PRODUCE, 9, produce("orders", acks=0, records=bytes(20_000)))
+
+    broker_accepts_the_handshake(talk)
+    broker_answers_the_token(talk)
+
+    assert len(talk.mutes) == 1
+    talk.passes(talk.mutes[0])
+    talk.is_unmuted()
+    assert talk.session.blocked is False
