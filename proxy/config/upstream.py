@@ -37,6 +37,9 @@ class Upstream(Peer):
     def _users_need_a_login_of_ours(self) -> "Upstream":
         if self.identity == "user" and self.sasl is None:
             raise ValueError("identity: user needs sasl: a broker makes tokens only for those who log in")
+        if self.identity == "user" and self.sasl is not None and not self.sasl.username:
+            # It renews the users' tokens, so the broker is told of it by name.
+            raise ValueError("identity: user needs sasl.username: whom the broker takes our token for")
         return self
 
     @model_validator(mode="after")

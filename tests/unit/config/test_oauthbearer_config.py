@@ -9,6 +9,7 @@ import yaml
 from proxy.config import ConfigError, Part, load
 from proxy.config.listener import Listener
 from proxy.config.login import Login
+from proxy.config.upstream import Upstream
 from proxy.net.bearer_token import EndpointToken, FileToken
 from proxy.net.jwks import JwksSettings
 from proxy.net.oauthbearer import OAuthBearerSettings
@@ -188,6 +189,20 @@ def test_our_own_token_comes_from_a_file_or_from_an_endpoint(tmp_path: Path) -> 
     assert from_file.tokens == FileToken(tmp_path / "token")
     assert isinstance(from_endpoint.tokens, EndpointToken)
     assert (from_endpoint.mechanism, from_endpoint.username) == ("OAUTHBEARER", "penstock")
+
+
+def test_tokens_for_users_are_made_by_a_principal_with_a_name(tmp_path: Path) -> None:
+    sasl = {"mechanism": "OAUTHBEARER", "oauthbearer.token.endpoint.url": "file:token"}
+    upstream: dict[str, Any] = {
+        "bootstrap": "localhost:9092",
+        "security.protocol": "SASL_PLAINTEXT",
+        "identity": "user",
+    }
+    with pytest.raises(ConfigError, match=r"identity: user needs sasl\.username"):
+        loaded(tmp_path, Upstream, upstream | {"sasl": sasl})
+
+    found = loaded(tmp_path, Upstream, upstream | {"sasl": sasl | {"username": "penstock"}})
+    assert found.sasl.sasl_login().username == "penstock"
 
 
 @pytest.mark.parametrize(
