@@ -1,8 +1,8 @@
 """Guessing passwords gets slower: how long the answer to a login is held, by failures before it.
 
 Pure: failures and successes in, a delay out. Counted by address and by user; the longer delay governs. No
-delay is longer than a bound, and a user is not delayed for the failures of others where it has logged in
-before: nobody is locked out. What is kept is bounded, oldest out first.
+delay is longer than a bound, and a user is not delayed at all where its last login succeeded, whoever else
+fails there: nobody is locked out. What is kept is bounded, oldest out first.
 """
 
 from collections import OrderedDict
@@ -43,10 +43,11 @@ class LoginBackoff:
 
     def delay_ms(self, host: str, user: str | None, now_ms: int) -> int:
         """How long the answer to a login that comes now is held; before its outcome is told here."""
-        delay_ms = self._delay_ms(self._by_host, host, now_ms)
-        if user is None or (user, host) in self._at_home:
-            return delay_ms
-        return max(delay_ms, self._delay_ms(self._by_user, user, now_ms))
+        if user is None:
+            return self._delay_ms(self._by_host, host, now_ms)
+        if (user, host) in self._at_home:
+            return 0
+        return max(self._delay_ms(self._by_host, host, now_ms), self._delay_ms(self._by_user, user, now_ms))
 
     def failed(self, host: str, user: str | None, now_ms: int) -> None:
         """A login failed; `user` as whom it was tried, where that is known."""
@@ -57,7 +58,7 @@ class LoginBackoff:
                 self._at_home.pop((user, host), None)
 
     def succeeded(self, host: str, user: str) -> None:
-        """The address's failures stay: knowing one password must not pay for guessing others."""
+        """The failures stay: knowing one password must not pay for guessing others."""
         if self.settings.failures:
             self._at_home[user, host] = None
             self._at_home.move_to_end((user, host))

@@ -45,6 +45,7 @@ def test_a_user_is_not_delayed_for_the_failures_of_others_where_it_has_logged_in
     backoff.succeeded(HOME, "alice")
     for _ in range(20):
         backoff.failed(ATTACKER, "alice", NOW)
+        backoff.failed(HOME, "carol", NOW)
 
     assert backoff.delay_ms(HOME, "alice", NOW) == 0
     assert backoff.delay_ms(AWAY, "alice", NOW) == SETTINGS.max_ms
@@ -58,7 +59,8 @@ def test_a_success_does_not_pay_for_guessing_at_others() -> None:
 
     backoff.succeeded(ATTACKER, "mallory")
 
-    assert backoff.delay_ms(ATTACKER, "mallory", NOW) == 400
+    assert backoff.delay_ms(ATTACKER, "mallory", NOW) == 0
+    assert backoff.delay_ms(ATTACKER, "bob", NOW) == 400
 
 
 @pytest.mark.spec("R6")
