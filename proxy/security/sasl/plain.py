@@ -73,7 +73,7 @@ class PlainExchange:
 
 def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted | Rejected:
     if verified is None:
-        return Rejected(_WRONG, f"wrong credentials for {shown(username)}", username)
+        return Rejected(_WRONG, f"wrong credentials for {shown(username)}", user=username)
     if authzid not in ("", username):
         return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
     return Accepted(Principal(USER_TYPE, username), b"", in_force=verified.in_force)

@@ -178,7 +178,7 @@ class ScramExchange:
         signature = self._hmac(claim.credential.server_key, proof.auth_message)
         fault = claim.doom or ("" if proven else "wrong proof")
         if fault:
-            return Rejected("", f"{shown(claim.name)}: {fault}", claim.name)
+            return Rejected("", f"{shown(claim.name)}: {fault}", user=claim.name)
         # A credential that was set anew, with whatever password, is another one: it has another salt.
         in_force = partial(self._still, claim.name, claim.credential)
         return Accepted(claim.principal, b"v=" + b64encode(signature), in_force=in_force)
