@@ -29,6 +29,7 @@ _FIRST_WITH_MAX_BYTES = 3
 _FULL_EPOCHS = (0, -1)
 _MAX_SESSIONS = 1_000
 
+_READ_TOPIC = Operation.READ, ResourceType.TOPIC
 _VERSION = Struct(">h")
 _SIZES = Struct(">ii")
 
@@ -97,12 +98,12 @@ def without_denied(call: Call, message: Any, names: list[str | None], max_bytes:
 
     `max_bytes`: the most that the broker is asked for in answer to the rest.
     """
-    known = [name for name in names if name is not None]
     if is_follower(message) and not call.allows_cluster(Operation.CLUSTER_ACTION):
         # Unknown ids too, as a broker has it: who may not follow learns of no topic.
         denied = [_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in message.topics]
         return Answer(types.FetchResponse(responses=denied))
-    allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, known)
+    known = [name for name in names if name is not None]
+    allowed = set(known) if is_follower(message) else call.allowed_names(*_READ_TOPIC, known)
     refused = [
         _refused(topic, _error_of(name))
         for topic, name in zip(message.topics, names, strict=True)

@@ -188,6 +188,16 @@ def test_a_follower_needs_cluster_action(allowed: bool) -> None:
 
 
 @pytest.mark.spec("A7")
+def test_a_follower_needs_no_right_on_topics() -> None:
+    talk = Conversation("CLUSTER_ACTION CLUSTER kafka-cluster")
+
+    talk.asks(FETCH, 12, fetch("orders", "secrets", replica_id=2))
+
+    (forwarded,) = talk.forwarded()
+    assert [topic.topic for topic in forwarded.message.topics] == ["orders", "secrets"]
+
+
+@pytest.mark.spec("A7")
 def test_a_denied_follower_does_not_learn_which_ids_are_known() -> None:
     talk = Conversation(*READS)
 
