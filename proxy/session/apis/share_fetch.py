@@ -39,10 +39,19 @@ def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
         return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not is_member_id(request.member_id):
+    if not is_member_id(request.member_id) or _begins_with_acknowledgements(request):
         return refused(call, request, ErrorCode.INVALID_REQUEST)
     topic_ids = [bytes(topic.topic_id) for topic in request.topics]
     return with_names(call, topic_ids, lambda: _decide(call, request))
+
+
+def _begins_with_acknowledgements(request: Any) -> bool:
+    # A broker would not see those of denied topics, and open the session.
+    return bool(request.share_session_epoch == INITIAL_EPOCH and _acknowledges(request))
+
+
+def _acknowledges(request: Any) -> bool:
+    return any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
 
 
 def _decide(call: Call, request: Any) -> Verdict:
@@ -108,7 +117,7 @@ def _fetched(request: Any, session: ShareSession, errors: TopicErrors) -> Partit
 
 def _acknowledged(request: Any, asked: Partitions, errors: TopicErrors) -> Partitions:
     """As soon as one partition is acknowledged, a broker answers for each that the request names."""
-    if not any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions):
+    if not _acknowledges(request):
         return {}
     return {topic_id: indexes for topic_id, indexes in asked.items() if topic_id in errors}
 

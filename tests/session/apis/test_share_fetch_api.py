@@ -328,3 +328,9 @@ def test_an_acknowledgement_of_which_nothing_is_left_still_counts_at_the_broker(
     assert asked.told(acknowledged(code=refused)).responses == []
     denied = Asking(ApiKey.SHARE_ACKNOWLEDGE, 2, "READ TOPIC *").for_(acknowledge((ORDERS, [1])))
     assert denied.answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_a_session_that_begins_with_acknowledgements_is_invalid_even_of_denied_topics() -> None:
+    asked = asking(1).for_(fetch(0, (SECRETS, [0]), acknowledged=True))
+
+    assert asked.answer.error_code == ErrorCode.INVALID_REQUEST
