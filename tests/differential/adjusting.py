@@ -123,6 +123,13 @@ def _is_for_filters(creation: Any) -> bool:
     return 1 in of_filters or creation.resource_pattern_type in (1, 2)
 
 
+def _produce(choice: Choice, message: Any, version: int) -> None:
+    """With a transactional id only to topics that are not there: one side might write, and the other not."""
+    for topic in message.topic_data if message.transactional_id is not None else ():
+        topic.name = "t-ghost" if version < 13 else ""
+        topic.topic_id = choice.missing_id() if version >= 13 else ZERO_ID
+
+
 def _create_delegation_token(choice: Choice, message: Any, version: int) -> None:
     """An owner has a type and a name, but for a few that lack one."""
     if version >= 3 and not choice.chance(0.1):
@@ -151,6 +158,7 @@ def _alter_client_quotas(choice: Choice, message: Any, _version: int) -> None:
 
 
 ADJUSTMENTS: dict[str, Callable[[Choice, Any, int], None]] = {
+    "Produce": _produce,
     "Metadata": _metadata,
     "DeleteTopics": _delete_topics,
     "CreateTopics": _create_topics,

@@ -42,6 +42,11 @@ class Choice:
         known = (*READ_TOPICS, *READ_TOPICS, *SINK_TOPICS, *MISSING_TOPICS, *self.names.own_topics)
         return self._name(self.random.choice(known), "bad name", "", "__consumer_offsets")
 
+    def data_topic(self) -> str:
+        """With the same records on both sides, which internal topics have not."""
+        name = self.topic()
+        return "t-beta" if name.startswith("__") else name
+
     def own_topic(self) -> str:
         """To be changed."""
         known = (*self.names.own_topics, *self.names.own_topics, *MISSING_TOPICS, *self.names.new_topics)
@@ -108,6 +113,9 @@ class Choice:
 
     def topic_id(self) -> bytes:
         return self._id(self.topic())
+
+    def missing_id(self) -> bytes:
+        return topic_id("t-ghost")
 
     def own_topic_id(self) -> bytes:
         return self._id(self.own_topic())

@@ -24,7 +24,7 @@ class Known:
 
 
 def _fault_before_right(difference: Difference, _step: Any) -> bool:
-    faults = (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR)
+    faults = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_SERVER_ERROR)
     denials = (
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -75,6 +75,10 @@ def _starred(_difference: Difference, step: Any) -> bool:
     return "'*g-" in repr(step.message)
 
 
+def _internal_topics(difference: Difference, _step: Any) -> bool:
+    return difference.path == "error_code" and difference.proxy == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def _twice(difference: Difference, step: Any) -> bool:
     named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
     return difference.broker == "silent" and len(set(named)) < len(named)
@@ -88,10 +92,10 @@ def _never_answered(difference: Difference, step: Any) -> bool:
     return difference.broker == "silent" and not step.message.users
 
 
-def _no_group(difference: Difference, step: Any) -> bool:
-    return step.message.group_id is None and _codes(
-        difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_AUTHORIZATION_FAILED
-    )
+def _nobody(difference: Difference, step: Any) -> bool:
+    nobody = step.message.group_id is None or step.message.member_id is None
+    ours = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST)
+    return nobody and any(_codes(difference, ErrorCode.UNKNOWN_SERVER_ERROR, code) for code in ours)
 
 
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
@@ -119,9 +123,14 @@ KNOWN = (
     ),
     Known("Metadata of a topic with neither name nor id", "Metadata", _nothing_named),
     Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
+    Known(
+        "Streams topology with a missing internal topic without CREATE",
+        "StreamsGroupHeartbeat",
+        _internal_topics,
+    ),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
-    Known("A share request without a group", "ShareFetch", _no_group),
-    Known("A share request without a group", "ShareAcknowledge", _no_group),
+    Known("A share request without a group or a member", "ShareFetch", _nobody),
+    Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
 )
 
 

@@ -286,6 +286,7 @@ def delegation_token(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
     for user in ("carol", "bob", scene.user):
         ending = types.ExpireDelegationTokenRequest(expiry_time_period_ms=-1)
         scene.asks(ApiKey.EXPIRE_DELEGATION_TOKEN, 2, ending, with_hmac, user=user)
+        scene.asks(ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, everybody, user=ADMIN, settles=True)
     return (Kind.USER, Kind.DELEGATION_TOKEN), (Op.CREATE_TOKENS, Op.DESCRIBE_TOKENS, Op.DESCRIBE)
 
 
