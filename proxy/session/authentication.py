@@ -271,12 +271,17 @@ class Authentication:
 
     def _admitted(self, accepted: Accepted) -> Accepted | Rejected:
         """The same under the principal that it goes by here, which must not change."""
+        if accepted.in_force is not None and not accepted.in_force():
+            # Nobody asks again until credentials change the next time.
+            return Rejected("", "the credential was taken back while it was checked")
         if self._principal_of is not None and self.mechanism is not None:
             try:
                 named = self._principal_of(self.mechanism, accepted.principal)
             except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
                 return Rejected("", f"principal builder: {error or repr(error)}")
-            accepted = replace(accepted, principal=named)
+            # Whatever a builder makes of the name: a token stays a token, as in Kafka.
+            by_token = accepted.principal.token_authenticated or named.token_authenticated
+            accepted = replace(accepted, principal=replace(named, token_authenticated=by_token))
         if self._previous not in (None, accepted.principal):
             return Rejected(
                 f"Cannot change principals during re-authentication from {_dotted(self._previous)}:"

@@ -1,14 +1,17 @@
 """A client that logs in with a delegation token (KIP-48): as its owner, while it lasts, to no further one."""
 
+from typing import Any
+
 import pytest
 
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.security.principal import Principal, deserialize
 from proxy.security.sasl.client import ScramClient
+from proxy.security.sasl.exchange import Accepted
 from proxy.security.sasl.scram import ScramExchange
 from proxy.security.sasl.token import TokenLogins
 from proxy.security.token_secret import TokenSecret
-from proxy.session.authentication import SaslListener
+from proxy.session.authentication import Authentication, Phase, SaslListener
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -129,3 +132,43 @@ def test_no_record_of_the_audit_holds_what_proves_a_token() -> None:
         assert SECRET.password(token_id) not in recorded
         assert repr(SECRET.hmac(token_id)) not in recorded
     assert "CreateDelegationToken" in recorded
+
+
+class Settles:
+    """An exchange that is over at once, with this outcome."""
+
+    def __init__(self, outcome: Accepted) -> None:
+        self._outcome = outcome
+
+    def respond(self, token: bytes, now_ms: int) -> Accepted:
+        return self._outcome
+
+
+def authenticated(outcome: Accepted, **settings: Any) -> Authentication:
+    """A connection whose login came to this."""
+    listener = SaslListener("SASL", ("SCRAM-SHA-256",), lambda _: 0, lambda _: Settles(outcome))
+    authentication = Authentication(listener, **settings)
+    authentication.handshake(1, t.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), NOW_MS)
+    authentication.authenticate(2, t.SaslAuthenticateRequest(auth_bytes=b"proof"), NOW_MS)
+    return authentication
+
+
+@pytest.mark.spec("R9", "A3")
+@pytest.mark.parametrize("by_token", [True, False])
+def test_a_token_stays_a_token_whatever_a_principal_builder_makes_of_its_owner(by_token: bool) -> None:
+    found = Principal("User", "alice", token_authenticated=by_token)
+
+    authentication = authenticated(
+        Accepted(found, b""), principal_of=lambda _mechanism, _found: Principal("User", "ALICE")
+    )
+
+    assert str(authentication.principal) == "User:ALICE"
+    assert authentication.principal.token_authenticated is by_token
+
+
+@pytest.mark.spec("R10")
+@pytest.mark.parametrize(("in_force", "phase"), [(True, Phase.COMPLETE), (False, Phase.FAILED)])
+def test_a_credential_taken_back_while_it_is_checked_logs_nobody_in(in_force: bool, phase: Phase) -> None:
+    accepted = Accepted(Principal("User", "alice"), b"", in_force=lambda: in_force)
+
+    assert authenticated(accepted).phase is phase
