@@ -11,6 +11,6 @@ authorizer_upkeep                    an authorizer's files, and what sessions re
 jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins
 oauthbearer                          how a listener checks tokens
 credentials, plain_users             what logins are checked against
-verification                         checks of logins that take long
+verification, revocation             checks of logins that take long; credentials taken back
 tls, clock                           certificates, time
 """

@@ -8,6 +8,7 @@ simple.py       SimpleAclAuthorizer: ACLs of a JSON file (KIP-11's first draft)
 simple_file.py  that file, checked
 settings.py     settings that authorizers have in common
 expiry.py       when a SASL session is over (KIP-368)
+backoff.py      guessing passwords gets slower
 passwords.py    hashed passwords of the users file
 token_secret.py the key that delegation tokens are proved with (KIP-48)
 jwt.py          a signed token and a key set into claims, or into what is wrong

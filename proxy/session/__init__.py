@@ -4,6 +4,7 @@ session         the entry: takes the client's bytes apart, gives each request it
 effects         all that a session can ask for
 greeting        what it answers itself: ApiVersions, SASL, what must not come now
 authentication  the SASL state of a connection
+ending          sessions that end without a request
 call            a decoded request as the API files see it, and the verdicts they may give
 withheld        assignments in groups that are not told yet
 denials         of one request, as audit events
