@@ -1,7 +1,7 @@
 """What every server-side SASL exchange gives back for a token, and how the caller talks to it.
 
-An exchange serves one authentication. After Accepted, Rejected or Deferred it is over: any further token
-is rejected. Which request or frame a token came in is the session's affair.
+An exchange serves one authentication. After Accepted or Rejected it is over: any further token is rejected.
+Which request or frame a token came in is the session's affair.
 """
 
 from collections.abc import Awaitable, Callable
@@ -48,6 +48,8 @@ class Rejected:
     reason: str
     user: str | None = field(default=None, compare=False)
     """Whom the client claimed to be, where what it sent was a guess at that user's credential."""
+    told: bool = True
+    """False: the connection just ends, for a client that had better take it for the network's fault."""
 
 
 @dataclass(frozen=True, slots=True)
