@@ -1,8 +1,7 @@
 """DescribeTopicPartitions (KIP-966): DESCRIBE on each topic, page by page.
 
 Asked for by name, denied topics are TOPIC_AUTHORIZATION_FAILED whether they exist or not; in a list of all
-they are left out, and the cursor to the next page does not tell their names. Authorised operations are
-always told.
+they are left out, and so they are of the pages' ends (topic_pages). Authorised operations are always told.
 """
 
 from typing import Any
@@ -11,6 +10,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import of_topic
 from proxy.session.apis.refusal import refused
+from proxy.session.apis.topic_pages import page_of_all
 from proxy.session.apis.topic_shapes import TOPIC_SHAPES
 from proxy.session.call import Answer, Call, Forward, Verdict
 from proxy.wire import types
@@ -26,7 +26,7 @@ def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     begin = "" if request.cursor is None else request.cursor.topic_name
     if not request.topics:
-        return Forward(None, lambda response: _show_allowed(call, response, begin), RAW)
+        return page_of_all(call, request, lambda topics: _finish(call, topics))
     asked = dict.fromkeys(topic.name for topic in request.topics)
     if request.cursor is not None and (begin not in asked or request.cursor.partition_index < 0):
         message = (
@@ -69,31 +69,6 @@ def _finish(call: Call, topics: list[Any]) -> None:
     for topic in topics:
         call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         topic.topic_authorized_operations = of_topic(call, topic.name)
-
-
-def _show_allowed(call: Call, response: Any, begin: str) -> None:
-    told = [topic for topic in response.topics if topic.name]
-    cursor = response.next_cursor
-    names = [topic.name for topic in told]
-    shown = call.shows(
-        Operation.DESCRIBE, ResourceType.TOPIC, names + ([cursor.topic_name] if cursor is not None else [])
-    )
-    response.topics = [topic for topic in told if topic.name in shown]
-    _finish(call, response.topics)
-    if cursor is not None and cursor.topic_name not in shown:
-        response.next_cursor = _vague_cursor(cursor.topic_name, names, begin)
-
-
-def _vague_cursor(hidden: str, told: list[str], begin: str) -> Any:
-    """The shortest beginning of the hidden name that leads behind what was told already.
-
-    None when no such place is left, which takes a hidden topic that fills a whole page.
-    """
-    before = max((name for name in told if name < hidden), default=begin)
-    for length in range(1, len(hidden)):
-        if hidden[:length] > before:
-            return types.DescribeTopicPartitionsResponse.Cursor(topic_name=hidden[:length], partition_index=0)
-    return None
 
 
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, decide)

@@ -55,7 +55,8 @@ def test_any_request_is_answered_or_sent_on_in_its_version(pair: tuple[int, int]
     for _ in range(8):
         asked = asking.for_(legible(filler.message(request_schema(key).name, version)))
         while isinstance(asked.verdict, Ask):
-            asked = asked.once(filler.message("MetadataResponse", asked.verdict.version))
+            answer = response_schema(asked.verdict.api_key).name
+            asked = asked.once(filler.message(answer, asked.verdict.version))
         if isinstance(asked.verdict, Answer):
             assert asked.answer is not None
         else:

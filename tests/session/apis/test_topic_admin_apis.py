@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.call import Answer, ToTheController
+from proxy.session.call import Answer, Ask, ToTheController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -306,29 +306,70 @@ def test_a_cursor_that_points_nowhere_is_invalid(cursor: tuple[str, int]) -> Non
     assert results(asked.answer.topics) == [("a", INVALID), ("b", INVALID)]
 
 
+def all_topics(limit: int = 2_000, cursor: tuple[str, int] | None = None) -> Any:
+    request = page_of(cursor=cursor)
+    request.response_partition_limit = limit
+    return request
+
+
+def topic_with(name: str, *partitions: int) -> Any:
+    partition = PAGE.DescribeTopicPartitionsResponsePartition
+    return PAGE_TOPIC(name=name, partitions=[partition(partition_index=index) for index in partitions])
+
+
+def pages_told(answer: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
+    cursor = answer.next_cursor
+    topics = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in answer.topics]
+    return topics, None if cursor is None else (cursor.topic_name, cursor.partition_index)
+
+
 def test_a_list_of_all_topics_shows_those_that_may_be_described() -> None:
-    asked = describing("READ TOPIC b", "READ TOPIC d").for_(page_of())
+    asked = describing("READ TOPIC b", "READ TOPIC d").for_(all_topics())
 
-    told = asked.told(page("a", "b", "c", next_topic="d"))
+    told = asked.once(page("a", "b", "c", next_topic="d")).once(page("d", "e")).answer
 
-    assert results(told.topics) == [("b", 0)]
-    assert told.next_cursor.topic_name == "d"
+    assert results(told.topics) == [("b", 0), ("d", 0)]
+    assert told.next_cursor is None
+    assert told.topics[0].topic_authorized_operations == 1 << 3 | 1 << 8
     assert asked.denials == []
 
 
-def test_the_next_page_does_not_tell_the_name_of_a_hidden_topic() -> None:
-    told = describing("READ TOPIC b").for_(page_of()).told(page("a", "b", next_topic="secrets"))
+def test_the_end_of_a_page_is_found_among_the_topics_that_are_shown() -> None:
+    answer = PAGE(
+        topics=[topic_with("a", 0), topic_with("b", 0, 1, 2), topic_with("c", 0), topic_with("d", 0)]
+    )
 
-    assert told.next_cursor == PAGE.Cursor(topic_name="s", partition_index=0)
+    def listed(limit: int) -> Any:
+        rights = ("READ TOPIC b", "READ TOPIC d")
+        return pages_told(describing(*rights).for_(all_topics(limit)).once(answer).answer)
+
+    assert listed(0) == listed(1) == ([("b", [0])], ("b", 1))
+    assert listed(3) == ([("b", [0, 1, 2])], ("d", 0))
+    assert listed(4) == listed(5_000) == ([("b", [0, 1, 2]), ("d", [0])], None)
 
 
-def test_pages_of_hidden_topics_come_to_an_end() -> None:
-    begin, pages = "", 0
-    while begin is not None and pages < 10:
-        asked = describing().for_(page_of(cursor=(begin, 0)))
-        cursor = asked.told(page("secrets", next_topic="secrets")).next_cursor
-        assert cursor is None or cursor.topic_name != "secrets"
-        begin = cursor and cursor.topic_name
-        pages += 1
+def test_a_topic_cut_by_the_brokers_page_is_told_in_one_piece() -> None:
+    first, second = PAGE(topics=[topic_with("a", 0, 1)]), PAGE(topics=[topic_with("a", 2)])
+    first.next_cursor = PAGE.Cursor(topic_name="a", partition_index=2)
 
-    assert pages == len("secrets")
+    asked = describing("READ TOPIC a").for_(all_topics(cursor=("a", 0))).once(first)
+
+    assert isinstance(asked.verdict, Ask)
+    assert asked.verdict.message.cursor == t.DescribeTopicPartitionsRequest.Cursor(
+        topic_name="a", partition_index=2
+    )
+    assert pages_told(asked.once(second).answer) == ([("a", [0, 1, 2])], None)
+
+
+def test_hidden_topics_leave_no_trace_in_a_page() -> None:
+    asked = describing("READ TOPIC b").for_(all_topics(limit=1))
+
+    told = asked.once(page("a", "b", next_topic="secrets")).once(page("secrets", "z")).answer
+
+    assert pages_told(told) == ([("b", [0])], None)
+
+
+def test_a_broker_whose_cursor_does_not_move_is_not_asked_for_ever() -> None:
+    asked = describing().for_(all_topics(cursor=("b", 0)))
+
+    assert pages_told(asked.once(page("b", next_topic="b")).answer) == ([], None)
