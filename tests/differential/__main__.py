@@ -10,6 +10,7 @@ from pathlib import Path
 from proxy.demo import kafka
 from proxy.wire.api_keys import ApiKey
 from tests.differential.cases import Case
+from tests.differential.greetings import GREETINGS, unexplained
 from tests.differential.planning import plan
 from tests.differential.running import Result, Run
 from tests.differential.sides import both_sides
@@ -25,14 +26,25 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as directory, both_sides(kafka.libs(), Path(directory)) as sides:
         run = Run(*sides)
         cases = plan(arguments.seed, arguments.cases, run.served)
+        greeted = [] if arguments.only or arguments.about else _greet(run)
         results = _run(run, _chosen(cases, arguments.only, arguments.about))
-    return _report(results)
+    return max(greeted, default=0) | _report(results)
 
 
 def _chosen(cases: Iterator[Case], only: list[int] | None, about: str | None) -> Iterator[Case]:
     for case in cases:
         if (only is None or case.number in only) and about in (None, case.subject):
             yield case
+
+
+def _greet(run: Run) -> list[bool]:
+    """Whether each greeting differs."""
+    found = {name: unexplained(*run.sides, greeting) for name, greeting in GREETINGS.items()}
+    for name, differing in found.items():
+        for difference in differing:
+            _say(f"greeting {name}: {difference}")
+    _say(f"{len(found)} greetings, {sum(map(bool, found.values()))} differ without explanation")
+    return [bool(differing) for differing in found.values()]
 
 
 def _run(run: Run, cases: Iterator[Case]) -> list[Result]:
@@ -51,6 +63,7 @@ def _run(run: Run, cases: Iterator[Case]) -> list[Result]:
 
 
 def _report(results: list[Result]) -> int:
+    """Tells what ran; 1 when something differs without explanation."""
     cases = Counter(result.case.subject for result in results)
     requests = Counter(ApiKey.name_of(step.api_key) for result in results for step in result.asked)
     rows = Counter(row for result in results for row in result.explained)

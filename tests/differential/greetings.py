@@ -5,6 +5,7 @@ comes. Passwords differ from run to run, so that a greeting is made for the pass
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -56,13 +57,18 @@ def outcomes(side: Side, greeting: Greeting) -> Iterator[tuple[Sent, Outcome | b
 
 def unexplained(broker: Side, proxy: Side, greeting: Greeting) -> list[Difference]:
     """All differences that docs/differences.md has no row for."""
-    told = [[_tree(sent, outcome) for sent, outcome in outcomes(side, greeting)] for side in (broker, proxy)]
+    with ThreadPoolExecutor() as pool:
+        told = list(pool.map(lambda side: _told(side, greeting), (broker, proxy)))
     steps = greeting(broker.passwords)
     return [
         difference
         for difference in differences(told[0], told[1])
         if all(row_of(_api(sent), difference, sent) is None for sent in steps)
     ]
+
+
+def _told(side: Side, greeting: Greeting) -> list[Any]:
+    return [_tree(sent, outcome) for sent, outcome in outcomes(side, greeting)]
 
 
 def _tree(sent: Sent, outcome: Any) -> Any:
@@ -143,6 +149,7 @@ GREETINGS: dict[str, Greeting] = {
     "an unknown api after the login": lambda p: [*_login(p), _bare(999, 0)],
     "an unknown version after the login": lambda p: [*_login(p), _bare(ApiKey.METADATA, 99, b"\0")],
     "a version below the lowest": lambda p: [*_login(p), _bare(ApiKey.FETCH, 0)],
+    "a version offered to old clients only": lambda p: [*_login(p), _bare(ApiKey.PRODUCE, 0, bytes(10))],
     "an api of brokers": lambda p: [*_login(p), _bare(ApiKey.VOTE, 0, b"\0")],
     "an envelope": lambda p: [*_login(p), _bare(ApiKey.ENVELOPE, 0, b"\0\1\0\1\0")],
     "a handshake after the login": lambda p: [*_login(p), _handshake(), _metadata()],
