@@ -28,6 +28,7 @@ from tests.support.sasl_dialogue import (
     Ask,
     Bare,
     Pause,
+    Pipelined,
     Raw,
     Scram,
     Shake,
@@ -45,6 +46,7 @@ def _named(topic: str) -> Any:
     return t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
 
 
+PLAIN_LOGIN = (Shake(), Token(plain()))
 PLAIN_MS, SCRAM_256_MS = 2_000, 60_000
 USERS = ("alice", "bob")
 EXPIRED = Pause(PLAIN_MS / 1000 + 0.5)
@@ -208,11 +210,26 @@ SCENARIOS: dict[str, Sequence[Step]] = {
     ),
     "again, two handshakes": (*login(), Shake(), Shake()),
     "again, too large a token": (*login(), Shake(), Raw((1 << 20).to_bytes(4, "big"))),
+    "again, behind other requests": (
+        *login(),
+        Pipelined((METADATA, VERSIONS, LIST_GROUPS, *PLAIN_LOGIN, METADATA)),
+        Pipelined((METADATA, Shake(), METADATA)),
+    ),
+    "again and wrong, behind other requests": (
+        *login(),
+        Pipelined((METADATA, LIST_GROUPS, Shake(), Token(plain("alice", "wrong")))),
+    ),
+    "a login and requests behind it": (Pipelined((VERSIONS, *PLAIN_LOGIN, METADATA, LIST_GROUPS)),),
     # Past the end.
     **{
         f"past the end, {ApiKey.name_of(ask.api_key)}": (*login(), EXPIRED, ask)
-        for ask in (VERSIONS, METADATA, LIST_GROUPS)
+        for ask in (METADATA, *(ask for ask in REFUSED if ask.api_key != ApiKey.SASL_HANDSHAKE))
     },
+    "past the end, again, and a request behind it": (
+        *login(),
+        EXPIRED,
+        Pipelined((*PLAIN_LOGIN, METADATA)),
+    ),
     "past the end, v0": (*login(0), EXPIRED, METADATA),
     "past the end, bare": (Shake(version=0), Bare(plain()), EXPIRED, METADATA),
     "past the end, a token": (*login(), EXPIRED, Token(plain())),

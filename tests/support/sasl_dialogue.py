@@ -86,7 +86,14 @@ class Pause:
     duration_s: float
 
 
-Step = Shake | Token | Bare | Scram | Ask | Raw | Pause
+@dataclass(frozen=True)
+class Pipelined:
+    """Several of the above but Scram, written at once."""
+
+    steps: tuple["Shake | Token | Ask", ...]
+
+
+Step = Shake | Token | Bare | Scram | Ask | Raw | Pause | Pipelined
 
 
 def plain(user: str = "alice", password: str | None = None, authzid: str = "") -> bytes:
@@ -101,7 +108,7 @@ def login(version: int = LATEST) -> tuple[Step, ...]:
 
 async def played(host: str, port: int, steps: Sequence[Step]) -> list[Any]:
     """What came of each step, up to the first after which the connection is closed."""
-    dialogue = _Dialogue(*await asyncio.open_connection(host, port))
+    dialogue = Dialogue(*await asyncio.open_connection(host, port))
     heard: list[Any] = []
     try:
         for step in steps:
@@ -114,7 +121,9 @@ async def played(host: str, port: int, steps: Sequence[Step]) -> list[Any]:
         dialogue.writer.close()
 
 
-class _Dialogue:
+class Dialogue:
+    """One connection."""
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
@@ -125,25 +134,21 @@ class _Dialogue:
             case Pause():
                 await asyncio.sleep(step.duration_s)
                 return None
-            case Shake():
-                handshake = t.SaslHandshakeRequest(mechanism=step.mechanism)
-                return await self._asked(ApiKey.SASL_HANDSHAKE, step.version, handshake)
-            case Token():
-                return await self._token(step.token, step.version)
+            case Shake() | Token() | Ask():
+                return await self._asked(step)
+            case Pipelined():
+                return await self._pipelined(step.steps)
             case Bare():
                 return await self._bare(step.token)
             case Scram():
                 return await self._scram(step)
             case Raw():
                 return await self._raw(step.data)
-            case Ask():
-                request = getattr(t, ApiKey.name_of(step.api_key) + "Request")
-                return await self._asked(step.api_key, step.version, step.message or request(), step.whole)
 
-    async def stays_open(self) -> bool:
+    async def stays_open(self, for_s: float = OPEN_S) -> bool:
         """Nothing more comes, and no end either."""
         try:
-            async with asyncio.timeout(OPEN_S):
+            async with asyncio.timeout(for_s):
                 await self.reader.readexactly(1)
         except TimeoutError:
             return True
@@ -167,25 +172,32 @@ class _Dialogue:
         return last
 
     async def _token_of(self, token: bytes, version: int | None) -> Any:
-        return await (self._bare(token) if version is None else self._token(token, version))
-
-    async def _token(self, token: bytes, version: int) -> Any:
-        request = t.SaslAuthenticateRequest(auth_bytes=token)
-        return await self._asked(ApiKey.SASL_AUTHENTICATE, version, request)
+        return await (self._bare(token) if version is None else self._asked(Token(token, version)))
 
     async def _bare(self, token: bytes) -> Any:
         frame = await self._raw(len(token).to_bytes(4, "big") + token)
         return frame if frame in (CLOSED, SILENT) else {"bare": frame}
 
-    async def _asked(self, api_key: ApiKey, version: int, message: Any, whole: bool = False) -> Any:
+    async def _asked(self, step: Shake | Token | Ask) -> Any:
+        ask = _request(step)
+        return _heard(ask, await self._raw(self._frame(ask)))
+
+    async def _pipelined(self, steps: Sequence[Shake | Token | Ask]) -> Any:
+        asked = [_request(step) for step in steps]
+        self.writer.write(b"".join(self._frame(ask) for ask in asked))
+        heard = []
+        for ask in asked:
+            heard.append(_heard(ask, await self._raw(b"")))
+            if heard[-1] in (CLOSED, SILENT):
+                break
+        return heard
+
+    def _frame(self, ask: Ask) -> bytes:
         self._correlation_id += 1
-        if version in codecs.request_versions(api_key):
-            body = codecs.request(api_key, version).encode(message)
-            request = encode_request(api_key, version, self._correlation_id, "app", body)
-        else:
-            request = _UNKNOWN.pack(_UNKNOWN.size - 4, api_key, version, self._correlation_id, -1, 0)
-        frame = await self._raw(request)
-        return frame if frame in (CLOSED, SILENT) else _told(api_key, version, frame, whole)
+        if ask.version not in codecs.request_versions(ask.api_key):
+            return _UNKNOWN.pack(_UNKNOWN.size - 4, ask.api_key, ask.version, self._correlation_id, -1, 0)
+        body = codecs.request(ask.api_key, ask.version).encode(ask.message)
+        return encode_request(ask.api_key, ask.version, self._correlation_id, "app", body)
 
     async def _raw(self, data: bytes) -> Any:
         """The next frame, or that there is none."""
@@ -204,6 +216,24 @@ def _challenge(said: Any) -> bytes | None:
     if not isinstance(said, dict) or said.get("error"):
         return None
     return bytes(said["bare"] if "bare" in said else said["token"])
+
+
+def _request(step: Shake | Token | Ask) -> Ask:
+    match step:
+        case Shake():
+            message: Any = t.SaslHandshakeRequest(mechanism=step.mechanism)
+            return Ask(ApiKey.SASL_HANDSHAKE, step.version, message)
+        case Token():
+            message = t.SaslAuthenticateRequest(auth_bytes=step.token)
+            return Ask(ApiKey.SASL_AUTHENTICATE, step.version, message)
+        case Ask() if step.message is None:
+            message = getattr(t, ApiKey.name_of(step.api_key) + "Request")()
+            return Ask(step.api_key, step.version, message, step.whole)
+    return step
+
+
+def _heard(ask: Ask, frame: Any) -> Any:
+    return frame if frame in (CLOSED, SILENT) else _told(ask.api_key, ask.version, frame, ask.whole)
 
 
 def _told(api_key: ApiKey, version: int, frame: bytes, whole: bool) -> Any:

@@ -30,6 +30,9 @@ def test_every_row_names_a_test_and_every_test_is_there() -> None:
     assert len(named) > 25
     assert [row for row, tests in named.items() if not tests] == []
     missing = {
-        f"{path}::{name}" for tests in named.values() for path, name in tests if name not in functions_of(path)
+        f"{path}::{name}"
+        for tests in named.values()
+        for path, name in tests
+        if name not in functions_of(path)
     }
     assert missing == set()

@@ -1,0 +1,134 @@
+"""Credentials that are taken away end live sessions at once where that is wanted, with real processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.demo.stack import Stack, StackSettings
+from proxy.security.passwords import hash_password
+from tests.support.cluster_admin import ClusterAdmin, admin
+from tests.support.sasl_dialogue import Dialogue, Scram, Shake, Step, Token
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+REAUTH_MS = 1_000
+SOON_S = 15.0
+
+
+@pytest.fixture(scope="module")
+def strict(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    changes = {"sessions.revoke.immediately": True, "connections.expired.close.idle": True}
+    directory = tmp_path_factory.mktemp("strict")
+    settings = StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS, proxy_changes=changes)
+    stack = Stack(settings)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()
+
+
+@asynccontextmanager
+async def session(
+    stack: Stack, *steps: Step, listener: str = "SASL_PLAINTEXT"
+) -> AsyncIterator[Dialogue | None]:
+    """A connection that is logged in; None where the login failed."""
+    host, _, port = stack.entrance(listener).bootstrap.rpartition(":")
+    dialogue = Dialogue(*await asyncio.open_connection(host, int(port)))
+    try:
+        said = [await dialogue.play(step) for step in steps]
+        yield dialogue if all(each["error"] == 0 for each in said) else None
+    finally:
+        dialogue.writer.close()
+
+
+async def lasts(session: Dialogue | None, for_s: float = SOON_S) -> bool:
+    assert session is not None
+    return await session.stays_open(for_s)
+
+
+def by_scram(user: Any) -> tuple[Step, ...]:
+    return Shake("SCRAM-SHA-256"), Scram(user.name, user.password)
+
+
+def by_plain(name: str, password: str) -> tuple[Step, ...]:
+    return Shake(), Token(f"\0{name}\0{password}".encode())
+
+
+def put_users(stack: Stack, **passwords: str) -> None:
+    """These users beside those that the stack has."""
+    path = stack.proxy_file.parent / "users.yaml"
+    users = yaml.safe_load(path.read_text())["users"]
+    users = {name: entry for name, entry in users.items() if "password.file" in entry}
+    users |= {name: {"password.hash": hash_password(word, bytes(16))} for name, word in passwords.items()}
+    new = path.with_suffix(".new")
+    new.write_text(yaml.safe_dump({"users": users}))
+    new.rename(path)
+
+
+def revoked(stack: Stack) -> float:
+    return sum(
+        value for name, value in stack.metrics().items() if name.startswith("penstock_sessions_revoked")
+    )
+
+
+@pytest.mark.spec("R10")
+def test_a_scram_user_that_is_removed_or_has_a_new_password_is_cut_off_at_once(strict: Stack) -> None:
+    cluster = ClusterAdmin(strict)
+    removed, changed, kept = (cluster.user(name) for name in ("removed", "changed", "kept"))
+    before = revoked(strict)
+    mechanism = admin.ScramMechanism.SCRAM_SHA_256
+
+    async def play() -> list[bool]:
+        async with (
+            session(strict, *by_scram(removed)) as first,
+            session(strict, *by_scram(changed)) as second,
+            session(strict, *by_scram(kept)) as third,
+        ):
+            info = admin.ScramCredentialInfo(mechanism, 4096)
+            alterations = [
+                admin.UserScramCredentialDeletion(removed.name, mechanism),
+                admin.UserScramCredentialUpsertion(changed.name, info, b"another-password"),
+            ]
+            for future in cluster.client.alter_user_scram_credentials(alterations).values():
+                await asyncio.to_thread(future.result, SOON_S)
+            lasting = [await lasts(first), await lasts(second), await lasts(third, 1.0)]
+        async with session(strict, *by_scram(removed)) as again:
+            return [*lasting, again is not None]
+
+    assert asyncio.run(play()) == [False, False, True, False]
+    assert revoked(strict) - before == 2
+
+
+@pytest.mark.spec("R9", "R10")
+def test_a_user_of_the_file_comes_and_goes_with_the_file(strict: Stack) -> None:
+    async def play() -> bool:
+        put_users(strict, carol="c-secret")
+        async with asyncio.timeout(SOON_S):
+            while True:
+                async with session(strict, *by_plain("carol", "c-secret")) as carol:
+                    if carol is None:
+                        await asyncio.sleep(0.3)
+                        continue
+                    put_users(strict)
+                    return await lasts(carol)
+
+    assert asyncio.run(play()) is False
+
+
+@pytest.mark.spec("R3")
+def test_an_idle_connection_past_its_end_is_swept_away(strict: Stack) -> None:
+    alice = ClusterAdmin(strict).user("alice")
+
+    async def play() -> bool:
+        async with session(strict, *by_scram(alice), listener="REAUTH") as idle:
+            return await lasts(idle)
+
+    assert asyncio.run(play()) is False
+    closed = {name for name, value in strict.metrics().items() if "session_expired_idle" in name and value}
+    assert any("connections_closed" in name for name in closed)
