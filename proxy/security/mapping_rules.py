@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from proxy.security.java_patterns import compiled, replacement
+
 DEFAULT = "DEFAULT"
 _RULE = "RULE:"
 _LINE_ENDS = frozenset("\n\r\u0085\u2028\u2029")
@@ -75,9 +77,9 @@ class _Reader:
             return Rule(None, lambda match: match[0], str)
         if not self._took(_RULE):
             return None
-        pattern, replacement = self._up_to_slash(), self._up_to_slash()
-        compiled = _compiled(pattern)
-        return Rule(compiled, _replacement(replacement, compiled), self._case())
+        pattern, text = self._up_to_slash(), self._up_to_slash()
+        java = compiled(pattern)
+        return Rule(java, replacement(text, java, spare_groups_stay=True), self._case())
 
     def _case(self) -> Callable[[str], str]:
         if self._took("L"):
@@ -102,56 +104,3 @@ class _Reader:
     def _skip_blanks(self) -> None:
         while self._text[self._position : self._position + 1].isspace():
             self._position += 1
-
-
-def _compiled(pattern: str) -> "re.Pattern[str]":
-    try:
-        # Java names a group (?<name>...), Python (?P<name>...).
-        return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
-    except re.error as error:
-        raise ValueError(f"invalid rule: pattern {pattern!r}: {error}") from error
-
-
-_PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)|(?P<text>[^\\$]+)", re.DOTALL)
-
-
-def _replacement(text: str, pattern: "re.Pattern[str]") -> "Callable[[re.Match[str]], str]":
-    """Java's way to write one: $1 or ${name} for a group, a backslash before what is meant as it stands."""
-    parts: list[str | tuple[str | int]] = []
-    position = 0
-    while position < len(text):
-        part = _PART.match(text, position)
-        if part is None:
-            raise ValueError(
-                f"invalid rule: replacement {text!r}: nothing to refer to at {text[position:]!r}"
-            )
-        position = part.end()
-        parts += _parts(part, pattern)
-
-    def replaced(match: "re.Match[str]") -> str:
-        return "".join(part if isinstance(part, str) else match[part[0]] or "" for part in parts)
-
-    return replaced
-
-
-def _parts(part: "re.Match[str]", pattern: "re.Pattern[str]") -> list[str | tuple[str | int]]:
-    if part["number"] is not None:
-        return _numbered(part["number"], pattern.groups)
-    if part["name"] is not None:
-        if part["name"] not in pattern.groupindex:
-            raise ValueError(f"invalid rule: no group is named {part['name']!r}")
-        return [(part["name"],)]
-    return [part["escaped"] if part["escaped"] is not None else part["text"]]
-
-
-def _numbered(digits: str, groups: int) -> list[str | tuple[str | int]]:
-    """As many digits as there are groups for; with too few groups for the first one it stands for itself."""
-    length = len(digits)
-    while length > 1 and int(digits[:length]) > groups:
-        length -= 1
-    number = int(digits[:length])
-    if number > groups:
-        if groups == 0:
-            raise ValueError(f"invalid rule: ${digits} refers to a group, and there is none")
-        return [f"${digits}"]
-    return [(number,), digits[length:]]

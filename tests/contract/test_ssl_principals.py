@@ -54,6 +54,7 @@ RULES = [
     " RULE:^UID=(.*),(.*)$/$2/ ,  DEFAULT ",
     "RULE:.*/x/",
     "RULE:(?<first>CN=[^,]*).*/${first}!/U",
+    "RULE:^CN=(\\w+)(,.*)?$/$1/",
     "RULE:^CN=alice$/a,b\\$1/",
     "RULE:no slash",
     "RULE:a/b",

@@ -1,4 +1,4 @@
-"""Rules that are wrong are refused as they are read; what a broker makes of good ones is in tests/contract."""
+"""Rules that are wrong are refused as they are read; good ones meet a broker's in tests/contract."""
 
 import pytest
 
