@@ -14,12 +14,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SPARK_FETCHED := $(VENV)/.spark-packages-fetched
 
+LOCKED_EXTRAS := spark demo build dev
 LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup fetch demo test differential check check-format check-lint check-types check-imports check-house \
-	format schemas lock conformance bench clean distclean
+	format schemas lock conformance bench kerberos clean distclean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -70,6 +71,10 @@ differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of S
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
 
+kerberos: setup ## GSSAPI against a KDC: needs krb5-kdc, krb5-admin-server, libkrb5-dev
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-build-isolation --editable '.[gssapi]'
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_REQUIRE_KERBEROS=1 $(BIN)/pytest -v tests/net/test_kerberos.py tests/interop/test_kerberos.py
+
 check: $(INSTALLED) ## Format, lint, types, import rules, house rules; reports all that fail
 	@$(MAKE) --keep-going check-format check-lint check-types check-imports check-house
 
@@ -104,8 +109,9 @@ schemas: $(INSTALLED) ## Write the message tables anew from the Kafka release in
 	libs="$$($(BIN)/python -c 'from proxy.demo.kafka import libs; print(libs(report=lambda _: None))')"; \
 	$(BIN)/python -m proxy.wire.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
 
+# Every extra save gssapi, which is built against the headers of Kerberos: see `make kerberos`.
 lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
-	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCK_OPTIONS) -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml $(foreach extra,$(LOCKED_EXTRAS),--extra $(extra)) $(LOCK_OPTIONS) -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra build --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra spark --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/spark/requirements.lock
 

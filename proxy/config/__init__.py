@@ -9,6 +9,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `users`: the users that PLAIN knows
 - `delegation_token`: the key of delegation tokens, and how long they last
 - `oauthbearer`: whose tokens a listener takes; `identity_url`: where keys and tokens come from
+- `gssapi`: the key and the rules for a listener's Kerberos users
 - `login`: our own logins
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from proxy.config.gssapi import Gssapi
 from proxy.config.oauthbearer import OAuthBearer
 from proxy.config.parts import HostPort, Milliseconds
 from proxy.config.tls import ServerSsl
@@ -20,7 +21,7 @@ ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 """package.module.Class."""
 
 
-class Listener(OAuthBearer):
+class Listener(OAuthBearer, Gssapi):
     """One address that clients connect to."""
 
     name: str
@@ -92,6 +93,7 @@ class Listener(OAuthBearer):
                 idle = ", ".join(sorted(set(named) - enabled))
                 raise ValueError(f"{key}: {idle}: not among sasl.enabled.mechanisms")
         self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
+        self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
         return self
 
     @model_validator(mode="after")

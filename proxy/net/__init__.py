@@ -9,7 +9,7 @@ telemetry, log_lines, http           metrics, log lines, /metrics /healthz /read
 watched_file                         files that are read again when they change
 authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions
 jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins
-oauthbearer                          how a listener checks tokens
+oauthbearer, kerberos                how a listener checks tokens, and tickets
 credentials, plain_users             what logins are checked against
 verification, revocation             checks of logins that take long; credentials taken back
 tls, clock                           certificates, time

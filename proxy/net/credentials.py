@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 from proxy.metadata.image import MetadataImage, ScramImage
 from proxy.metadata.scram import ScramMechanism
+from proxy.net.kerberos import GssapiMechanism, GssapiSettings
 from proxy.net.oauthbearer import KeySources, OAuthBearerMechanism, OAuthBearerSettings
 from proxy.net.plain_users import PlainUsers
 from proxy.security.backoff import LoginBackoff
-from proxy.security.sasl import oauthbearer
+from proxy.security.sasl import gssapi, oauthbearer
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.password_check import load_verifier
@@ -42,6 +43,9 @@ class LoginSettings(Protocol):
     def sasl_plain_verifier_settings(self) -> Mapping[str, str]: ...
     def oauthbearer(self) -> OAuthBearerSettings:
         """How tokens are checked here; asked only where OAUTHBEARER is enabled."""
+
+    def gssapi(self) -> GssapiSettings:
+        """The service's key and the rules; asked only where GSSAPI is enabled."""
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
         """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
@@ -112,11 +116,16 @@ def _oauthbearer(settings: LoginSettings, credentials: Credentials) -> SaslMecha
     return OAuthBearerMechanism(credentials.keys.of(how.jwks, credentials.background), how.policy)
 
 
+def _gssapi(settings: LoginSettings, _credentials: Credentials) -> SaslMechanism:
+    return GssapiMechanism(settings.gssapi())
+
+
 BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
     "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
     oauthbearer.NAME: _oauthbearer,
+    gssapi.NAME: _gssapi,
 }
 """Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
 

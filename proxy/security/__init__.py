@@ -11,6 +11,8 @@ expiry.py       when a SASL session is over (KIP-368)
 backoff.py      guessing passwords gets slower
 passwords.py    hashed passwords of the users file
 token_secret.py the key that delegation tokens are proved with (KIP-48)
+mapping_rules.py, kerberos_names.py  from a certificate's owner, or a Kerberos name, to the principal's name
+java_patterns.py  the regular expressions in these rules
 jwt.py          a signed token and a key set into claims, or into what is wrong
 jwk_set.py      an identity provider's key set
 sasl/           the exchanges of each mechanism, both sides
