@@ -15,12 +15,16 @@ from proxy.config import Listener as ListenerConfig
 from proxy.config import ProxyConfig, split_host_port
 from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
+from proxy.net.clock import now_ms
 from proxy.net.connection import Connection
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
 from proxy.session.gate import Gate, ListenerPolicy
+
+STARVED_POLL_S = 0.02
+"""How often room is looked for; nothing is looked at while nobody waits."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +46,7 @@ class Listeners:
     ) -> None:
         """TlsError or ValueError name what cannot be used."""
         self._config = config
+        self._memory = gate.memory
         self._parts = (gate, verifications, broker, identity, forward, record, observer)
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
@@ -60,20 +65,30 @@ class Listeners:
         # The closed connections' last bytes and last records leave in the loop's next turns.
         await asyncio.sleep(0.05)
 
-    def sweep(self, now_ms: int) -> None:
+    def sweep(self, moment_ms: int) -> None:
         """Write out what was counted, close idle connections."""
         idle_ms = self._config.limits.connections_max_idle_ms
-        idle_since_ms = now_ms - idle_ms if idle_ms else 0
+        idle_since_ms = moment_ms - idle_ms if idle_ms else 0
         for listener in self._open:
             for connection in list(listener.connections):
-                connection.sweep(now_ms, idle_since_ms)
+                connection.sweep(moment_ms, idle_since_ms)
                 if self._config.connections_expired_close_idle:
-                    connection.end_if_expired(now_ms)
+                    connection.end_if_expired(moment_ms)
 
     def connections(self) -> Iterator[Connection]:
         """Those of all listeners at this moment."""
         for listener in self._open:
             yield from listener.connections
+
+    async def feed_starved(self) -> None:
+        """Let clients go on that had no room for their requests, until cancelled."""
+        while True:
+            await asyncio.sleep(STARVED_POLL_S)
+            if not self._memory.waiting:
+                continue
+            for listener in self._open:
+                for connection in list(listener.connections):
+                    connection.try_again(now_ms())
 
     def tell_addresses(self, facts: BrokerFacts) -> None:
         """Under which addresses clients of each listener reach the brokers that there are."""

@@ -51,6 +51,7 @@ from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.session.gate import Gate, Limits
+from proxy.session.memory import RequestMemory
 from proxy.wire.error_codes import ErrorCode
 
 AUDIT_CLOSE_MS = 5_000
@@ -103,6 +104,7 @@ class ProxyProcess:
             [self._telemetry.read],
         )
         self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
+        self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
         self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
         self._facts: BrokerFacts | None = None
@@ -182,6 +184,7 @@ class ProxyProcess:
                     self._audit.run(),
                     self._upkeep.run(),
                     self._certificates.run(),
+                    self._listeners.feed_starved(),
                     self._identity.run(),
                     self._users.run(),
                     self._revocations.run(),

@@ -11,6 +11,7 @@ from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, P
 from proxy.config.peer import ControllerPeer
 from proxy.config.upstream import Upstream, require_addresses
 from proxy.security.backoff import BackoffSettings
+from proxy.session.gate import DEFAULT_QUEUED_BYTES
 
 
 class LoginBackoff(Part):
@@ -49,9 +50,16 @@ class Limits(Part):
     socket_request_max_bytes: Annotated[int, Field(ge=1024)] = 100 * 1024 * 1024
     decoded_request_max_bytes: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
     sasl_server_max_receive_size: Annotated[int, Field(ge=1024)] = 512 * 1024
+    queued_max_request_bytes: Annotated[int, Field(ge=1024)] = DEFAULT_QUEUED_BYTES
     max_connections: Annotated[int, Field(ge=1)] = 10_000
     connections_max_idle_ms: Milliseconds = 600_000
     drain_timeout_ms: Milliseconds = 30_000
+
+    @model_validator(mode="after")
+    def _the_largest_request_has_room(self) -> "Limits":
+        if self.queued_max_request_bytes < self.socket_request_max_bytes:
+            raise ValueError("queued.max.request.bytes must not be less than socket.request.max.bytes")
+        return self
 
 
 class Http(Part):

@@ -179,6 +179,11 @@ class Connection(Side):
             if self._last_activity_ms < idle_since_ms and (self.quiet or self.session.closing):
                 self.close("idle")
 
+    def try_again(self, now_ms: int) -> None:
+        """There may be room now for what its client is sending."""
+        if self._close_reason is None and self.session.starved:
+            self.carry_out(self.session.try_again(now_ms))
+
     def end_if_expired(self, now_ms: int) -> None:
         """Past its session's end, and idle (connections.expired.close.idle)."""
         if self._close_reason is None:
@@ -222,6 +227,7 @@ class Connection(Side):
             self._buffers.take_back(buffer)
         self._kept.clear()
         if hasattr(self, "session"):
+            self.session.gone()
             for effect in self.session.summaries(self._edge.now_ms()):
                 self._carry_out_record(effect)
             self._edge.gone(self, reason)

@@ -235,6 +235,7 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._traffic()
+        yield from self._memory()
         yield from self._metadata()
         yield from self._audit_trail()
         yield from self._quotas()
@@ -260,6 +261,15 @@ class StateCollector(Collector):
             connections.add_metric([policy.name], opened - self._telemetry.closed_count.get(policy.name, 0))
             untold.add_metric([policy.name], len(policy.unreachable))
         return (requests, taken, given, connections, untold)
+
+    def _memory(self) -> Iterable[Metric]:
+        memory = self._gate.memory
+        yield GaugeMetricFamily(
+            "penstock_request_memory_bytes", "Taken by requests that are not all there", memory.used_bytes
+        )
+        yield GaugeMetricFamily(
+            "penstock_requests_without_room", "Clients that wait for room for a request", memory.waiting
+        )
 
     def _metadata(self) -> Iterable[Metric]:
         image, authorizer = self._gate.image, self._gate.authorizer

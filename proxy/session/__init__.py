@@ -16,5 +16,9 @@ forwarding      admin requests that the controller has; refusal: the answer in w
 replies         the broker's answers on their way to the client
 pipeline        what is in flight, in the order of the requests
 client_state    decisions, buckets and counts of one client id at one image; summaries: as audit events
+memory          what requests that are not all there may take; frames: how large they may be
+refused         requests that cannot be served
+asking          questions of our own to the broker; upstream_login: our session there, renewed
+verdicts        a verdict carried out
 gate            what all sessions of a proxy share
 """

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from proxy.session import greeting
+from proxy.session.memory import FREE_BYTES
 from proxy.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -34,6 +35,37 @@ def fault_of_size(session: "Session", data: memoryview, position: int, length: i
     if length < minimum:
         return f"a request of {length} bytes, the least is {minimum}"
     return f"a request of {length} bytes, limit {limit}" if length > limit else None
+
+
+class Starved:
+    """Stands for what a session waits for: room for the frame that it has the beginning of."""
+
+
+STARVED = Starved()
+
+
+def has_room(session: "Session", needed: int) -> bool:
+    """Whether a frame may be held until so much of it is there; a session without room is blocked."""
+    if needed <= FREE_BYTES or session.held is not None:
+        return True
+    memory = session.gate.memory
+    session.held = memory.take(needed, stranger=session.authentication.under_way)
+    if session.held is None:
+        session.waits_for = STARVED
+        memory.waiting += 1
+        return False
+    return True
+
+
+def give_back(session: "Session") -> None:
+    """The frame has come to its end, or the session."""
+    memory = session.gate.memory
+    if session.held is not None:
+        memory.give_back(session.held)
+        session.held = None
+    if session.waits_for is STARVED:
+        session.waits_for = None
+        memory.waiting -= 1
 
 
 def needed_bytes(data: memoryview, position: int, length: int) -> int:

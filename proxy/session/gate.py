@@ -14,9 +14,12 @@ from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
+from proxy.session.memory import RequestMemory
 from proxy.session.topic_names import TopicNames
 
 VersionRange = tuple[int, int]
+
+DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Gate:
     topic_names: TopicNames = field(default_factory=TopicNames)
     token_secret: TokenSecret | None = None
     """None: there are no delegation tokens here."""
+    memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))
+    """What requests that are not all there may take."""
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1

@@ -22,6 +22,7 @@ from proxy.session import (
     not_ready,
     produce,
     produce_path,
+    refused,
     upstream_login,
     verdicts,
 )
@@ -33,6 +34,7 @@ from proxy.session.client_state import ClientState
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
 from proxy.session.gate import Gate, ListenerPolicy, Peer
+from proxy.session.memory import Held
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions, Sharing
@@ -71,7 +73,8 @@ class Session:
         self.client = self._new_client(None, None)
         self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
         # The request that the controller has, or a question of ours that the broker has.
-        self.waits_for: InFlight | Question | None = None
+        self.waits_for: InFlight | Question | frames.Starved | None = None
+        self.held: Held | None = None  # Room for the frame that is not all there yet.
         self._login_due: upstream_login.UpstreamLogin | None = None
         # Of the token whose check is under way; the header is None in a frame that was nothing but the token.
         self.verifying: tuple[RequestHeader | None] | None = None
@@ -172,6 +175,20 @@ class Session:
         self.mutes = max(0, self.mutes - 1)
         return self._go_on(now_ms)
 
+    @property
+    def starved(self) -> bool:
+        """There is no room for what the client is sending: `try_again`, now and then."""
+        return self.waits_for is frames.STARVED
+
+    def try_again(self, now_ms: int) -> list[Effect]:
+        """Go on if there is room by now."""
+        frames.give_back(self)
+        return self._go_on(now_ms)
+
+    def gone(self) -> None:
+        """The connection is over: what was held is free."""
+        frames.give_back(self)
+
     def summaries(self, now_ms: int) -> list[Effect]:
         """The traffic counted since the last time; to be called at each interval and at the end."""
         return [Recorded(event) for event in self.client.drain(now_ms, self.complete)]
@@ -265,14 +282,17 @@ class Session:
             elif fault := frames.fault_of_size(self, data, position, length):
                 if run < position:
                     effects.append(ToBroker(data[run:position]))
-                self._malformed(fault, effects)
+                refused.malformed(self, fault, effects)
                 return end
             elif stop <= end:
                 run = self._one(data, run, position, stop, now_ms, effects)
                 position = stop
             else:
                 self._needed_bytes = frames.needed_bytes(data, position, length)
+                frames.has_room(self, self._needed_bytes)
                 break
+        if self.held is not None and position:
+            frames.give_back(self)
         if run < position:
             effects.append(ToBroker(data[run:position]))
         return position
@@ -303,7 +323,7 @@ class Session:
                 return False
             return self._request(header, frame, now_ms, effects)
         except WireError as error:
-            self._malformed(str(error), effects)
+            refused.malformed(self, str(error), effects)
             return False
 
     def _request(self, header: RequestHeader, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
@@ -315,7 +335,7 @@ class Session:
             or not offered[0] <= version <= offered[1]
             or version not in codecs.request_versions(api_key)
         ):
-            self._refuse(header, effects)
+            refused.not_served(self, header, effects)
             return False
         raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
         if raw_id != self.client.raw_id:
@@ -366,26 +386,6 @@ class Session:
     def _note_throttled(self, bucket: Bucket, throttle_ms: int, now_ms: int) -> None:
         # At the client state of now: the one of the request may have been written out for good already.
         self.client.throttled(bucket, throttle_ms, now_ms)
-
-    def _refuse(self, header: RequestHeader, effects: list[Effect]) -> None:
-        name = ApiKey.name_of(header.api_key)
-        message = f"{name} v{header.api_version} (api key {header.api_key}) is not served here"
-        event = AuditEvent(
-            event="request_refused",
-            method=name,
-            api_version=header.api_version,
-            correlation_id=header.correlation_id,
-            client_id=header.client_id,
-            granted=False,
-            message=message,
-        )
-        effects.append(Recorded(self.complete(event)))
-        self.close(Close("unsupported_request", message), effects)
-
-    def _malformed(self, message: str, effects: list[Effect]) -> None:
-        event = AuditEvent(event="request_refused", granted=False, message=message)
-        effects.append(Recorded(self.complete(event)))
-        self.close(Close("malformed_request", message), effects)
 
     def _new_client(self, raw_id: bytes | None, client_id: str | None) -> ClientState:
         context = RequestContext(

@@ -1,0 +1,105 @@
+"""Requests that are not all there share one bound: who has no room waits, and loses nothing by it (O6)."""
+
+import pytest
+
+from proxy.session.gate import Gate
+from proxy.session.memory import FREE_BYTES, RequestMemory
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.session.apis.asking import image_with
+from tests.session.conversation import Conversation, gate_with, sasl
+
+pytestmark = pytest.mark.spec("O6")
+
+METADATA = ApiKey.METADATA
+VERSION = 12
+LIMIT_BYTES = 60_000
+
+
+def a_gate() -> Gate:
+    gate = gate_with(image_with("DESCRIBE TOPIC orders"))
+    gate.memory = RequestMemory(LIMIT_BYTES)
+    return gate
+
+
+def large_request(talk: Conversation, size_bytes: int = 40_000) -> bytes:
+    """Of a known size: a client id may be long."""
+    names = [t.MetadataRequest.MetadataRequestTopic(name="orders")] * (size_bytes // 24)
+    return talk.request(METADATA, VERSION, t.MetadataRequest(topics=names))
+
+
+def test_a_request_without_room_waits_and_is_served_once_there_is() -> None:
+    gate = a_gate()
+    first, second = Conversation(gate=gate), Conversation(gate=gate)
+    of_first, of_second = large_request(first), large_request(second)
+
+    first.sends(of_first[:20_000])
+    second.sends(of_second[:20_000])
+
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (len(of_first), 1)
+    assert (first.session.blocked, second.session.starved) == (False, True)
+    second.carry_out(second.session.try_again(second.now_ms))
+    assert second.session.starved
+
+    first.sends(of_first[20_000:])
+    assert len(first.forwarded()) == 1
+    second.carry_out(second.session.try_again(second.now_ms))
+    assert (second.session.starved, gate.memory.used_bytes) == (False, len(of_second))
+    second.sends(of_second[20_000:])
+
+    assert len(second.forwarded()) == 1
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
+
+
+def test_a_client_that_goes_leaves_its_room_to_others() -> None:
+    gate = a_gate()
+    first, second = Conversation(gate=gate), Conversation(gate=gate)
+    first.sends(large_request(first)[:20_000])
+    second.sends(large_request(second)[:20_000])
+
+    second.session.gone()
+    first.session.gone()
+
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
+
+
+def test_small_requests_never_wait() -> None:
+    gate = a_gate()
+    full = Conversation(gate=gate)
+    full.sends(large_request(full, 59_000)[:20_000])
+    talk = Conversation(gate=gate)
+    small = large_request(talk, FREE_BYTES // 2)
+
+    talk.sends(small[:100])
+    talk.sends(small[100:])
+
+    assert len(talk.forwarded()) == 1
+    assert gate.memory.waiting == 0
+
+
+def test_strangers_have_a_share_of_their_own() -> None:
+    gate = a_gate()
+    gate.limits = type(gate.limits)(1 << 20, 1 << 18, 1 << 18)
+    listener = sasl()
+    strangers = [Conversation(gate=gate, sasl_listener=listener) for _ in range(2)]
+    for stranger in strangers:
+        stranger.shakes_hands()
+        token = t.SaslAuthenticateRequest(auth_bytes=bytes(17_000))
+        stranger.sends(stranger.request(ApiKey.SASL_AUTHENTICATE, 2, token)[:200])
+
+    known = Conversation(gate=gate)
+    known.sends(large_request(known, 50_000)[:20_000])
+
+    assert [stranger.session.starved for stranger in strangers] == [False, True]
+    assert not known.session.starved
+
+
+def test_a_request_larger_than_the_bound_gets_in_alone() -> None:
+    memory = RequestMemory(1_000)
+
+    held = memory.take(5_000, stranger=False)
+
+    assert held is not None
+    assert memory.take(1, stranger=False) is None
+    memory.give_back(held)
+    assert memory.take(1, stranger=False) is not None
