@@ -1,7 +1,7 @@
 """`penstock check`: everything that can be known to be wrong before a process is started.
 
 Tells whether a file is a proxy's or a controller's by its keys, reads it as a whole, and tries what the
-process would make of it: certificates, the users file, the authorizer and its files.
+process would make of it: certificates, the users file, SASL mechanisms, the authorizer and its files.
 """
 
 from pathlib import Path
@@ -10,8 +10,11 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
-from proxy.config import ConfigError, ProxyConfig, WatchedUsers, load
+from proxy.config import ConfigError, Listener, ProxyConfig, WatchedUsers, load
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
+from proxy.net.clock import now_ms
+from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.oauthbearer import KeySources
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import load_authorizer
@@ -26,24 +29,33 @@ def check(path: Path) -> list[str]:
         return str(error).splitlines()
     problems = []
     try:
-        reloads = FileReloads(CollectorRegistry())
-        WatchedUsers(config.users_file, reloads)
+        registry = CollectorRegistry()
+        reloads = FileReloads(registry)
+        users = WatchedUsers(config.users_file, reloads).known
         settings = config.authorizer.settings()
         authorizer = load_authorizer(config.authorizer.authorizer_class_name or "", settings)
         AuthorizerUpkeep(authorizer, reloads, lambda: None)
+        credentials = Credentials(users, lambda: None, keys=KeySources(registry, reloads, now_ms))
         if isinstance(config, ControllerConfig):
             process_settings(config)
+            _logins(config.listener, credentials)
         else:
-            _listeners(config)
+            _listeners(config, credentials)
     except (ConfigError, TlsError, ValueError) as error:
         problems += [f"{path}: {line}" for line in str(error).splitlines()]
     return problems
 
 
-def _listeners(config: ProxyConfig) -> None:
+def _listeners(config: ProxyConfig, credentials: Credentials) -> None:
     for listener in config.listeners:
         listener.server_tls()
         listener.principal_builder()
+        _logins(listener, credentials)
+
+
+def _logins(listener: Listener, credentials: Credentials) -> None:
+    if listener.uses_sasl:
+        sasl_listener(listener, credentials)
 
 
 def _is_controllers(path: Path) -> bool:

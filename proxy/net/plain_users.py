@@ -6,9 +6,10 @@ Hashing a password takes tens of ms, so what has been verified is remembered, un
 import hashlib
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 
-from proxy.security.passwords import hash_password, verify_password
+from proxy.security.passwords import USUAL_COST, cost_of, hash_of_nobody, verify_password
 from proxy.security.sasl.plain import Verified
 
 _MAX_REMEMBERED = 10_000
@@ -30,16 +31,18 @@ class PlainUsers:
     """A `PlainVerifier` over name -> hashed, or kept, password."""
 
     def __init__(self, stored: Mapping[str, str]) -> None:
-        self._stored = dict(stored)
+        self.replace(stored)
         # User -> the hash that was matched, and what it was matched with. Written by the threads that
         # verify, one whole entry at a time.
         self._verified: dict[str, tuple[str, str]] = {}
-        # An unknown user costs what a wrong password costs, so that time does not tell who exists.
-        self._nobody = hash_password(secrets.token_hex(16), secrets.token_bytes(16))
 
     def replace(self, stored: Mapping[str, str]) -> None:
         """These are the users from now on."""
         self._stored = dict(stored)
+        # An unknown user costs what a wrong password costs most users: time does not tell who exists.
+        costs = Counter(cost_of(each) for each in stored.values() if not each.startswith(_KEPT))
+        cost = costs.most_common(1)[0][0] if costs else USUAL_COST
+        self.hash_of_nobody = hash_of_nobody(cost, secrets.token_bytes(16), secrets.token_bytes(32))
 
     def remembered(self, username: str, password: str) -> Verified | None:
         """Whether this very password was verified before, against the hash in force."""
@@ -55,7 +58,7 @@ class PlainUsers:
         if found is not None:
             return found
         stored = self._stored.get(username)
-        if not self._matches(password, stored or self._nobody) or stored is None:
+        if not self._matches(password, stored or self.hash_of_nobody) or stored is None:
             return None
         if len(self._verified) >= _MAX_REMEMBERED:
             self._verified.clear()
@@ -69,5 +72,5 @@ class PlainUsers:
         if not stored.startswith(_KEPT):
             return verify_password(password, stored)
         # Needs no hashing, and must not be told from those that do.
-        verify_password(password, self._nobody)
+        verify_password(password, self.hash_of_nobody)
         return hmac.compare_digest(stored, kept_password(password))

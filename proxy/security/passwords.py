@@ -19,6 +19,19 @@ def hash_password(password: str, salt: bytes) -> str:
     return _text(_LOG_N, _R, _P, salt, _scrypt(password, salt, _LOG_N, _R, _P, _HASH_BYTES))
 
 
+def cost_of(stored: str) -> tuple[int, int, int]:
+    """ln, r and p of a hash; ValueError when it is no hash of ours."""
+    return _parse(stored)[:3]
+
+
+USUAL_COST = (_LOG_N, _R, _P)
+
+
+def hash_of_nobody(cost: tuple[int, int, int], salt: bytes, digest: bytes) -> str:
+    """A hash of no known password, to be verified against where there is no user; the bytes are random."""
+    return _text(*cost, salt, digest)
+
+
 def check_hash(stored: str) -> str:
     """The same; ValueError when it is no hash of ours."""
     _parse(stored)

@@ -1,4 +1,4 @@
-"""Credentials that are taken away end live sessions at once where that is wanted, with real processes."""
+"""With real processes: credentials taken away end sessions where that is wanted; guessing gets slower."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +22,11 @@ SOON_S = 15.0
 
 @pytest.fixture(scope="module")
 def strict(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    changes = {"sessions.revoke.immediately": True, "connections.expired.close.idle": True}
+    changes = {
+        "sessions.revoke.immediately": True,
+        "connections.expired.close.idle": True,
+        "login.backoff": {"failures": 2, "initial.ms": 50, "max.ms": 200},
+    }
     directory = tmp_path_factory.mktemp("strict")
     settings = StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS, proxy_changes=changes)
     stack = Stack(settings)
@@ -132,3 +136,21 @@ def test_an_idle_connection_past_its_end_is_swept_away(strict: Stack) -> None:
     assert asyncio.run(play()) is False
     closed = {name for name, value in strict.metrics().items() if "session_expired_idle" in name and value}
     assert any("connections_closed" in name for name in closed)
+
+
+@pytest.mark.spec("R6")
+def test_many_failures_are_answered_late_and_lock_nobody_out(strict: Stack) -> None:
+    alice = ClusterAdmin(strict).user("often-guessed-at")
+
+    async def play() -> bool:
+        for _ in range(8):
+            async with session(strict, *by_plain(alice.name, "a guess")) as guessed:
+                assert guessed is None
+        async with session(strict, *by_scram(alice)) as known:
+            return known is not None
+
+    assert asyncio.run(play())
+    delayed = {
+        name: value for name, value in strict.metrics().items() if "penstock_authentication_delayed" in name
+    }
+    assert sum(delayed.values()) >= 4

@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry
 from proxy.config import ConfigError, WatchedUsers
 from proxy.config import Listener as ListenerSettings
 from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.plain_users import PlainUsers
 from proxy.net.revocation import Revocations
 from proxy.net.watched_file import FileReloads
-from proxy.security.passwords import hash_password
+from proxy.security.passwords import cost_of, hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import plain_token
@@ -76,6 +77,15 @@ def test_hashes_and_files_of_passwords_are_known_from_the_start(tmp_path: Path) 
     assert not knows(users, "bob", "b-secret\n")
     assert not knows(users, "carol", "a-secret")
     assert "b-secret" not in repr(vars(users.known))
+
+
+@pytest.mark.spec("R9")
+def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
+    costly, usual = f"scrypt$15$8$1${'A' * 24}${'A' * 43}=", hash_password("x", bytes(16))
+
+    for stored, cost in (((), (14, 8, 1)), ((costly, costly, usual), (15, 8, 1)), ((usual,), (14, 8, 1))):
+        users = PlainUsers({str(number): each for number, each in enumerate(stored)})
+        assert cost_of(users.hash_of_nobody) == cost
 
 
 @pytest.mark.spec("R9", "O5")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, load
 from tests.unit.config.test_proxy_config import document, listener, written
 
@@ -73,3 +74,29 @@ def test_mechanisms_that_do_not_fit_together_are_named(
         load(written(tmp_path, document(listeners=[entry])), ProxyConfig)
 
     assert error in str(raised.value)
+
+
+@pytest.mark.spec("O5", "R9")
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"sasl__plain__verifier__class": "no.such.Class"}, "sasl.plain.verifier.class: cannot load"),
+        (
+            {"sasl__server__mechanism__classes": {"PLAIN": "pathlib.Path"}},
+            "sasl.server.mechanism.classes[PLAIN]: 'pathlib.Path' is not a SASL mechanism",
+        ),
+    ],
+)
+def test_penstock_check_tries_the_classes_that_logins_name(
+    tmp_path: Path, changes: dict[str, Any], error: str
+) -> None:
+    problems = check(written(tmp_path, document(listeners=[listener(**changes)], users__file=None)))
+
+    assert [problem for problem in problems if error in problem]
+
+
+@pytest.mark.spec("O5", "R9")
+def test_a_listener_with_a_verifier_of_its_own_needs_no_users_file(tmp_path: Path) -> None:
+    entry = listener(sasl__plain__verifier__class="tests.unit.security.test_password_check.Directory")
+
+    assert check(written(tmp_path, document(listeners=[entry], users__file=None))) == []
