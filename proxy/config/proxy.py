@@ -17,10 +17,10 @@ from proxy.session.gate import DEFAULT_QUEUED_BYTES
 class LoginBackoff(Part):
     """How guessing passwords gets slower; see proxy.security.backoff."""
 
-    failures: Annotated[int, Field(ge=0)] = 5
+    failures: Annotated[int, Field(ge=0)] = 10
     window_ms: Milliseconds = 60_000
-    initial_ms: Milliseconds = 200
-    max_ms: Annotated[int, Field(ge=0, le=60_000)] = 5_000
+    initial_ms: Milliseconds = 100
+    max_ms: Annotated[int, Field(ge=0, le=60_000)] = 1_000
 
     def settings(self) -> BackoffSettings:
         """As the back-off takes them."""

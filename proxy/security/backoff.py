@@ -16,13 +16,13 @@ _DOUBLINGS = 32
 class BackoffSettings:
     """`failures` 0: no login is held."""
 
-    failures: int = 5
+    failures: int = 10
     """So many are not answered for."""
     window_ms: int = 60_000
     """After so long without a failure they are forgotten."""
-    initial_ms: int = 200
+    initial_ms: int = 100
     """Doubled with each failure after the first that is answered for."""
-    max_ms: int = 5_000
+    max_ms: int = 1_000
 
 
 @dataclass(slots=True)

@@ -187,5 +187,5 @@ def test_failures_of_the_form_count_for_the_address() -> None:
     talk.shakes_hands()
     talk.authenticates(b"nonsense")
 
-    assert backoff.delay_ms("10.0.0.1", None, talk.now_ms) == 200
+    assert backoff.delay_ms("10.0.0.1", None, talk.now_ms) == 100
     assert backoff.delay_ms("10.0.0.2", "alice", talk.now_ms) == 0

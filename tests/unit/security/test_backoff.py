@@ -94,7 +94,7 @@ def test_what_is_kept_is_bounded_and_the_newest_stay() -> None:
     kept = [len(backoff._by_host), len(backoff._by_user), len(backoff._at_home)]
     assert kept == [MAX_ENTRIES] * 3
     assert backoff.delay_ms("elsewhere", "user-0", NOW) == 0
-    assert backoff.delay_ms("elsewhere", f"user-{MAX_ENTRIES}", NOW) == 200
+    assert backoff.delay_ms("elsewhere", f"user-{MAX_ENTRIES}", NOW) == 100
 
 
 @pytest.mark.spec("R6")
