@@ -70,6 +70,8 @@ class Context:
         self._gssapi = gssapi
         with self._errors():
             self._context = gssapi.SecurityContext(creds=key, usage="accept")
+        # Or what is wrong with a token would be told by the context's next use, and its answer by this one.
+        self._context.__DEFER_STEP_ERRORS__ = False
 
     def step(self, token: bytes) -> bytes | None:
         with self._errors():
