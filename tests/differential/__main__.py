@@ -70,6 +70,7 @@ def _report(results: list[Result]) -> int:
     failed = [result for result in results if result.unexplained]
     _table("cases by subject", cases)
     _table("requests by API", requests)
+    _table("the broker's answers", Counter(kind for result in results for kind in result.answers))
     _table("differences that docs/differences.md explains", rows)
     _table("cases with unexplained differences", Counter(result.case.subject for result in failed))
     _say(

@@ -189,3 +189,12 @@ def differences(broker: Any, proxy: Any, path: str = "") -> Iterator[Difference]
             yield from differences(one, other, f"{path}[{at}]")
     elif broker != proxy:
         yield Difference(path, broker, proxy)
+
+
+def codes(tree: Any) -> Iterator[int]:
+    """Every error code in a tree."""
+    if isinstance(tree, dict):
+        yield from (value for key, value in tree.items() if str(key).endswith("error_code"))
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for part in inner:
+        yield from codes(part)

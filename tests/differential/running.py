@@ -14,15 +14,25 @@ from typing import Any
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
+from proxy.wire.error_codes import ErrorCode
 from proxy.wire.schema import Struct
 from tests.differential import staging
 from tests.differential.cases import Case, Served, Step
-from tests.differential.comparing import Difference, differences, plain
+from tests.differential.comparing import Difference, codes, differences, plain
 from tests.differential.dialogue import Dialogue, Heard, Outcome
 from tests.differential.known import row_of
 from tests.differential.rights import marker
 from tests.differential.sides import Side
 
+_DENIALS = frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    )
+)
 _SETTLING_TRIES = 60
 _PAUSE_S = 0.03
 _pause = threading.Event()
@@ -53,7 +63,8 @@ class Result:
     unexplained: list[Finding] = field(default_factory=list)
     explained: list[str] = field(default_factory=list)
     """Rows of docs/differences.md, one for each difference that it explains."""
-    errors: list[int] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    """Of what kind the broker's answers were."""
 
     def __str__(self) -> str:
         return "\n".join([str(self.case), *map(str, self.unexplained)])
@@ -130,6 +141,7 @@ class Run:
         for talk, outcome in zip(talks, outcomes, strict=True):
             talk.heard.append(outcome)
         result.asked.append(step)
+        result.answers.append(_kind(outcomes[0], step, result.case, talks[0].side))
         self._note(step, found, outcomes, result)
 
     def _compared(self, step: Step, talks: list[_Talk], result: Result) -> tuple[Any, list[Difference]]:
@@ -156,6 +168,13 @@ def _served_by_both(broker: Served, proxy: Served) -> Served:
         low = max(broker[key][0], proxy[key][0], existing.start)
         served[key] = (low, min(broker[key][1], proxy[key][1], existing.stop - 1))
     return served
+
+
+def _kind(outcome: Outcome | None, step: Step, case: Case, side: Side) -> str:
+    if not isinstance(outcome, Heard):
+        return "no answer due" if outcome is None else type(outcome).__name__.lower()
+    tree = plain(outcome, step.api_key, step.version, case.names, side.topic_ids)
+    return "with a denial" if any(code in _DENIALS for code in codes(tree)) else "without a denial"
 
 
 def _replace_ids(message: Any, struct: Struct, ids: dict[bytes, bytes]) -> None:
