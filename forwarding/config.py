@@ -45,6 +45,13 @@ class MetadataLog(Part):
     transactional_id: Annotated[str, Field(min_length=1)] = "penstock-controller"
 
 
+class MutationQuota(Part):
+    """The burst of controller_mutation_rate is the rate times both."""
+
+    controller_quota_window_num: Annotated[int, Field(ge=1)] = 11
+    controller_quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
+
+
 class ControllerConfig(Part):
     """The controller's whole file."""
 
@@ -58,6 +65,7 @@ class ControllerConfig(Part):
     metadata: MetadataLog = MetadataLog()
     authorizer: Authorizer = Authorizer()
     delegation_token: DelegationTokens = DelegationTokens()
+    quota: MutationQuota = MutationQuota()
     audit: Audit
     limits: Limits = Limits()
     http: Http | None = None
@@ -98,6 +106,8 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         transactional_id=config.metadata.transactional_id,
         tokens=_token_settings(config),
         token_expiry_check_interval_ms=config.delegation_token.expiry_check_interval_ms,
+        mutation_window_num=config.quota.controller_quota_window_num,
+        mutation_window_size_seconds=config.quota.controller_quota_window_size_seconds,
         limits=ServerLimits(
             max_frame_bytes=config.limits.decoded_request_max_bytes,
             max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,

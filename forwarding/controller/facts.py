@@ -12,6 +12,8 @@ from forwarding.controller.controller import Sender
 from forwarding.controller.record_keys import quota_entity
 from forwarding.envelope import Forwarded
 from proxy.audit.record import AuditEvent
+from proxy.quota.mutation import CONTROLLER_MUTATION_RATE
+from proxy.quota.precedence import Governing
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -76,6 +78,30 @@ def quotas_changed(records: Iterable[Any], last_offset: int | None) -> list[Audi
         )
         for path in paths
     ]
+
+
+def mutations_throttled(
+    sender: Sender, forwarded: Forwarded, quota: Governing, throttle_time_ms: int
+) -> AuditEvent:
+    """A client that has changed more partitions than its quota allows (KIP-599)."""
+    header = forwarded.header
+    return AuditEvent(
+        event="throttled",
+        listener=sender.listener,
+        host=forwarded.host,
+        principal=str(forwarded.principal),
+        forwarding_principal=str(sender.principal),
+        client_id=header.client_id,
+        method=ApiKey.name_of(header.api_key),
+        api_version=header.api_version,
+        correlation_id=header.correlation_id,
+        forward_id=forwarded.forward_id,
+        quota_key=CONTROLLER_MUTATION_RATE,
+        quota_id=quota.quota_id,
+        quota_limit=quota.limit,
+        count=1,
+        throttle_time_ms=throttle_time_ms,
+    )
 
 
 def tokens_expired(

@@ -46,12 +46,12 @@ def create_topics(request: Any, access: Access) -> Decision:
 
     if not topics:
         return Outcome((), merge(types.CreateTopicsResponse(topics=[])))
-    return AskBroker(_copy(request, topics=topics), merge)
+    return AskBroker(with_topics(request, topics), merge)
 
 
 def delete_topics(request: Any, access: Access, topic_names: Mapping[bytes, str]) -> Decision:
     """DELETE on the cluster or on each topic; without DESCRIBE not even an id's name is told."""
-    asked = _topics_to_delete(request)
+    asked = topics_to_delete(request)
     times = Counter(asked)
     names = [name for name in (key[0] or topic_names.get(key[1]) for key in times) if name is not None]
     deletable = _with_cluster_right(access, Operation.DELETE, names)
@@ -74,7 +74,7 @@ def delete_topics(request: Any, access: Access, topic_names: Mapping[bytes, str]
 
     if not allowed:
         return Outcome((), merge(types.DeleteTopicsResponse(responses=[])))
-    return AskBroker(_deletion_of(request, allowed), merge)
+    return AskBroker(deletion_of(request, allowed), merge)
 
 
 def create_partitions(request: Any, access: Access) -> Decision:
@@ -97,12 +97,12 @@ def create_partitions(request: Any, access: Access) -> Decision:
 
     if not topics:
         return Outcome((), merge(types.CreatePartitionsResponse(results=[])))
-    return AskBroker(_copy(request, topics=topics), merge)
+    return AskBroker(with_topics(request, topics), merge)
 
 
 def topic_ids(request: Any) -> list[bytes]:
     """The ids whose names a DeleteTopics request needs before it can be decided."""
-    return [topic_id for name, topic_id in _topics_to_delete(request) if name is None and any(topic_id)]
+    return [topic_id for name, topic_id in topics_to_delete(request) if name is None and any(topic_id)]
 
 
 def _with_cluster_right(access: Access, operation: Operation, names: Iterable[str]) -> set[str]:
@@ -128,7 +128,8 @@ def _hide_configs(topic: Any) -> None:
         topic.num_partitions = topic.replication_factor = -1
 
 
-def _topics_to_delete(request: Any) -> list[Key]:
+def topics_to_delete(request: Any) -> list[Key]:
+    """In the order of the request, as often as it names them."""
     named: list[Key] = [(name, NO_TOPIC_ID) for name in request.topic_names]
     return named + [(topic.name, bytes(topic.topic_id)) for topic in request.topics]
 
@@ -164,7 +165,7 @@ def _malformed(key: Key, count: int) -> dict[str, str] | None:
     return None
 
 
-def _deletion_of(request: Any, allowed: list[Key]) -> Any:
+def deletion_of(request: Any, allowed: list[Key]) -> Any:
     """The same request about the allowed topics, named the way its version names them."""
     if request.topic_names:
         return _copy(request, topic_names=[name for name, _ in allowed], topics=[])
@@ -175,6 +176,11 @@ def _deletion_of(request: Any, allowed: list[Key]) -> Any:
 def _answered_key(topic: Any, by_id: set[bytes]) -> Key:
     topic_id = bytes(topic.topic_id)
     return (None, topic_id) if topic_id in by_id else (topic.name, NO_TOPIC_ID)
+
+
+def with_topics(request: Any, topics: list[Any]) -> Any:
+    """The same request about these topics only: CreateTopics, CreatePartitions."""
+    return _copy(request, topics=topics)
 
 
 def _merged(

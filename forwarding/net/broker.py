@@ -10,12 +10,15 @@ from typing import Any
 
 import structlog
 
+from forwarding.controller.mutations import Existing
+from forwarding.controller.topics import NO_TOPIC_ID, Key
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 METADATA_BY_ID_VERSIONS = (12, 12)
+METADATA_BY_NAME_VERSIONS = (4, 12)
 CREATE_TOPICS_VERSIONS = (5, 7)
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
@@ -51,21 +54,25 @@ class Broker:
 
     async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
         """The names behind topic ids; ids nobody knows are left out."""
-        request = types.MetadataRequest
-        topics = [request.MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in topic_ids]
-        if not topics:
-            return {}
-        channel = await self._open()
-        response = await channel.request(
-            ApiKey.METADATA,
-            channel.version(ApiKey.METADATA, METADATA_BY_ID_VERSIONS),
-            request(topics=topics, allow_auto_topic_creation=False),
+        return {topic.topic_id: topic.name for topic in await self._topics_of_ids(list(topic_ids))}
+
+    async def existing(self, keys: Iterable[Key]) -> dict[Key, Existing]:
+        """Those of the topics that there are."""
+        asked = list(keys)
+        names = [name for name, _ in asked if name is not None]
+        by_name = await self._topics_of_names(names)
+        by_id = await self._topics_of_ids([topic_id for name, topic_id in asked if name is None])
+        found: dict[Key, Existing] = {(topic.name, NO_TOPIC_ID): topic for topic in by_name}
+        return found | {(None, topic.topic_id): topic for topic in by_id}
+
+    async def try_creation(self, request: Any) -> Any:
+        """What would come of a CreateTopics request; nothing is created."""
+        tried = types.CreateTopicsRequest(
+            topics=request.topics, timeout_ms=request.timeout_ms, validate_only=True
         )
-        return {
-            bytes(topic.topic_id): topic.name
-            for topic in response.topics
-            if topic.error_code == ErrorCode.NONE
-        }
+        channel = await self._open()
+        version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
+        return await channel.request(ApiKey.CREATE_TOPICS, version, tried, timeout_ms=request.timeout_ms)
 
     async def ensure_topic(self, topic: str) -> None:
         """Create the metadata topic if it is absent; ChannelError when it can neither be found nor made."""
@@ -94,6 +101,31 @@ class Broker:
                 self._channel = await Channel.open(self._endpoint)
                 self.known_versions = dict(self._channel.api_versions)
             return self._channel
+
+    async def _topics_of_ids(self, topic_ids: list[bytes]) -> list[Existing]:
+        topic = types.MetadataRequest.MetadataRequestTopic
+        asked = [topic(name=None, topic_id=topic_id) for topic_id in topic_ids]
+        return await self._metadata(asked, METADATA_BY_ID_VERSIONS)
+
+    async def _topics_of_names(self, names: list[str]) -> list[Existing]:
+        topic = types.MetadataRequest.MetadataRequestTopic
+        return await self._metadata([topic(name=name) for name in names], METADATA_BY_NAME_VERSIONS)
+
+    async def _metadata(self, topics: list[Any], versions: tuple[int, int]) -> list[Existing]:
+        if not topics:
+            # An empty list would mean all that there are, or none, by version.
+            return []
+        channel = await self._open()
+        response = await channel.request(
+            ApiKey.METADATA,
+            channel.version(ApiKey.METADATA, versions),
+            types.MetadataRequest(topics=topics, allow_auto_topic_creation=False),
+        )
+        return [
+            Existing(topic.name, bytes(topic.topic_id), len(topic.partitions))
+            for topic in response.topics
+            if topic.error_code == ErrorCode.NONE
+        ]
 
     async def _create(self, topic: str, replication_factor: int) -> tuple[int, str]:
         request = types.CreateTopicsRequest

@@ -33,6 +33,7 @@ from proxy.net.channel import ChannelError, EndpointSettings
 from proxy.net.metadata_feed import TopicFeed
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
+from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal import deserialize
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
@@ -62,6 +63,8 @@ class ProcessSettings:
     limits: ServerLimits = field(default_factory=ServerLimits)
     tokens: TokenSettings = NO_TOKENS
     token_expiry_check_interval_ms: int = 3_600_000
+    mutation_window_num: int = 11
+    mutation_window_size_seconds: int = 1
 
 
 class ControllerProcess:
@@ -98,6 +101,7 @@ class ControllerProcess:
             self.metrics,
             may_write,
             now_ms,
+            MutationQuotas(settings.mutation_window_num, settings.mutation_window_size_seconds),
         )
         group_id = f"{settings.transactional_id}-election"
         election = Election(settings.broker, settings.topic, group_id, now_ms)

@@ -30,11 +30,14 @@ from forwarding.net.answered import Answered, Key, forward_key
 from forwarding.net.broker import Broker
 from forwarding.net.log import MAX_BATCH_BYTES, Committed, CommitUnknown, Entry, Fenced, MetadataLog
 from forwarding.net.metrics import ControllerMetrics
+from forwarding.net.mutations import Mutations
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.audit.record import AuditEvent
+from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.quota.mutation import MutationQuotas
 from proxy.session.apis.refusal import refusal as refusal_of_all
 from proxy.wire import metadata_records
 from proxy.wire.api_keys import ApiKey
@@ -71,7 +74,9 @@ class Writer:
         metrics: ControllerMetrics,
         may_write: Callable[[], bool],
         now_ms: Callable[[], int],
+        mutation_quotas: MutationQuotas,
     ) -> None:
+        self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
         self._may_write = may_write
         self._now_ms = now_ms
         self._controller = controller
@@ -165,7 +170,7 @@ class Writer:
             decision = verdict.decision
             if isinstance(decision, Outcome):
                 return await self._commit(decision, forwarded, sender, envelope_version)
-        return await self._ask_broker(decision, forwarded, sender, envelope_version)
+        return await self._ask_broker(decision, forwarded, sender, image, envelope_version)
 
     async def _commit(
         self, outcome: Outcome, forwarded: Forwarded, sender: Sender, envelope_version: int
@@ -211,7 +216,12 @@ class Writer:
             self._lose(str(error), fenced=False)
 
     async def _ask_broker(
-        self, decision: AskBroker, forwarded: Forwarded, sender: Sender, envelope_version: int
+        self,
+        decision: AskBroker,
+        forwarded: Forwarded,
+        sender: Sender,
+        image: MetadataImage,
+        envelope_version: int,
     ) -> Any:
         header = forwarded.header
         timeout_ms = getattr(decision.request, "timeout_ms", None) or DEFAULT_BROKER_TIMEOUT_MS
@@ -221,9 +231,8 @@ class Writer:
                 name = ApiKey.name_of(header.api_key)
                 fault = f"{name} v{header.api_version}: the broker speaks v{low}-v{high}"
                 return self._refused(Refused(ErrorCode.UNSUPPORTED_VERSION, fault), envelope_version, sender)
-            response = await self._broker.request(
-                header.api_key, header.api_version, decision.request, timeout_ms
-            )
+            ask = partial(self._broker.request, header.api_key, header.api_version, timeout_ms=timeout_ms)
+            response = await self._mutations.carry_out(forwarded, sender, decision.request, image, ask)
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
         return self._answered(forwarded, sender, decision.merge(response))

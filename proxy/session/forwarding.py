@@ -11,7 +11,7 @@ from proxy.security import principal
 from proxy.session.apis.refusal import refusal
 from proxy.session.call import Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import Close, Effect, Recorded, ToClient, ToController
+from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToClient, ToController
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
@@ -63,7 +63,7 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     if reply.close:
         return _given_up(session, Close("unsupported_by_controller"), effects)
     try:
-        data = _answer(entry, reply)
+        data, throttle_ms = _answer(entry, reply)
     except WireError as error:
         message = f"the controller's answer is malformed: {error}"
         return _given_up(session, Close("controller_protocol", message), effects)
@@ -71,6 +71,10 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
         session.note(entry.call, 0, effects)
     session.pipeline.make_ready(entry, data)
     effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready())
+    if throttle_ms > 0:
+        # KIP-219: who was told to wait is not heard until then, whether the client keeps to it or not.
+        session.mutes += 1
+        effects.append(MuteClient(throttle_ms))
     return effects
 
 
@@ -81,18 +85,20 @@ def _given_up(session: "Session", close: Close, effects: list[Effect]) -> list[E
     return effects
 
 
-def _answer(entry: InFlight, reply: ControllerReply) -> bytes:
+def _answer(entry: InFlight, reply: ControllerReply) -> tuple[bytes, int]:
+    """The client's answer, and the time that it tells the client to wait."""
     codec = codecs.response(entry.api_key, entry.version)
-    body = reply.body
-    if reply.error_code != ErrorCode.NONE or body is None:
+    if reply.error_code != ErrorCode.NONE or reply.body is None:
         message = refusal(entry.api_key, entry.version, entry.request, reply.error_code)
-    elif entry.handler is None:
-        return encode_response(entry.api_key, entry.version, entry.correlation_id, bytes(body))
     else:
-        message, _ = codec.decode(body)
+        message, _ = codec.decode(reply.body)
+        if entry.handler is None:
+            answer = encode_response(entry.api_key, entry.version, entry.correlation_id, bytes(reply.body))
+            return answer, message.throttle_time_ms
     if entry.handler is not None:
         entry.handler(message)
-    return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(message))
+    answer = encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(message))
+    return answer, message.throttle_time_ms
 
 
 def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:

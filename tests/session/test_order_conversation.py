@@ -155,12 +155,29 @@ def test_an_answer_of_the_controllers_that_cannot_be_read_is_not_passed_on(denie
     talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new", *(["secret"] if denied else [])))
     talk.controller_answers(body=b"\xff\xff")
 
-    if denied:
-        assert talk.close_reason == "controller_protocol"
-        assert talk.heard_bytes() == b""
-    else:
-        # Nobody looks into it: it passes as the controller sent it.
-        assert talk.heard_bytes()[-2:] == b"\xff\xff"
+    assert talk.close_reason == "controller_protocol"
+    assert talk.heard_bytes() == b""
+
+
+@pytest.mark.spec("Q7", "Q12")
+@pytest.mark.parametrize("denied", [False, True], ids=["as it came", "merged"])
+def test_a_client_that_the_controller_tells_to_wait_is_not_heard_until_then(denied: bool) -> None:
+    talk = Conversation("CREATE TOPIC new", "DESCRIBE_CONFIGS TOPIC new", "WRITE TOPIC orders")
+    result = t.CreateTopicsResponse.CreatableTopicResult(
+        name="new", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    )
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new", *(["secret"] if denied else [])))
+
+    talk.controller_answers(t.CreateTopicsResponse(throttle_time_ms=1_500, topics=[result]))
+    answer = talk.heard(CREATE_TOPICS, TOPICS_V)
+    talk.asks(PRODUCE, 9, produce("orders"))
+
+    assert answer.throttle_time_ms == 1_500
+    assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert talk.mutes == [1_500]
+    assert talk.forwarded() == []
+    talk.is_unmuted()
+    assert len(talk.forwarded()) == 1
 
 
 @pytest.mark.spec("E3")

@@ -1,0 +1,137 @@
+"""Partitions created or deleted in, throttle_time_ms or a refusal out (KIP-599: controller_mutation_rate).
+
+One token bucket per quota-id, asked by forwarding.net.mutations for CreateTopics, CreatePartitions and
+DeleteTopics; the same precedence as for bytes. What counts as a mutation is not known here.
+"""
+
+import math
+from dataclasses import dataclass
+
+from proxy.metadata.image import QuotasImage
+from proxy.quota.precedence import Governing, governing
+from proxy.wire.api_keys import ApiKey
+
+CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+
+STRICT_SINCE: dict[int, int] = {
+    ApiKey.CREATE_TOPICS: 6,
+    ApiKey.DELETE_TOPICS: 5,
+    ApiKey.CREATE_PARTITIONS: 3,
+}
+"""From these versions on a client knows THROTTLING_QUOTA_EXCEEDED; older ones are served and slowed down."""
+
+_SWEEP_FROM = 1_000
+_MAX_THROTTLE_MS = 2**31 - 1
+
+
+class TokenBucket:
+    """`rate` tokens a second flow in, up to what `burst_s` seconds bring; it may be overdrawn."""
+
+    __slots__ = ("_burst_s", "_rate", "_tokens", "_updated_ms")
+
+    def __init__(self, rate: float, burst_s: float, now_ms: int) -> None:
+        """Full at first."""
+        self._rate = rate
+        self._burst_s = burst_s
+        self._tokens = rate * burst_s
+        self._updated_ms = now_ms
+
+    def tokens(self, now_ms: int) -> float:
+        """What is left at `now_ms`, negative when overdrawn."""
+        # A clock that was set back takes nothing out.
+        passed_s = max(0, now_ms - self._updated_ms) / 1000.0
+        self._updated_ms = now_ms
+        self._tokens = min(self._rate * self._burst_s, self._tokens + self._rate * passed_s)
+        return self._tokens
+
+    def take(self, count: float, now_ms: int) -> float:
+        """Take `count` tokens, also more than there are (negative: give back); what is left."""
+        self._tokens = min(self._rate * self._burst_s, self.tokens(now_ms) - count)
+        return self._tokens
+
+    def change(self, rate: float, now_ms: int) -> None:
+        """Another rate from now on; what was used stays used."""
+        if rate != self._rate:
+            self.tokens(now_ms)
+            self._rate = rate
+
+    def is_full(self, now_ms: int) -> bool:
+        """It is as good as a new one."""
+        return self.tokens(now_ms) >= self._rate * self._burst_s
+
+    def overdrawn_ms(self, now_ms: int) -> int | None:
+        """How long until it is not overdrawn any more; None when it is not."""
+        tokens = self.tokens(now_ms)
+        if tokens >= 0:
+            return None
+        return min(math.floor(-tokens / self._rate * 1000 + 0.5), _MAX_THROTTLE_MS)
+
+
+@dataclass(slots=True)
+class MutationQuota:
+    """What one request has to keep to."""
+
+    governing: Governing
+    _bucket: TokenBucket
+    _strict: bool
+    _throttle_ms: int = 0
+    _recorded_at_ms: int = 0
+
+    def record(self, count: int, now_ms: int) -> bool:
+        """Count so many mutations; False: refused, and not counted.
+
+        Strict: refused while the bucket is overdrawn, whatever the count. Else taken, and told to wait.
+        """
+        if not self._strict:
+            self._bucket.take(count, now_ms)
+        overdrawn_ms = self._bucket.overdrawn_ms(now_ms)
+        if overdrawn_ms is not None:
+            self._throttle_ms, self._recorded_at_ms = overdrawn_ms, now_ms
+            return not self._strict
+        if self._strict:
+            self._bucket.take(count, now_ms)
+        return True
+
+    def throttle_time_ms(self, now_ms: int) -> int:
+        """What the client is told to wait, from now on: carrying out the request took time as well."""
+        return max(0, self._throttle_ms - (now_ms - self._recorded_at_ms))
+
+
+class MutationQuotas:
+    """All token buckets of one controller."""
+
+    def __init__(self, window_num: int = 11, window_size_seconds: int = 1) -> None:
+        """controller.quota.window.num and controller.quota.window.size.seconds: the burst, in seconds."""
+        self._burst_s = window_num * window_size_seconds
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._sweep_at = _SWEEP_FROM
+
+    def of_request(
+        self, api_key: int, version: int, quotas: QuotasImage, user: str, client_id: str | None, now_ms: int
+    ) -> MutationQuota | None:
+        """What governs such a request of this client; None: nothing does, or it mutates nothing."""
+        strict_since = STRICT_SINCE.get(api_key)
+        if strict_since is None:
+            return None
+        found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE)
+        if found is None:
+            return None
+        return MutationQuota(found, self._bucket(found, now_ms), version >= strict_since)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _bucket(self, found: Governing, now_ms: int) -> TokenBucket:
+        name = (found.user_tag, found.client_tag)
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            self._sweep(now_ms)
+            bucket = self._buckets[name] = TokenBucket(found.limit, self._burst_s, now_ms)
+        bucket.change(found.limit, now_ms)
+        return bucket
+
+    def _sweep(self, now_ms: int) -> None:
+        # Client ids are the clients' own choice: those that used nothing lately are not kept.
+        if len(self._buckets) >= self._sweep_at:
+            self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
+            self._sweep_at = max(_SWEEP_FROM, 2 * len(self._buckets))

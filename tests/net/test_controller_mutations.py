@@ -1,0 +1,128 @@
+"""controller_mutation_rate at a controller over a real broker: refused, slowed down, on record, by topic."""
+
+from typing import Any
+
+import pytest
+
+from forwarding.net.forwarder import Forwarder
+from proxy.audit.record import AuditEvent
+from proxy.demo.broker import Broker
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.support.controllers import a_controller, a_forwarder, forward, plaintext
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spec("Q12")]
+
+EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+RATE = 0.5
+BURST = 11 * RATE
+
+
+async def limit(forwarder: Forwarder, rate: float | None) -> None:
+    request = types.AlterClientQuotasRequest
+    op = request.OpData(key="controller_mutation_rate", value=rate or 0.0, remove=rate is None)
+    entity = [request.EntityData(entity_type="user", entity_name="admin")]
+    entry = request.EntryData(entity=entity, ops=[op])
+    _, answer = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, request(entries=[entry]))
+    assert [entry.error_code for entry in answer.entries] == [0]
+
+
+async def create(forwarder: Forwarder, *names: str, partitions: int = 3, version: int = 7) -> Any:
+    topic = types.CreateTopicsRequest.CreatableTopic
+    topics = [topic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    request = types.CreateTopicsRequest(topics=topics, timeout_ms=9_000)
+    _, answer = await forward(forwarder, ApiKey.CREATE_TOPICS, request, version=version)
+    return answer
+
+
+async def grow(forwarder: Forwarder, name: str, count: int) -> Any:
+    topic = types.CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = types.CreatePartitionsRequest(topics=[topic], timeout_ms=9_000)
+    _, answer = await forward(forwarder, ApiKey.CREATE_PARTITIONS, request)
+    return answer
+
+
+async def delete(forwarder: Forwarder, *names: str) -> Any:
+    state = types.DeleteTopicsRequest.DeleteTopicState
+    request = types.DeleteTopicsRequest(topics=[state(name=name) for name in names], timeout_ms=9_000)
+    _, answer = await forward(forwarder, ApiKey.DELETE_TOPICS, request)
+    return answer
+
+
+def outcomes(results: list[Any]) -> list[int]:
+    return [result.error_code for result in results]
+
+
+async def test_topics_are_refused_when_the_tokens_are_used_up_and_served_when_the_quota_is_gone(
+    kafka: Broker, topic_name: str
+) -> None:
+    names = [f"{topic_name}-{number}" for number in range(4)]
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await limit(forwarder, RATE)
+        made = await create(forwarder, *names)
+        more = await grow(forwarder, names[0], 5)
+        gone = await delete(forwarder, names[0], "no-such-topic")
+        again = await create(forwarder, names[0])
+        await limit(forwarder, None)
+        freed = await delete(forwarder, *names[:2])
+
+    # 5.5 tokens: the second topic of three partitions overdraws them.
+    assert outcomes(made.topics) == [0, 0, EXCEEDED, EXCEEDED]
+    assert 0 < made.throttle_time_ms <= (6 - BURST) / RATE * 1_000
+    assert outcomes(more.results) == [EXCEEDED]
+    assert more.throttle_time_ms > 0
+    # Who knows the topic is told its id, as by a broker.
+    assert outcomes(gone.responses) == [EXCEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert any(bytes(gone.responses[0].topic_id))
+    assert outcomes(again.topics) == [ErrorCode.TOPIC_ALREADY_EXISTS]
+    assert again.throttle_time_ms == 0
+    assert outcomes(freed.responses) == [0, 0]
+    assert [_told(event) for event in controller.told("throttled")] == [
+        ("CreateTopics", "admin:", RATE),
+        ("CreatePartitions", "admin:", RATE),
+        ("DeleteTopics", "admin:", RATE),
+    ]
+
+
+async def test_an_old_client_gets_its_topics_and_is_slowed_down(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await limit(forwarder, RATE)
+        made = await create(forwarder, f"{topic_name}-a", f"{topic_name}-b", partitions=5, version=5)
+        await limit(forwarder, None)
+        await delete(forwarder, f"{topic_name}-a", f"{topic_name}-b")
+
+    assert outcomes(made.topics) == [0, 0]
+    assert 8_000 < made.throttle_time_ms <= (10 - BURST) / RATE * 1_000
+
+
+async def test_more_partitions_and_deletions_are_paid_for_by_their_number(
+    kafka: Broker, topic_name: str
+) -> None:
+    name = f"{topic_name}-grows"
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await create(forwarder, name, partitions=1)
+        await limit(forwarder, RATE)
+        grown = await grow(forwarder, name, 6)
+        deleted = await delete(forwarder, name)
+        refused = await create(forwarder, name, partitions=1)
+        await limit(forwarder, None)
+
+    assert outcomes(grown.results) == [0]
+    assert outcomes(deleted.responses) == [0]
+    assert outcomes(refused.topics) == [EXCEEDED]
+    # One for the five that were added was left over the half, six went with the topic.
+    assert 9_000 < refused.throttle_time_ms <= (11 - BURST) / RATE * 1_000
+
+
+def _told(event: AuditEvent) -> tuple[str | None, str | None, float | None]:
+    return event.method, event.quota_id, event.quota_limit

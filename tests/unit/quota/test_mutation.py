@@ -1,0 +1,172 @@
+"""controller_mutation_rate: token buckets by Kafka's own numbers, who shares one, what is strict."""
+
+import pytest
+
+from proxy.metadata.image import QuotasImage
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas, TokenBucket
+from proxy.wire.api_keys import ApiKey
+from tests.support.metadata_log import quotas_image
+
+pytestmark = pytest.mark.spec("Q12")
+
+NOW = 1_700_000_000_000
+SECOND = 1_000
+CREATE, DELETE, PARTITIONS = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
+
+
+def limits(limits: dict[QuotaEntity, float]) -> QuotasImage:
+    return quotas_image({entity: {CONTROLLER_MUTATION_RATE: limit} for entity, limit in limits.items()})
+
+
+ALICE_TEN = limits({QuotaEntity(user="alice"): 10})
+
+
+def quota(
+    quotas: MutationQuotas,
+    image: QuotasImage = ALICE_TEN,
+    version: int = 7,
+    api_key: int = CREATE,
+    user: str = "alice",
+    client_id: str = "cli",
+    now_ms: int = NOW,
+) -> MutationQuota:
+    found = quotas.of_request(api_key, version, image, user, client_id, now_ms)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # TokenBucketTest: 5 a second, 20 s of burst. (seconds later, taken, left)
+        [(0, 0, 100), (0, 60, 40), (2, 5, 45), (2, 60, -5)],
+        [(0, -60, 100), (2, 60, 40), (2, -60, 100)],
+    ],
+    ids=["record", "unrecord"],
+)
+def test_a_bucket_holds_what_kafkas_holds(steps: list[tuple[int, int, float]]) -> None:
+    bucket, now_ms = TokenBucket(5, 20, NOW), NOW
+    for seconds, taken, left in steps:
+        now_ms += seconds * SECOND
+        assert bucket.take(taken, now_ms) == pytest.approx(left)
+
+
+@pytest.mark.parametrize(
+    ("overdrawn", "throttle_ms"), [(0, None), (5, 500), (10, 1_000), (0.01, 1), (0.001, 0)]
+)
+def test_an_overdrawn_bucket_says_how_long_it_takes_to_fill(overdrawn: float, throttle_ms: int) -> None:
+    bucket = TokenBucket(10, 1, NOW)
+    bucket.take(10 + overdrawn, NOW)
+
+    assert bucket.overdrawn_ms(NOW) == throttle_ms
+
+
+def test_a_strict_quota_refuses_once_the_bucket_is_overdrawn_and_not_for_the_size_of_a_request() -> None:
+    asked = quota(MutationQuotas(10, 1))
+
+    assert [asked.record(90, NOW), asked.record(90, NOW), asked.throttle_time_ms(NOW)] == [True, True, 0]
+    assert not asked.record(90, NOW)
+    assert asked.throttle_time_ms(NOW) == 8_000
+    assert asked.throttle_time_ms(NOW + 5_000) == 3_000
+    assert asked.throttle_time_ms(NOW + 9_000) == 0
+
+
+def test_a_permissive_quota_refuses_nothing_and_tells_how_long_to_wait() -> None:
+    asked = quota(MutationQuotas(10, 1), version=5)
+
+    told = [(asked.record(90, NOW), asked.throttle_time_ms(NOW)) for _ in range(3)]
+
+    assert told == [(True, 0), (True, 8_000), (True, 17_000)]
+    assert asked.throttle_time_ms(NOW + 5_000) == 12_000
+
+
+def test_a_spike_is_taken_whole_after_a_time_within_the_quota_and_the_next_one_when_it_is_paid_for() -> None:
+    quotas, now_ms = MutationQuotas(10, 1), NOW
+    for _ in range(10):
+        assert quota(quotas, now_ms=now_ms).record(10, now_ms)
+        now_ms += SECOND
+
+    assert quota(quotas, now_ms=now_ms).record(110, now_ms)
+    refused = quota(quotas, now_ms=now_ms)
+    assert not refused.record(110, now_ms)
+    assert refused.throttle_time_ms(now_ms) == 1_000
+    now_ms += refused.throttle_time_ms(now_ms)
+    assert quota(quotas, now_ms=now_ms).record(110, now_ms)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "strict"),
+    [
+        (CREATE, 6, True),
+        (CREATE, 5, False),
+        (DELETE, 5, True),
+        (DELETE, 4, False),
+        (PARTITIONS, 3, True),
+        (PARTITIONS, 2, False),
+    ],
+)
+def test_versions_whose_clients_know_the_error_are_refused_with_it(
+    api_key: ApiKey, version: int, strict: bool
+) -> None:
+    asked = quota(MutationQuotas(), api_key=api_key, version=version)
+    asked.record(111, NOW)
+
+    assert asked.record(1, NOW) is not strict
+
+
+def test_without_a_quota_or_where_nothing_is_mutated_nothing_governs() -> None:
+    quotas = MutationQuotas()
+
+    assert quotas.of_request(CREATE, 7, ALICE_TEN, "bob", "cli", NOW) is None
+    assert quotas.of_request(ApiKey.CREATE_ACLS, 3, ALICE_TEN, "alice", "cli", NOW) is None
+    assert len(quotas) == 0
+
+
+@pytest.mark.parametrize(
+    ("entity", "other", "shared"),
+    [
+        (QuotaEntity(user="alice"), ("alice", "other"), True),
+        (QuotaEntity(user=DEFAULT), ("bob", "cli"), False),
+        (QuotaEntity(client_id="cli"), ("bob", "cli"), True),
+        (QuotaEntity(client_id=DEFAULT), ("alice", "other"), False),
+        (QuotaEntity(user="alice", client_id=DEFAULT), ("alice", "other"), False),
+    ],
+)
+def test_who_shares_a_quota_id_shares_its_tokens(
+    entity: QuotaEntity, other: tuple[str, str], shared: bool
+) -> None:
+    quotas, image = MutationQuotas(), limits({entity: 10})
+    quota(quotas, image).record(111, NOW)
+
+    assert quota(quotas, image, user=other[0], client_id=other[1]).record(1, NOW) is not shared
+
+
+def test_another_limit_counts_at_once_and_what_was_used_stays_used() -> None:
+    quotas = MutationQuotas(10, 1)
+    quota(quotas).record(110, NOW)
+    faster = limits({QuotaEntity(user="alice"): 20})
+
+    refused = quota(quotas, faster)
+
+    assert not refused.record(1, NOW)
+    assert refused.throttle_time_ms(NOW) == 500
+    assert quota(quotas, faster, now_ms=NOW + 500).record(1, NOW + 500)
+
+
+def test_a_clock_that_is_set_back_neither_fills_nor_empties_a_bucket() -> None:
+    bucket = TokenBucket(10, 1, NOW)
+    bucket.take(15, NOW)
+
+    assert bucket.tokens(NOW - 3_600_000) == -5
+    assert bucket.tokens(NOW - 3_599_000) == 5
+
+
+def test_clients_that_used_nothing_lately_are_forgotten() -> None:
+    quotas, image = MutationQuotas(), limits({QuotaEntity(client_id=DEFAULT): 10})
+    quota(quotas, image, client_id="busy").record(100_000, NOW)
+    for number in range(5_000):
+        quota(quotas, image, client_id=f"once-{number}", now_ms=NOW + number).record(1, NOW + number)
+
+    assert len(quotas) < 2_100
+    assert not quota(quotas, image, client_id="busy").record(1, NOW)
