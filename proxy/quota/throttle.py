@@ -7,6 +7,7 @@ channel is not known here.
 """
 
 import math
+from collections.abc import Collection
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -41,10 +42,13 @@ class Bucket:
         "__weakref__",
         "_rate",
         "client_tag",
+        "enforced",
+        "entity",
         "key",
         "last_record_ms",
         "limit",
         "quota_id",
+        "throttled_until_ms",
         "user_tag",
         "window_ms",
     )
@@ -52,14 +56,22 @@ class Bucket:
     limited = True
     """False on UNLIMITED: one look at it spares an unlimited client all the rest."""
 
-    def __init__(self, key: str, found: Governing, window_ms: int, samples: int) -> None:
+    def __init__(
+        self, key: str, found: Governing, window_ms: int, samples: int, enforced: bool = True
+    ) -> None:
         self.key = key
+        self.enforced = enforced
+        """False: what would be throttled is counted, and nobody is told or held up."""
+        self.entity = found.entity
+        """Whose quota governs; None: the static default of the proxy."""
         self.quota_id = found.quota_id
         self.user_tag = found.user_tag
         self.client_tag = found.client_tag
         self.limit = found.limit
         self.window_ms = (samples - 1) * window_ms
         self.last_record_ms = 0
+        self.throttled_until_ms = 0
+        """When whoever was throttled last is heard again (would be, if it is not enforced)."""
         self._rate = Rate(window_ms, samples)
 
     def record(self, value: float, now_ms: int) -> int:
@@ -67,7 +79,28 @@ class Bucket:
         self.last_record_ms = now_ms
         rate = self._rate
         rate.record(value, now_ms)
-        return rate.throttle_ms(self.limit, now_ms)
+        throttle_ms = rate.throttle_ms(self.limit, now_ms)
+        if throttle_ms:
+            self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
+        return throttle_ms
+
+    def admit(self, value: float, now_ms: int) -> tuple[bool, int]:
+        """Count the `value` bytes of an answer if there is room for them, and whether there was.
+
+        The other number is how many ms to wait, for the next answer or for this one. What no window
+        has room for is let through as soon as nothing before it is owed, or it would never be.
+        """
+        throttle_ms = self.record(value, now_ms)
+        if not throttle_ms or not self.enforced:
+            return True, throttle_ms
+        self._rate.record(-value, now_ms)
+        if value > self.max_in_window_bytes:
+            owed_ms = self._rate.throttle_ms(self.limit, now_ms)
+            if not owed_ms:
+                self._rate.record(value, now_ms)
+                return True, throttle_ms
+            throttle_ms = owed_ms
+        return False, throttle_ms
 
     def record_within(self, value: float, now_ms: int) -> bool:
         """Count `value` bytes if that is sure to throttle nobody; otherwise nothing, and `record` has to."""
@@ -88,6 +121,8 @@ class Bucket:
     @property
     def max_in_window_bytes(self) -> int:
         """More than this in one response is throttled whatever came before: the cap for Fetch max_bytes."""
+        if not self.enforced:
+            return 2**31 - 1
         return int(min(self.limit * self.window_ms / 1000, 2**31 - 1))
 
 
@@ -114,7 +149,12 @@ UNLIMITED = UnlimitedBucket()
 class ClientQuotas:
     """All buckets of one proxy."""
 
-    def __init__(self, settings: QuotaSettings) -> None:
+    def __init__(
+        self, settings: QuotaSettings, enforced: bool = True, excluded: Collection[str] = ()
+    ) -> None:
+        """`enforced`: quota.mode; `excluded`: principals ("User:alice") that nothing limits."""
+        self.enforced = enforced
+        self._excluded = frozenset(excluded)
         self._window_ms = settings.quota_window_size_seconds * 1000
         self._samples = settings.quota_window_num
         self._static_defaults = {
@@ -141,6 +181,10 @@ class ClientQuotas:
             bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id)
         return bucket
 
+    def excludes(self, principal: str) -> bool:
+        """Whether no quota is for this principal ("User:alice")."""
+        return principal in self._excluded
+
     def active(self, now_ms: int) -> list[Bucket]:
         """Every limited bucket that had traffic within the last hour, for metrics."""
         return [bucket for bucket in self._buckets.values() if now_ms - bucket.last_record_ms < IDLE_MS]
@@ -164,7 +208,7 @@ class ClientQuotas:
         name = (key, found.user_tag, found.client_tag)
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = Bucket(key, found, self._window_ms, self._samples)
+            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced)
             self._buckets[name] = self._alive[name] = bucket
-        bucket.limit = found.limit
+        bucket.limit, bucket.entity = found.limit, found.entity
         return bucket

@@ -46,6 +46,8 @@ class Answer:
     message: Any
     close: str | None = None
     """Why the connection has to go after it, as a label."""
+    is_paid_for: bool = False
+    """Of a produce request: its bytes count all the same, as Kafka counts those of denied topics."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
-from proxy.session.summaries import Summary, Throttled
+from proxy.session.summaries import OBSERVE, Summary, Throttled
 
 MAX_TOPICS = 10_000
 """Decisions remembered per connection; beyond it the memory starts over, having been written out."""
@@ -56,7 +56,7 @@ class ClientState:
         self.image = context.image
         user, client_id = context.principal.name, context.client_id
         image = context.image
-        if image is None:
+        if image is None or quotas.excludes(str(context.principal)):
             self.producer: Bucket = UNLIMITED
             self.consumer: Bucket = UNLIMITED
         else:
@@ -83,10 +83,11 @@ class ClientState:
         return len(self._by_action) >= MAX_TOPICS or len(self.writes) >= MAX_TOPICS
 
     def throttled(self, bucket: Bucket, throttle_time_ms: int, now_ms: int) -> None:
-        """One answer told the client to wait."""
+        """One answer told the client to wait, or would have if the quota were enforced."""
         entry = self._throttled.get(bucket.key)
         if entry is None:
-            entry = Throttled(bucket.key, bucket.quota_id, bucket.limit, now_ms)
+            rule = None if bucket.enforced else OBSERVE
+            entry = Throttled(bucket.key, bucket.quota_id, bucket.limit, now_ms, rule)
             self._throttled[bucket.key] = entry
         entry.count += 1
         entry.throttle_time_ms += throttle_time_ms

@@ -15,8 +15,10 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.acls_image import AclsImage
 from proxy.quota.throttle import Bucket
 from proxy.session.call import Answer, Call, Forward, Verdict
-from proxy.wire import types
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import encode_response
 
 FIRST_WITH_TOPIC_ID = 13
 FIRST_WITH_SESSION = 7
@@ -78,6 +80,13 @@ def is_follower(message: Any) -> bool:
 def session_not_found() -> Any:
     """The answer that makes a client open a new session."""
     return types.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def throttled_answer(version: int, correlation_id: int, throttle_time_ms: int, session_id: int) -> bytes:
+    """The whole answer that has no records and tells when to ask again (KIP-219)."""
+    answer = types.FetchResponse(throttle_time_ms=throttle_time_ms, session_id=session_id)
+    body = codecs.response(ApiKey.FETCH, version).encode(answer)
+    return encode_response(ApiKey.FETCH, version, correlation_id, body)
 
 
 def refuse_all(message: Any, error_code: ErrorCode) -> Answer:

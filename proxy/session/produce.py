@@ -41,7 +41,9 @@ def decide(call: Call, message: Any) -> Verdict:
     denied = [topic for topic in asked if _key(call.version, topic) in errors]
     if not message.topic_data:
         message.topic_data = asked
-        return _answer(message, lambda topic: errors[_key(call.version, topic)])
+        refused = _answer(message, lambda topic: errors[_key(call.version, topic)])
+        refused.is_paid_for = True
+        return refused
 
     def put_back(reply: Any) -> None:
         answered = {_key(call.version, topic): topic for topic in reply.responses}

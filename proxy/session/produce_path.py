@@ -62,7 +62,7 @@ def streams(
         if stop == len(data) and not position:
             session.client.streamed = _streamed(session, data, body, version, topic, summary)
     elif session.client.producer.limited:
-        charge_unanswered(session, length, now_ms, effects)
+        charge(session, length, now_ms, effects)
     return True
 
 
@@ -155,11 +155,18 @@ def _new_write(
     return summary
 
 
-def charge_unanswered(session: "Session", length: int, now_ms: int, effects: list[Effect]) -> None:
-    """acks=0: no answer can tell the throttle time, the channel is muted all the same."""
+def charge(session: "Session", length: int, now_ms: int, effects: list[Effect]) -> int:
+    """Pay for a request that the broker does not answer, and mute; the throttle time, for an answer of ours.
+
+    With acks=0 no answer can tell it, the channel is muted all the same.
+    """
     bucket = session.client.producer
     throttle_ms = bucket.record(length, now_ms)
-    if throttle_ms:
-        session.client.throttled(bucket, throttle_ms, now_ms)
-        session.mutes += 1
-        effects.append(MuteClient(throttle_ms))
+    if not throttle_ms:
+        return 0
+    session.client.throttled(bucket, throttle_ms, now_ms)
+    if not bucket.enforced:
+        return 0
+    session.mutes += 1
+    effects.append(MuteClient(throttle_ms))
+    return throttle_ms

@@ -13,7 +13,7 @@ from proxy.quota.throttle import Bucket
 from proxy.session import produce
 from proxy.session.call import Call
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
-from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions
+from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions, throttled_answer
 from proxy.session.gate import ListenerPolicy
 from proxy.session.pipeline import InFlight, Pipeline, Reply
 from proxy.wire import codecs
@@ -23,7 +23,9 @@ from proxy.wire.header import encode_response, response_body_offset
 
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i")
+_ERROR_CODE = Struct(">h").unpack_from
 _REPLY_PRODUCE = Reply.PRODUCE  # A look-up in an enumeration costs more than one in the module.
+_FETCH = int(ApiKey.FETCH)
 _SHORTEST_PRODUCE_BYTES = 36  # With one partition: heads are read without looking for their end.
 _FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
 _FIRST_FLEXIBLE_FETCH = 12
@@ -33,6 +35,7 @@ class Replies:
     """What is on its way from the broker to one client."""
 
     __slots__ = (
+        "_drops",
         "_fetch_sessions",
         "_input",
         "_listener",
@@ -61,6 +64,8 @@ class Replies:
         self._needed_bytes = 0
         # Of the answer at the head of the pipeline, of which the client has the beginning already.
         self._streaming_bytes = 0
+        # Whether they are kept from the client: there was no room for them in its quota.
+        self._drops = False
 
     def passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` is the one answer that is awaited, whole, to be written as it is.
@@ -92,7 +97,7 @@ class Replies:
         if self._streaming_bytes:
             if len(data) < self._streaming_bytes:
                 self._streaming_bytes -= len(data)
-                return [ToClient(data)]
+                return [] if self._drops else [ToClient(data)]
             data = self._end_stream(data, effects)
         if self._input:
             self._input += data
@@ -105,7 +110,9 @@ class Replies:
         return effects
 
     def _end_stream(self, data: memoryview, effects: list[Effect]) -> memoryview:
-        effects.append(ToClient(data[: self._streaming_bytes]))
+        if not self._drops:
+            effects.append(ToClient(data[: self._streaming_bytes]))
+        self._drops = False
         rest = data[self._streaming_bytes :]
         self._streaming_bytes = 0
         self._finish(effects)
@@ -118,10 +125,7 @@ class Replies:
         """
         position = run = 0
         end = len(data)
-        while position < end:
-            self._needed_bytes = 8
-            if end - position < 8:
-                break
+        while end - position >= 8:
             length, correlation_id = _HEAD(data, position)
             entry = self._pipeline.head()
             fault = _fault(entry, length, correlation_id)
@@ -129,10 +133,10 @@ class Replies:
                 return self._broken(f"{fault}", data[run:position], end, effects)
             stop = position + 4 + length
             if entry.reply is Reply.PASS or entry.reply is Reply.FETCH:
-                if entry.reply is Reply.FETCH and not self._fetch(
-                    data, position, stop, entry, now_ms, effects
-                ):
-                    break
+                if entry.reply is Reply.FETCH:
+                    run = self._fetch(data, run, position, stop, entry, now_ms, effects)
+                    if self._needed_bytes > end - position:
+                        break
                 if stop > end:
                     self._streaming_bytes, position = stop - end, end
                     break
@@ -146,6 +150,8 @@ class Replies:
             position = stop
             self._pipeline.pop()
             run = self._give_ready(data, run, position, effects)
+        else:
+            self._needed_bytes = 8
         if run < position:
             effects.append(ToClient(data[run:position]))
         return position
@@ -172,27 +178,63 @@ class Replies:
         effects.extend(ToClient(ready) for ready in self._pipeline.pop_ready())
 
     def _fetch(
-        self, data: memoryview, position: int, stop: int, entry: InFlight, now_ms: int, effects: list[Effect]
-    ) -> bool:
-        """Look at the head of a fetch answer; False when it is not all there yet."""
+        self,
+        data: memoryview,
+        run: int,
+        position: int,
+        stop: int,
+        entry: InFlight,
+        now_ms: int,
+        effects: list[Effect],
+    ) -> int:
+        """Look at the head of a fetch answer, if `_needed_bytes` of it are there; where the run begins now.
+
+        An answer that the quota has no room for is dropped as it comes, and an empty one given (KIP-219).
+        """
         self._needed_bytes = min(_FETCH_HEAD_BYTES, stop - position)
         if len(data) - position < self._needed_bytes:
-            return False
-        if entry.summary is not None:
-            entry.summary.response_bytes += stop - position
+            return run
         offset = position + (9 if entry.version >= _FIRST_FLEXIBLE_FETCH else 8)
+        size_bytes = stop - position
         if entry.bucket is not None:
-            throttle_ms = entry.bucket.record(stop - position - 4, now_ms)
-            if throttle_ms:
-                told_ms = _INT32.unpack_from(data, offset)[0]
-                _INT32.pack_into(data, offset, max(told_ms, throttle_ms))
-                self._mute(entry, throttle_ms, now_ms, effects)
+            refusal = self._pay(data, offset, size_bytes - 4, entry, now_ms, effects)
+            if refusal:
+                if run < position:
+                    effects.append(ToClient(data[run:position]))
+                effects.append(ToClient(refusal))
+                self._drops, run, size_bytes = stop > len(data), stop, len(refusal)
+                entry.fetch_topic = None
+        if entry.summary is not None:
+            entry.summary.response_bytes += size_bytes
         if entry.fetch_topic is not None and entry.version >= FIRST_WITH_SESSION:
             session_id = _INT32.unpack_from(data, offset + 6)[0]
             image = entry.client.image if entry.client is not None else None
             if image is not None:
                 self._fetch_sessions.opened(session_id, image.acls, entry.fetch_topic)
-        return True
+        return run
+
+    def _pay(
+        self, data: memoryview, offset: int, length: int, entry: InFlight, now_ms: int, effects: list[Effect]
+    ) -> bytes:
+        """Pay for a fetch answer whose throttle time stands at `offset`; what to say in its place, or b""."""
+        bucket = entry.bucket
+        assert bucket is not None
+        # Kafka does not count the tagged fields of the header.
+        admitted, throttle_ms = bucket.admit(length - (entry.version >= _FIRST_FLEXIBLE_FETCH), now_ms)
+        if not throttle_ms:
+            return b""
+        self._mute(entry, throttle_ms, now_ms, effects)
+        if not bucket.enforced:
+            return b""
+        told_ms = _INT32.unpack_from(data, offset)[0]
+        has_session = entry.version >= FIRST_WITH_SESSION
+        if admitted or (has_session and _ERROR_CODE(data, offset + 4)[0]):
+            _INT32.pack_into(data, offset, max(told_ms, throttle_ms))
+            return b""
+        # A session that was to be opened is not: the client asks for all of it again.
+        goes_on = has_session and entry.fetch_topic is None
+        session_id = _INT32.unpack_from(data, offset + 6)[0] if goes_on else 0
+        return throttled_answer(entry.version, entry.correlation_id, max(told_ms, throttle_ms), session_id)
 
     def _whole(
         self,
@@ -209,7 +251,7 @@ class Replies:
         Negative when the answer is malformed, and the connection to end.
         """
         frame = data[position:stop]
-        throttle_ms = self._charge(frame, entry, now_ms)
+        admitted, throttle_ms = self._charge(frame, entry, now_ms)
         changed: Data
         try:
             if entry.reply is Reply.PRODUCE:
@@ -219,7 +261,7 @@ class Replies:
             else:
                 if entry.summary is not None:
                     entry.summary.response_bytes += len(frame)
-                changed = _handled(frame, entry, throttle_ms)
+                changed = _handled(frame, entry, throttle_ms, admitted)
                 if entry.call is not None:
                     self._note(entry.call, 0, effects)
         except (WireError, IndexError, struct_error) as error:
@@ -236,23 +278,38 @@ class Replies:
             self._mute(entry, throttle_ms, now_ms, effects)
         return run
 
-    def _charge(self, frame: memoryview, entry: InFlight, now_ms: int) -> int:
-        if entry.bucket is None:
-            return 0
+    def _charge(self, frame: memoryview, entry: InFlight, now_ms: int) -> tuple[bool, int]:
+        """Whether the client gets the answer as it is, and for how long it is to be muted."""
+        bucket = entry.bucket
+        if bucket is None:
+            return True, 0
         # A produce request is paid for by its own size, a fetch by that of its answer (KIP-13).
-        return entry.bucket.record(entry.request_bytes or len(frame) - 4, now_ms)
+        size_bytes = entry.request_bytes or len(frame) - 4
+        if entry.api_key == _FETCH:
+            admitted, throttle_ms = bucket.admit(size_bytes, now_ms)
+        else:
+            admitted, throttle_ms = True, bucket.record(size_bytes, now_ms)
+        if throttle_ms and not bucket.enforced:
+            self._throttled(bucket, throttle_ms, now_ms)
+            return True, 0
+        return admitted, throttle_ms
 
     def _mute(self, entry: InFlight, throttle_ms: int, now_ms: int, effects: list[Effect]) -> None:
-        if entry.bucket is not None:
-            self._throttled(entry.bucket, throttle_ms, now_ms)
-        effects.append(MuteClient(throttle_ms))
+        bucket = entry.bucket
+        if bucket is None:
+            return
+        self._throttled(bucket, throttle_ms, now_ms)
+        if bucket.enforced:
+            effects.append(MuteClient(throttle_ms))
 
 
-def _handled(frame: memoryview, entry: InFlight, throttle_ms: int) -> bytes:
+def _handled(frame: memoryview, entry: InFlight, throttle_ms: int, admitted: bool) -> bytes:
     codec = codecs.response(entry.api_key, entry.version, entry.raw)
     reply, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
     if entry.handler is not None:
         entry.handler(reply)
+    if not admitted:
+        reply.responses = []
     if throttle_ms:
         reply.throttle_time_ms = max(reply.throttle_time_ms, throttle_ms)
     return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(reply))

@@ -12,6 +12,9 @@ from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.security.authorizer import Action, Decision
 from proxy.wire.api_keys import ApiKey
 
+OBSERVE = "observe"
+"""The `rule` of what would have been throttled (quota.mode)."""
+
 
 @dataclass(slots=True, eq=False)
 class Summary:
@@ -63,6 +66,7 @@ class Throttled:
     quota_id: str
     quota_limit: float
     since_ms: int
+    rule: str | None = None
     count: int = 0
     throttle_time_ms: int = 0
 
@@ -72,6 +76,7 @@ class Throttled:
             quota_key=self.quota_key,
             quota_id=self.quota_id,
             quota_limit=self.quota_limit,
+            rule=self.rule,
             count=self.count,
             throttle_time_ms=self.throttle_time_ms,
             interval_start_ms=self.since_ms,

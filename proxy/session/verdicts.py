@@ -34,6 +34,10 @@ def act(
 ) -> bool:
     """Carry a verdict out; True when the frame goes on as it came."""
     if isinstance(verdict, Answer):
+        if verdict.is_paid_for and session.client.producer.limited:
+            throttle_ms = produce_path.charge(session, size_bytes - 4, call.now_ms, effects)
+            if verdict.message is not None:
+                verdict.message.throttle_time_ms = throttle_ms
         carry_out(session, call, verdict, effects)
         return False
     if isinstance(verdict, ToTheController):
@@ -46,7 +50,7 @@ def act(
     if not unanswered:
         session.pipeline.push(_in_flight(session, call, verdict, size_bytes - 4))
     elif session.client.producer.limited:
-        produce_path.charge_unanswered(session, size_bytes - 4, call.now_ms, effects)
+        produce_path.charge(session, size_bytes - 4, call.now_ms, effects)
     if verdict.message is None and not trailing:
         return True
     send(session, call, call.version, message if verdict.message is None else verdict.message, effects)
