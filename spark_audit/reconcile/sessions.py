@@ -1,8 +1,8 @@
 """(e) Traffic past the end of a session: requests that were served after the deadline a login had set.
 
 A login or re-authentication that names a session_lifetime_ms sets a deadline; the next one moves it; a
-`session_expired`, `session_expired_idle` or `session_revoked` ends the connection. Takes the audit records (each
-once) of connections.
+`session_expired`, `session_expired_idle` or `session_revoked` ends the connection. Takes the audit records
+(each once) of connections.
 """
 
 from pyspark.sql import Column, DataFrame, Window

@@ -26,6 +26,7 @@ from proxy.net.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.gates import EVERYBODY_COMES_FROM_HERE
 from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
 from tests.support.running_provider import RunningProvider
 from tests.support.token_cases import cases, first
@@ -74,7 +75,12 @@ def stage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch, provider.running(), own.kept_fresh(own_token, "penstock"):
         patch.setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed}")
         stack = Stack(
-            StackSettings(directory=directory, libs=kafka_libs, broker_properties=_broker_properties(keys))
+            StackSettings(
+                directory=directory,
+                libs=kafka_libs,
+                broker_properties=_broker_properties(keys),
+                proxy_changes={"login.backoff": EVERYBODY_COMES_FROM_HERE},
+            )
         )
         _take_tokens(stack.proxy_file, {"TOKENS": proxy, "SHORT": short}, provider.url, own_token)
         try:

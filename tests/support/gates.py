@@ -17,6 +17,8 @@ from proxy.demo.tools import KafkaTools
 from proxy.demo.users import Entrance, User, java_properties
 
 REAUTH_MS = 4_000
+EVERYBODY_COMES_FROM_HERE = {"failures": 0}
+"""One test's wrong passwords are not to delay the first logins of the next one's users."""
 
 
 class Gate(Protocol):
@@ -79,7 +81,10 @@ def gate(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         finally:
             guarded.broker.stop()
     else:
-        stack = Stack(StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS))
+        changes = {"login.backoff": EVERYBODY_COMES_FROM_HERE}
+        stack = Stack(
+            StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS, proxy_changes=changes)
+        )
         try:
             stack.start()
             yield stack
