@@ -53,9 +53,9 @@ def delete_topics(request: Any, access: Access, topic_names: Mapping[bytes, str]
     """DELETE on the cluster or on each topic; without DESCRIBE not even an id's name is told."""
     asked = topics_to_delete(request)
     times = Counter(asked)
-    names = [name for name in (key[0] or topic_names.get(key[1]) for key in times) if name is not None]
-    deletable = _with_cluster_right(access, Operation.DELETE, names)
-    describable = deletable | access.to_topics(Operation.DESCRIBE, names, quiet=True)
+    names = [name for name in (_name(key, topic_names) for key in times) if name is not None]
+    describable = access.to_topics(Operation.DESCRIBE, names, quiet=True)
+    deletable = _deletable(access, names, describable)
     refused: dict[Key, Any] = {}
     allowed: list[Key] = []
     for key, count in times.items():
@@ -134,13 +134,27 @@ def topics_to_delete(request: Any) -> list[Key]:
     return named + [(topic.name, bytes(topic.topic_id)) for topic in request.topics]
 
 
+def _name(key: Key, topic_names: Mapping[bytes, str]) -> str | None:
+    """The empty name is one too: a broker says that there is no such topic."""
+    return topic_names.get(key[1]) if key[0] is None else key[0]
+
+
+def _deletable(access: Access, names: list[str], describable: set[str]) -> set[str]:
+    if names and access.to_cluster(Operation.DELETE, quiet=True):
+        return set(names) - access.protected_topics
+    deletable = access.to_topics(Operation.DELETE, names)
+    # DELETE implies DESCRIBE, but not against a DENY of it: asked for, so that the denial is written down.
+    access.to_topics(Operation.DESCRIBE, deletable - describable)
+    return deletable & describable
+
+
 def _delete_error(
     key: Key, count: int, topic_names: Mapping[bytes, str], deletable: set[str], describable: set[str]
 ) -> dict[str, Any] | None:
     fault = _malformed(key, count)
     if fault is not None:
         return {"name": key[0], "topic_id": key[1], "error_code": ErrorCode.INVALID_REQUEST} | fault
-    name = key[0] or topic_names.get(key[1])
+    name = _name(key, topic_names)
     if name is None:
         return {"name": None, "topic_id": key[1], "error_code": ErrorCode.UNKNOWN_TOPIC_ID}
     if name in deletable:

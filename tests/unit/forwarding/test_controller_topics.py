@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.outcome import AskBroker, Outcome
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.acl import Operation, PermissionType, ResourceType
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -136,6 +136,38 @@ def test_a_malformed_deletion_is_refused(topics: list[tuple[str | None, bytes]],
     assert isinstance(verdict.decision, Outcome)
     (result,) = verdict.decision.response.responses
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+@pytest.mark.spec("E4")
+def test_a_topic_whose_description_is_denied_is_not_deleted_but_by_right_on_the_cluster() -> None:
+    deny = acl_record(99, "a", operation=Operation.DESCRIBE, permission_type=PermissionType.DENY)
+    on_topic, on_cluster = (
+        decided(
+            ApiKey.DELETE_TOPICS,
+            deletable(("a", bytes(16)), ("b", bytes(16))),
+            image=image_of(deny, base=allowed(*rights)),
+        ).decision
+        for rights in (
+            [(Operation.DELETE, "a"), (Operation.DELETE, "b")],
+            [(Operation.DELETE, "kafka-cluster")],
+        )
+    )
+
+    assert isinstance(on_topic, AskBroker)
+    assert [topic.name for topic in on_topic.request.topics] == ["b"]
+    assert isinstance(on_cluster, AskBroker)
+    assert [topic.name for topic in on_cluster.request.topics] == ["a", "b"]
+
+
+@pytest.mark.spec("E3")
+@pytest.mark.parametrize("version", [1, 6])
+def test_the_empty_name_is_a_name_that_a_broker_does_not_know(version: int) -> None:
+    names = {"topic_names": [""]} if version < 6 else {"topics": deletable(("", bytes(16))).topics}
+
+    verdict = decided(ApiKey.DELETE_TOPICS, types.DeleteTopicsRequest(**names), ADMIN, version=version)
+
+    assert isinstance(verdict.decision, AskBroker)
+    assert verdict.decision.request == types.DeleteTopicsRequest(**names)
 
 
 @pytest.mark.spec("E3")
