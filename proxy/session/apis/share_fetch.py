@@ -112,14 +112,15 @@ def _fetched(request: Any, session: ShareSession, errors: TopicErrors) -> Partit
     """None where the broker would fetch none: a session that ends, locks that are renewed (KIP-1222)."""
     if request.share_session_epoch == FINAL_EPOCH or request.is_renew_ack:
         return {}
-    return {topic_id: set(indexes) for topic_id, indexes in session.named.items() if topic_id in errors}
+    named = session.named.items()
+    return {topic_id: set(indexes) for topic_id, indexes in named if topic_id in errors and indexes}
 
 
 def _acknowledged(request: Any, asked: Partitions, errors: TopicErrors) -> Partitions:
     """As soon as one partition is acknowledged, a broker answers for each that the request names."""
     if not _acknowledges(request):
         return {}
-    return {topic_id: indexes for topic_id, indexes in asked.items() if topic_id in errors}
+    return {topic_id: indexes for topic_id, indexes in asked.items() if topic_id in errors and indexes}
 
 
 def _narrow(request: Any, session: ShareSession, asked: Partitions, errors: TopicErrors) -> None:
@@ -135,7 +136,9 @@ def _narrow(request: Any, session: ShareSession, asked: Partitions, errors: Topi
         }
         request.topics += _added(unserved)
         request.forgotten_topics_data += _forgotten(hidden)
-    session.forget(forgotten)
+    if request.share_session_epoch != INITIAL_EPOCH:
+        # A session that begins has nothing to forget, and a broker does not look.
+        session.forget(forgotten)
     session.served = allowed & session.named.keys()
 
 

@@ -334,3 +334,11 @@ def test_a_session_that_begins_with_acknowledgements_is_invalid_even_of_denied_t
     asked = asking(1).for_(fetch(0, (SECRETS, [0]), acknowledged=True))
 
     assert asked.answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_session_that_begins_forgets_nothing_and_tells_of_no_topic_without_partitions() -> None:
+    asked = asking(1).for_(fetch(0, (SECRETS, [0]), (STRANGE, []), forgotten=[(SECRETS, [0])]))
+
+    told = asked.told(answer())
+
+    assert [(topic.topic_id, len(topic.partitions)) for topic in told.responses] == [(SECRETS, 1)]
