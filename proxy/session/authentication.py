@@ -167,23 +167,6 @@ class Authentication:
         version, self._verifying_version = self._verifying_version, None
         return self._step(outcome, version, now_ms)
 
-    def _held(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step | None:
-        """The outcome again after a while, where there were many failures; it is told after that."""
-        backoff = None if self._listener is None else self._listener.backoff
-        if backoff is None or self._held_ms is not None:
-            self._held_ms = None
-            return None
-        user = outcome.principal.name if isinstance(outcome, Accepted) else outcome.user
-        delay_ms = backoff.delay_ms(self._host, user, now_ms)
-        if isinstance(outcome, Accepted):
-            backoff.succeeded(self._host, outcome.principal.name)
-        else:
-            backoff.failed(self._host, user, now_ms)
-        if not delay_ms:
-            return None
-        self._held_ms, self._verifying_version = delay_ms, version
-        return Step(None, work=lambda: outcome, delay_ms=delay_ms)
-
     def _step(self, outcome: Outcome, version: int, now_ms: int) -> Step:
         if isinstance(outcome, Deferred):
             self._verifying_version = version
@@ -205,6 +188,23 @@ class Authentication:
             return self._failed(outcome, version)
         lifetime_ms, event = self._complete(outcome, now_ms)
         return Step(_token_response(version, outcome.token, lifetime_ms), event)
+
+    def _held(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step | None:
+        """The outcome again after a while, where there were many failures; it is told after that."""
+        backoff = None if self._listener is None else self._listener.backoff
+        if backoff is None or self._held_ms is not None:
+            self._held_ms = None
+            return None
+        user = outcome.principal.name if isinstance(outcome, Accepted) else outcome.user
+        delay_ms = backoff.delay_ms(self._host, user, now_ms)
+        if isinstance(outcome, Accepted):
+            backoff.succeeded(self._host, outcome.principal.name)
+        elif outcome.told:  # What is not told is a fault of the network, and no guess.
+            backoff.failed(self._host, user, now_ms)
+        if not delay_ms:
+            return None
+        self._held_ms, self._verifying_version = delay_ms, version
+        return Step(None, work=lambda: outcome, delay_ms=delay_ms)
 
     def refuse(self, api_name: str) -> AuditEvent:
         """Another request where only the exchange may go on: the connection is to be closed."""

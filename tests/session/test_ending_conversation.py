@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.security.backoff import BackoffSettings, LoginBackoff
-from proxy.security.sasl.exchange import Exchange
+from proxy.security.sasl.exchange import Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.session import ending
 from proxy.session.authentication import SaslListener
@@ -189,3 +189,24 @@ def test_failures_of_the_form_count_for_the_address() -> None:
 
     assert backoff.delay_ms("10.0.0.1", None, talk.now_ms) == 100
     assert backoff.delay_ms("10.0.0.2", "alice", talk.now_ms) == 0
+
+
+class Unreachable:
+    """A mechanism whose other party does not answer."""
+
+    def respond(self, token: bytes, now_ms: int) -> Rejected:
+        return Rejected("", "nobody there", told=False)
+
+
+def unreachable(_mechanism: str) -> Exchange:
+    return Unreachable()
+
+
+@pytest.mark.spec("R6")
+def test_a_fault_that_is_not_the_clients_does_not_count() -> None:
+    backoff = LoginBackoff(BackoffSettings(failures=1))
+    talk = Conversation(sasl_listener=SaslListener("SASL", ("PLAIN",), lambda _: 0, unreachable, backoff))
+    talk.shakes_hands()
+    talk.asks(AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice")))
+
+    assert (talk.heard_bytes(), backoff.delay_ms("10.0.0.1", "alice", talk.now_ms)) == (b"", 0)
