@@ -15,10 +15,6 @@ from proxy.security.kerberos_names import DEFAULT, LocalRules
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.gssapi import NAME, GssapiExchange, GssError
 
-_TICKET_NOT_YET_VALID, _REPLAY = -1765328351, -1765328350
-"""Of krb5.h: KRB5KRB_AP_ERR_TKT_NYV and _REPEAT, for which Kafka has its clients try again."""
-_PASSING = {code & 0xFFFFFFFF for code in (_TICKET_NOT_YET_VALID, _REPLAY)}
-
 
 @dataclass(frozen=True, slots=True)
 class GssapiSettings:
@@ -100,8 +96,7 @@ class Context:
         try:
             yield
         except self._gssapi.exceptions.GSSError as error:
-            passing = error.min_code & 0xFFFFFFFF in _PASSING
-            raise GssError(str(error), passing=passing) from error
+            raise GssError(str(error)) from error
         except UnicodeDecodeError as error:
             raise GssError("the client's name is not UTF-8") from error
 

@@ -65,10 +65,10 @@ def logged_in(exchange: Exchange, login: KerberosLogin, wanted: str = "") -> Set
     return sent(exchange, login.choice(wanted=wanted))
 
 
-def reason(outcome: Settled) -> tuple[str, bool]:
-    """Why a token was refused, and whether the client is told."""
+def reason(outcome: Settled) -> str:
+    """Why a token was refused."""
     assert isinstance(outcome, Rejected), outcome
-    return outcome.reason, outcome.told
+    return outcome.reason
 
 
 def test_a_ticket_for_the_service_is_its_user(kdc: Kdc) -> None:
@@ -96,26 +96,24 @@ def test_rules_apply_to_the_names_of_the_kdc(kdc: Kdc) -> None:
 def test_nobody_is_somebody_else(kdc: Kdc) -> None:
     outcome = logged_in(mechanism(kdc).new_exchange(), client(kdc, "bob").login(), f"alice@{REALM}")
 
-    assert reason(outcome) == (f"'bob@{REALM}' asked to act as 'alice@{REALM}'", True)
+    assert reason(outcome) == f"'bob@{REALM}' asked to act as 'alice@{REALM}'"
 
 
-def test_a_replayed_ticket_is_refused_without_a_word(kdc: Kdc) -> None:
+def test_a_replayed_ticket_is_refused(kdc: Kdc) -> None:
     ticket = client(kdc).login().ticket()
     challenged(mechanism(kdc).new_exchange(), ticket)
 
-    why, told = reason(sent(mechanism(kdc).new_exchange(), ticket))
+    why = reason(sent(mechanism(kdc).new_exchange(), ticket))
 
     assert "replay" in why
-    assert not told
 
 
 def test_a_ticket_for_another_service_is_refused_though_its_key_is_in_the_keytab(kdc: Kdc) -> None:
     login = client(kdc, service="HTTP@localhost").login()
 
-    why, told = reason(sent(mechanism(kdc).new_exchange(), login.ticket()))
+    why = reason(sent(mechanism(kdc).new_exchange(), login.ticket()))
 
     assert f"HTTP/localhost@{REALM}" in why
-    assert told
 
 
 def test_a_clock_that_is_off_is_refused(kdc: Kdc) -> None:
@@ -123,10 +121,9 @@ def test_a_clock_that_is_off_is_refused(kdc: Kdc) -> None:
     alice.login().ticket()
     alice.set_clock_off(600)
 
-    why, told = reason(sent(mechanism(kdc).new_exchange(), alice.login().ticket()))
+    why = reason(sent(mechanism(kdc).new_exchange(), alice.login().ticket()))
 
     assert "Clock skew too great" in why
-    assert told
 
 
 def test_a_clock_that_is_a_little_off_is_not(kdc: Kdc) -> None:
@@ -142,10 +139,10 @@ def test_a_new_key_of_the_service_is_taken_as_soon_as_it_is_in_the_keytab(kdc: K
     kdc.rekey("kafka/localhost")
     alice = client(kdc)
 
-    why, told = reason(sent(running.new_exchange(), alice.login().ticket()))
+    why = reason(sent(running.new_exchange(), alice.login().ticket()))
     kdc.export("kafka/localhost", keytab(kdc, "kafka"))
 
-    assert ("kafka/" in why, told) == (True, True)
+    assert "kafka/localhost" in why
     assert logged_in(running.new_exchange(), alice.login()) == ALICE
 
 
@@ -198,4 +195,4 @@ def test_without_a_default_realm_nobody_is_of_it(
 
     outcome = logged_in(mechanism(kdc).new_exchange(), login)
 
-    assert reason(outcome) == (f"no rule of DEFAULT applies to 'alice@{REALM}'", True)
+    assert reason(outcome) == f"no rule of DEFAULT applies to 'alice@{REALM}'"

@@ -32,11 +32,6 @@ _CHOICE_BYTES = 4
 class GssError(Exception):
     """A token was not taken; the text says why, for the audit alone."""
 
-    def __init__(self, reason: str, *, passing: bool = False) -> None:
-        """`passing`: it may be taken when it is made anew, so that the client had better try again."""
-        super().__init__(reason)
-        self.passing = passing
-
 
 class SecurityContext(Protocol):
     """The accepting side of one GSS-API context; each call may block, and is a GssError for a bad token."""
@@ -137,4 +132,4 @@ def _caught(step: Callable[[bytes], Settled], token: bytes) -> Settled:
     try:
         return step(token)
     except GssError as error:
-        return Rejected("", str(error), told=not error.passing)
+        return Rejected("", str(error))

@@ -131,12 +131,12 @@ def test_a_ticket_for_another_key_is_refused() -> None:
     assert login.send(FakeInitiator().ticket()) == OVER
 
 
-def test_a_replay_ends_the_connection_without_a_word() -> None:
+def test_a_replay_is_refused() -> None:
     seen: set[bytes] = set()
     ticket = FakeInitiator().ticket()
     Login(FakeAcceptor(seen)).send(ticket)
 
-    assert Login(FakeAcceptor(seen)).send(ticket) == Rejected("", "request is a replay", told=False)
+    assert Login(FakeAcceptor(seen)).send(ticket) == Rejected("", "request is a replay")
 
 
 def test_a_service_without_a_key_any_more_refuses() -> None:
