@@ -103,7 +103,7 @@ class ProxyProcess:
             config.audit.spool_fsync_interval_ms,
             [self._telemetry.read],
         )
-        self._gate = Gate(_authorizer(config), ClientQuotas(config.quota), _limits(config))
+        self._gate = Gate(_authorizer(config), _quotas(config), _limits(config))
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
         self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
@@ -300,7 +300,8 @@ class ProxyProcess:
             f"{entry.name}={entry.security_protocol}/{_told_limits(entry, self._config)}"
             for entry in self._config.listeners
         )
-        return self._config.authorizer.told_settings() | {
+        told = self._config.authorizer.told_settings() | self._config.quota.told_settings()
+        return told | {
             "metadata.topic": self._config.metadata.topic,
             "listeners": listeners,
         }
@@ -319,6 +320,10 @@ def _authorizer(config: ProxyConfig) -> Authorizer:
         log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
     topics = frozenset((config.metadata.topic, config.audit.topic))
     return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
+
+
+def _quotas(config: ProxyConfig) -> ClientQuotas:
+    return ClientQuotas(config.quota, config.quota.quota_mode == "enforce", config.quota.excluded)
 
 
 def _limits(config: ProxyConfig) -> Limits:

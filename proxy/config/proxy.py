@@ -11,6 +11,7 @@ from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, P
 from proxy.config.peer import ControllerPeer
 from proxy.config.upstream import Upstream, require_addresses
 from proxy.security.backoff import BackoffSettings
+from proxy.security.principal import parse_principal
 from proxy.session.gate import DEFAULT_QUEUED_BYTES
 
 
@@ -36,6 +37,37 @@ class Quota(Part):
     quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
     quota_producer_default: Annotated[float, Field(gt=0)] | None = None
     quota_consumer_default: Annotated[float, Field(gt=0)] | None = None
+    quota_mode: Literal["enforce", "observe"] = "enforce"
+    quota_excluded_principals: str = ""
+
+    @field_validator("quota_excluded_principals")
+    @classmethod
+    def _are_principals(cls, text: str) -> str:
+        for name in _principals(text):
+            parse_principal(name)
+        return text
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The principals that no quota is for."""
+        return tuple(str(parse_principal(name)) for name in _principals(self.quota_excluded_principals))
+
+    def told_settings(self) -> dict[str, str]:
+        """What the limits of this process depend on besides the metadata log."""
+        defaults = {
+            "quota.producer.default": self.quota_producer_default,
+            "quota.consumer.default": self.quota_consumer_default,
+        }
+        return {
+            "quota.mode": self.quota_mode,
+            "quota.excluded.principals": ";".join(self.excluded),
+            "quota.window.num": str(self.quota_window_num),
+            "quota.window.size.seconds": str(self.quota_window_size_seconds),
+        } | {key: repr(value) for key, value in defaults.items() if value is not None}
+
+
+def _principals(text: str) -> list[str]:
+    return [name.strip() for name in text.split(";") if name.strip()]
 
 
 class Audit(Part):

@@ -1,6 +1,6 @@
 """The metadata log as a history of quotas, and which of them governs a client (KIP-55).
 
-An entity is told by two tags as a quota-id has them: a sanitised name, `<default>`, or nothing where the
+An entity is told by two tags: a sanitised name, `<default>`, or nothing where the
 entity says nothing of user or client-id. Quotas of IP addresses are of no concern here.
 """
 
@@ -9,12 +9,15 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.acl_history import NEVER
+from spark_audit.trail import AUTHOR
 
 SET, UNSET = "set_offset", "unset_offset"
 USER_TAG, CLIENT_TAG, VALUE = "user_tag", "client_tag", "value"
 DEFAULT = "<default>"
 """No sanitised name can be this one: `<` becomes %3C."""
 EXPECTED_LIMIT, EXPECTED_ID = "expected_limit", "expected_quota_id"
+MODE, EXCLUDED, WINDOW = "quota_mode", "excluded_principals", "window_s"
+PRODUCER_DEFAULT, CONSUMER_DEFAULT = "producer_default", "consumer_default"
 CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
 
 
@@ -40,8 +43,8 @@ def quota_intervals(metadata_log: DataFrame) -> DataFrame:
 def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
     """Each distinct CLIENT with the limit in force for it, and the quota-id that goes with it.
 
-    Clients that no quota in the log governs are not in the result: a static default may, which the log
-    does not tell.
+    Clients that no quota in the log governs are not in the result: a static default may (`quota_settings`).
+    A quota-id has the user's name sanitised and the client-id as it is.
     """
     asked = clients.select(*CLIENT).distinct()
     ranked = asked.select(*CLIENT, F.posexplode(_candidates()).alias("rank", "candidate"))
@@ -53,14 +56,32 @@ def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
     )
 
 
+def quota_settings(records: DataFrame) -> DataFrame:
+    """One row per process: what it said at its start of its own limits; null where it said nothing."""
+    started = records.where(F.col(S.EVENT) == "started").dropDuplicates(list(AUTHOR))
+    told = F.col(S.SETTINGS)
+    window_s = told.getItem("quota.window.num").cast("long") * told.getItem("quota.window.size.seconds").cast(
+        "long"
+    )
+    return started.select(
+        *AUTHOR,
+        told.getItem("quota.mode").alias(MODE),
+        F.split(told.getItem("quota.excluded.principals"), ";").alias(EXCLUDED),
+        told.getItem("quota.producer.default").cast("double").alias(PRODUCER_DEFAULT),
+        told.getItem("quota.consumer.default").cast("double").alias(CONSUMER_DEFAULT),
+        window_s.alias(WINDOW),
+    )
+
+
 def _candidates() -> Column:
     """Kafka's order, the most specific first, each with the quota-id it makes."""
-    user, client = sanitised(_name_of(F.col(S.PRINCIPAL))), sanitised(F.coalesce(S.CLIENT_ID, F.lit("")))
+    user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
+    client = sanitised(raw_client)
     default, none = F.lit(DEFAULT), F.lit("")
     both, user_only, client_only = (
-        F.concat(user, F.lit(":"), client),
+        F.concat(user, F.lit(":"), raw_client),
         F.concat(user, F.lit(":")),
-        F.concat(F.lit(":"), client),
+        F.concat(F.lit(":"), raw_client),
     )
     order = (
         (user, client, both),

@@ -1,10 +1,10 @@
 """(d) Bytes per quota-id against the limit in force, and whether a process held to that limit.
 
 Takes the audit records (each once) and the metadata log, which says what limit governs whom at which
-offset. Counts what summaries tell of Produce (bytes in), Fetch and ShareFetch (bytes out). How much may
-pass is Kafka's rule turned round: a bucket holds as many seconds of its limit as the window is long, and a
-request is let through whole before its connection is muted, so each connection may once overshoot by what
-it had under way.
+offset; where none does, the process's own default holds, which it told at its start. Counts what summaries
+tell of Produce (bytes in), Fetch and ShareFetch (bytes out). How much may pass is Kafka's rule turned round:
+a bucket holds as many seconds of its limit as the window is long, and a request is let through whole before
+its connection is muted, so each connection may once overshoot by what it had under way.
 """
 
 from pyspark.sql import DataFrame
@@ -14,15 +14,21 @@ from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sample, words
 from spark_audit.reconcile.quota_history import (
     CLIENT,
+    CONSUMER_DEFAULT,
+    EXCLUDED,
     EXPECTED_ID,
     EXPECTED_LIMIT,
+    MODE,
+    PRODUCER_DEFAULT,
+    WINDOW,
     governing,
     quota_intervals,
+    quota_settings,
 )
 from spark_audit.trail import AUTHOR
 
 WINDOW_S = 11
-"""Kafka's default quota.window.num of one-second samples."""
+"""Kafka's default quota.window.num of one-second samples, where a process does not tell its own."""
 STRETCH_MS = 3_600_000
 """Bytes are summed over stretches of time much longer than the window, so that bursts even out."""
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
@@ -45,6 +51,7 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.max("bytes").alias("burst"),
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
+        F.max(WINDOW).alias(WINDOW),
     )
     by_bucket = by_connection.groupBy(*_BUCKET, "stretch").agg(
         F.min(S.DATE).alias(S.DATE),
@@ -52,8 +59,9 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.sum("burst").alias("burst"),
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
+        F.max(WINDOW).alias(WINDOW),
     )
-    seconds = (F.col("to_ms") - F.col("from_ms")) / 1000 + WINDOW_S
+    seconds = (F.col("to_ms") - F.col("from_ms")) / 1000 + F.coalesce(WINDOW, F.lit(WINDOW_S))
     allowed = (F.col(S.QUOTA_LIMIT) * seconds + F.col("burst")).cast("long")
     over = by_bucket.withColumn("allowed_bytes", allowed).where(F.col("bytes") > F.col("allowed_bytes"))
     return findings(
@@ -75,11 +83,10 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Records whose limit or quota-id is not the one that the log had at their offset."""
+    """Records whose limit or quota-id is not the one that the log, or the process's own default, says."""
     told = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
-    told = told.transform(_with_key)
-    expected = governing(told, quota_intervals(metadata_log))
-    joined = told.join(expected, list(CLIENT))
+    joined = _governed(told.transform(_with_key), records, metadata_log)
+    joined = joined.where(F.col(EXPECTED_LIMIT).isNotNull() | F.col(MODE).isNotNull())
     fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & (F.col(S.QUOTA_ID) == F.col(EXPECTED_ID))
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))
     group = (*_BUCKET, S.PRINCIPAL, S.CLIENT_ID, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
@@ -94,7 +101,7 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=words(
-            "process %s/%s held %s to %s %s of quota-id %s; from offset %s on the log says %s of quota-id %s",
+            "process %s/%s held %s to %s %s of quota-id %s; from offset %s on it has to be %s of quota-id %s",
             *AUTHOR,
             S.PRINCIPAL,
             S.QUOTA_KEY,
@@ -109,14 +116,13 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Summaries of clients that a byte quota of the log governs: limit, quota-id, bytes, from_ms, to_ms."""
+    """Summaries of clients that a byte quota governs: limit, quota-id, bytes, from_ms, to_ms, window_s."""
     summaries = records.where(
         (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *_CONSUMING)
     )
-    clients = summaries.transform(_with_key)
-    governed = clients.drop(S.QUOTA_ID, S.QUOTA_LIMIT).join(
-        governing(clients, quota_intervals(metadata_log)), list(CLIENT)
-    )
+    governed = _governed(summaries.transform(_with_key), records, metadata_log)
+    enforced = F.coalesce(F.col(MODE), F.lit("enforce")) != "observe"
+    governed = governed.where(F.col(EXPECTED_LIMIT).isNotNull() & enforced)
     into = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES))
     out_of = F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES))
     return governed.select(
@@ -129,6 +135,25 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.coalesce(into, out_of, F.lit(0)).alias("bytes"),
         F.coalesce(S.INTERVAL_START_MS, S.TIME_MS).alias("from_ms"),
         F.coalesce(S.INTERVAL_END_MS, S.TIME_MS).alias("to_ms"),
+        WINDOW,
+    )
+
+
+def _governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Adds EXPECTED_LIMIT and EXPECTED_ID, null where nothing limits, and what the process told."""
+    by_log = governing(clients, quota_intervals(metadata_log))
+    told = F.broadcast(quota_settings(records))
+    joined = clients.join(by_log, list(CLIENT), "left").join(told, list(AUTHOR), "left")
+    default = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(PRODUCER_DEFAULT)).when(
+        F.col(S.QUOTA_KEY) == CONSUMER, F.col(CONSUMER_DEFAULT)
+    )
+    limited = ~F.coalesce(F.array_contains(EXCLUDED, F.col(S.PRINCIPAL)), F.lit(False))
+    of_default = F.when(default.isNotNull(), F.concat(F.lit(":"), F.col(S.CLIENT_ID)))
+    return joined.withColumns(
+        {
+            EXPECTED_ID: F.when(limited, F.coalesce(EXPECTED_ID, of_default)),
+            EXPECTED_LIMIT: F.when(limited, F.coalesce(EXPECTED_LIMIT, default)),
+        }
     )
 
 

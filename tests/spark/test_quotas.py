@@ -136,3 +136,70 @@ def test_what_is_consumed_counts_against_the_quota_of_consumers(spark: SparkSess
     [row] = quotas(*frames(spark, trail)).collect()
 
     assert (row["check"], json.loads(row["evidence"])["bytes"]) == ("quotas.exceeded", 60 * 13_000)
+
+
+def busy(trail: Trail, user: str, per_second: int, client_id: str | None = "app", **fields: Any) -> None:
+    """Ten minutes of produce traffic."""
+    for second in range(0, 600, 10):
+        trail.proxy.write(
+            "authorization_summary",
+            principal=f"User:{user}",
+            client_id=client_id,
+            connection_id=f"{user}-1",
+            method="Produce",
+            request_bytes=10 * per_second,
+            interval_start_ms=NOON_MS + second * 1_000,
+            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
+            metadata_offset=trail.offset,
+            **fields,
+        )
+
+
+STATIC = {
+    "quota.mode": "enforce",
+    "quota.producer.default": "1000.0",
+    "quota.excluded.principals": "User:backup;User:admin",
+    "quota.window.num": "11",
+    "quota.window.size.seconds": "1",
+}
+
+
+@pytest.mark.spec("Q2")
+def test_where_the_log_has_no_quota_the_default_that_the_process_told_governs(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.proxy.records[0]["settings"].update(STATIC)
+    trail.set_quota({"user": "rich"}, RATE, 5_000.0)
+    for user, per_second in (("frugal", 1_000), ("greedy", 1_300), ("rich", 1_300), ("backup", 10**6)):
+        busy(trail, user, per_second, client_id=f"{user} app")
+    told = {"quota_key": RATE, "metadata_offset": trail.offset, "client_id": "an app"}
+    trail.proxy.write("throttled", principal="User:frugal", quota_id=":an app", quota_limit=1_000.0, **told)
+    trail.proxy.write("throttled", principal="User:rich", quota_id=":an app", quota_limit=1_000.0, **told)
+    trail.proxy.write("throttled", principal="User:backup", quota_id=":an app", quota_limit=1_000.0, **told)
+
+    rows = quotas(*frames(spark, trail)).orderBy("check", "evidence").collect()
+
+    evidence = [json.loads(row["evidence"]) for row in rows]
+    assert [(row["check"], proof["quota_id"]) for row, proof in zip(rows, evidence, strict=True)] == [
+        ("quotas.exceeded", ":greedy app"),
+        ("quotas.other_limit", ":an app"),
+        ("quotas.other_limit", ":an app"),
+    ]
+    assert {proof["principal"] for proof in evidence[1:]} == {"User:rich", "User:backup"}
+
+
+@pytest.mark.spec("Q7")
+def test_a_process_that_only_observes_is_not_held_to_its_limits(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.proxy.records[0]["settings"].update(STATIC | {"quota.mode": "observe"})
+    busy(trail, "greedy", 10**6)
+
+    assert quotas(*frames(spark, trail)).collect() == []
+
+
+@pytest.mark.spec("Q6")
+def test_more_may_pass_where_a_process_told_a_longer_window(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.proxy.records[0]["settings"].update(STATIC | {"quota.window.num": "1000"})
+    busy(trail, "greedy", 2_000)
+
+    assert quotas(*frames(spark, trail)).collect() == []

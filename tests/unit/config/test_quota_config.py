@@ -1,0 +1,48 @@
+"""The `quota:` part: what it takes, and what of it is told to whoever checks the trail."""
+
+import pytest
+from pydantic import ValidationError
+
+from proxy.config.proxy import Quota
+
+
+@pytest.mark.spec("Q2", "D5")
+def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
+    assert Quota().told_settings() == {
+        "quota.mode": "enforce",
+        "quota.excluded.principals": "",
+        "quota.window.num": "11",
+        "quota.window.size.seconds": "1",
+    }
+    quota = Quota.model_validate(
+        {
+            "quota.mode": "observe",
+            "quota.excluded.principals": "User:a; User:CN=b,O=c;",
+            "quota.producer.default": 1000,
+            "quota.consumer.default": 0.5,
+        }
+    )
+    assert quota.excluded == ("User:a", "User:CN=b,O=c")
+    assert quota.told_settings() == {
+        "quota.mode": "observe",
+        "quota.excluded.principals": "User:a;User:CN=b,O=c",
+        "quota.window.num": "11",
+        "quota.window.size.seconds": "1",
+        "quota.producer.default": "1000.0",
+        "quota.consumer.default": "0.5",
+    }
+
+
+@pytest.mark.spec("Q11")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"quota.mode": "watch"},
+        {"quota.excluded.principals": "alice"},
+        {"quota.producer.default": 0},
+        {"quota.consumer.default": -1},
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Quota.model_validate(wrong)
