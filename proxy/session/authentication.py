@@ -325,6 +325,8 @@ class Authentication:
             else self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, rejected.reason)
         )
         self.phase = Phase.FAILED
+        if not rejected.told:
+            return Step(None, event, close=True)
         during = "authentication" if self._previous is None else "re-authentication"
         message = rejected.message or (
             f"Authentication failed during {during} due to invalid credentials with SASL mechanism"

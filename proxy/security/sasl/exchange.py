@@ -48,6 +48,8 @@ class Rejected:
     reason: str
     user: str | None = field(default=None, compare=False)
     """Whom the client claimed to be, where what it sent was a guess at that user's credential."""
+    told: bool = True
+    """False: the connection just ends, for a client that had better take it for the network's fault."""
 
 
 @dataclass(frozen=True, slots=True)
