@@ -4,6 +4,7 @@ Read by forwarding.__main__; stands on the parts of proxy.config, so that a list
 the same way in both files.
 """
 
+import sys
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -111,7 +112,7 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         limits=ServerLimits(
             max_frame_bytes=config.limits.decoded_request_max_bytes,
             max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,
-            max_connections=config.limits.max_connections,
+            max_connections=min(config.limits.max_connections, listener.max_connections or sys.maxsize),
             idle_ms=config.limits.connections_max_idle_ms,
             failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
             drain_ms=config.limits.drain_timeout_ms,

@@ -13,6 +13,7 @@ from proxy import addresses
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerConfig
 from proxy.config import ProxyConfig, split_host_port
+from proxy.net.admission import Admission
 from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
@@ -21,6 +22,7 @@ from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
+from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.gate import Gate, ListenerPolicy
 
 STARVED_POLL_S = 0.02
@@ -51,6 +53,10 @@ class Listeners:
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
         self._open: list[Listener] = []
+        quotas = ConnectionQuotas(
+            _connection_limits(config), config.quota.quota_window_num, config.quota.quota_window_size_seconds
+        )
+        self._admission = Admission(quotas, lambda: gate.image, observer)
 
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
         """Open those that are early-start listeners, or those that are not."""
@@ -118,7 +124,7 @@ class Listeners:
             record,
             observer,
             tasks,
-            self._has_room,
+            self._admission,
             verifications,
             identity,
         )
@@ -127,9 +133,19 @@ class Listeners:
         self._open.append(listener)
         log.info("listening", listener=entry.name, host=host, port=bound)
 
-    def _has_room(self) -> bool:
-        taken = sum(listener.connection_count for listener in self._open)
-        return taken < self._config.limits.max_connections
+
+def _connection_limits(config: ProxyConfig) -> ConnectionLimits:
+    limits = config.limits
+    return ConnectionLimits(
+        limits.max_connections,
+        limits.max_connections_per_ip,
+        limits.max_connections_per_ip_overrides,
+        {
+            entry.name: entry.max_connections
+            for entry in config.listeners
+            if entry.max_connections is not None
+        },
+    )
 
 
 def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> ListenerPolicy:

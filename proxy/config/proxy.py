@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.functional_validators import AfterValidator
 
 from proxy.config.authorizer import Authorizer, require_authorizer
 from proxy.config.delegation_token import DelegationToken
@@ -10,6 +11,7 @@ from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
 from proxy.config.upstream import Upstream, require_addresses
+from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
 from proxy.security.principal import parse_principal
 from proxy.session.gate import DEFAULT_QUEUED_BYTES
@@ -94,6 +96,31 @@ class Limits(Part):
         return self
 
 
+def _address(text: str) -> str:
+    try:
+        return same_address(text)
+    except ValueError:
+        raise ValueError(f"expected an address, found {text!r}") from None
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class ProxyLimits(Limits):
+    """What clients may make us hold."""
+
+    max_connections_per_ip: Annotated[int, Field(ge=0)] = UNLIMITED
+    max_connections_per_ip_overrides: dict[Address, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _somebody_may_connect(self) -> "ProxyLimits":
+        if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
+            raise ValueError(
+                "max.connections.per.ip is 0, and max.connections.per.ip.overrides lets nobody in"
+            )
+        return self
+
+
 class Http(Part):
     bind: HostPort
 
@@ -119,7 +146,7 @@ class ProxyConfig(Part):
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
     audit: Audit
-    limits: Limits = Limits()
+    limits: ProxyLimits = ProxyLimits()
     http: Http | None = None
     log: Log = Log()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from proxy.audit.record import AuditEvent
+from proxy.net.admission import Slot
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
@@ -46,7 +47,7 @@ class Edge(Protocol):
     def record(self, event: AuditEvent) -> None: ...
 
     def new_session(self, connection: "Connection", transport: asyncio.Transport) -> Session | None:
-        """The session of a new connection; None when there is no room for it."""
+        """The session of a new connection; None: it is not served, and gets closed."""
 
     def connect_upstream(self, connection: "Connection") -> None:
         """Open the broker's side; `upstream_ready` or `close` is called in the end."""
@@ -79,13 +80,16 @@ class Connection(Side):
         "_linger",
         "_renewal",
         "session",
+        "slot",
         "upstream",
     )
 
     session: Session
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: Edge, slot: Slot | None = None) -> None:
+        """`slot`: its place among the connections, where it already has one."""
         super().__init__(edge.buffers)
+        self.slot = slot
         self._edge = edge
         self.upstream: Upstream | None = None
         self._connecting = False
@@ -100,8 +104,7 @@ class Connection(Side):
         assert self.transport is not None
         session = self._edge.new_session(self, self.transport)
         if session is None:
-            self._close_reason = "too_many_connections"
-            self.transport.abort()
+            self._close_reason = "turned_away"
             return
         self.session = session
         self.on_drained = self._client_drained

@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from proxy.audit.record import AuditEvent
+from proxy.net.admission import Admission, Slot
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
@@ -77,11 +78,11 @@ class Listener:
         record: Callable[[AuditEvent], None],
         observer: Observer,
         tasks: asyncio.TaskGroup,
-        room: Callable[[], bool],
+        admission: Admission,
         verifications: Verifications,
         identity: Identity | None = None,
     ) -> None:
-        """`room`: whether one more connection may be taken; `identity`: as whom we log in to the broker."""
+        """`admission`: of all listeners; `identity`: as whom we log in to the broker."""
         self.buffers = ReceiveBuffers()
         self.policy = policy
         self.connections: set[Connection] = set()
@@ -91,7 +92,7 @@ class Listener:
         self._forwarder = forwarder
         self._observer = observer
         self._tasks = tasks
-        self._room = room
+        self._admission = admission
         self._identity = identity or ProxyIdentity(broker.sasl)
         self._verifications = verifications
         self._server: asyncio.Server | TlsAcceptor | None = None
@@ -99,7 +100,7 @@ class Listener:
     async def start(self, host: str, port: int, tls: ServerTls | None) -> int:
         """Listen; gives back the port."""
         if tls is not None:
-            self._server = TlsAcceptor(tls, self._new_connection, self._failed, self._room, self._tasks)
+            self._server = TlsAcceptor(tls, self._new_connection, self._failed, self._enter, self._tasks)
             return self._server.listen(host, port, BACKLOG)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._new_connection, host, port, backlog=BACKLOG)
@@ -109,18 +110,26 @@ class Listener:
         if self._server is not None:
             self._server.close()
 
-    @property
-    def connection_count(self) -> int:
-        """Those that have begun a TLS handshake are among them."""
-        pending = self._server.pending if isinstance(self._server, TlsAcceptor) else 0
-        return len(self.connections) + pending
-
     def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
-        """The session of a new connection; None when there is no room for it."""
-        if not self._room():
-            log.warning("connection refused", listener=self.policy.name, reason="max.connections")
-            self._observer.closed(self.policy.name, "too_many_connections")
-            return None
+        """The session of a new connection; None: it is not served, and gets closed."""
+        if connection.slot is None:
+            connection.slot = self._enter(transport.get_extra_info("peername")[0], transport.abort)
+            if connection.slot is None:
+                return None
+        session = None
+        try:
+            session = self._session(transport)
+        finally:
+            if session is None:
+                connection.slot.leave()
+                transport.abort()
+        if session is not None:
+            connection.slot.kept = True
+            self.connections.add(connection)
+            self._observer.opened(self.policy.name)
+        return session
+
+    def _session(self, transport: asyncio.Transport) -> Session | None:
         raw_socket = transport.get_extra_info("socket")
         with suppress(OSError):
             raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -129,10 +138,7 @@ class Listener:
         if principal is None:
             return None
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
-        session = Session(self._gate, self.policy, peer, authentication)
-        self.connections.add(connection)
-        self._observer.opened(self.policy.name)
-        return session
+        return Session(self._gate, self.policy, peer, authentication)
 
     def connect_upstream(self, connection: Connection) -> None:
         """Open the broker's side of a connection."""
@@ -156,6 +162,8 @@ class Listener:
 
     def gone(self, connection: Connection, reason: str) -> None:
         self.connections.discard(connection)
+        if connection.slot is not None:
+            connection.slot.leave()
         self._observer.closed(self.policy.name, reason)
         log.debug(
             "connection closed",
@@ -176,8 +184,11 @@ class Listener:
         for connection in list(self.connections):
             connection.abort("drain_timeout")
 
-    def _new_connection(self) -> Connection:
-        return Connection(self)
+    def _new_connection(self, slot: Slot | None = None) -> Connection:
+        return Connection(self, slot)
+
+    def _enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+        return self._admission.enter(self.policy.name, host, close)
 
     def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
         """Whom the transport alone proves the client to be; None when it must not come in."""

@@ -16,6 +16,8 @@ from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
+from proxy.quota.connections import TURNED_AWAY
+from proxy.quota.throttle import IDLE_MS
 from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
@@ -91,13 +93,17 @@ class Telemetry:
         )
         self._throttle_time = counter(
             "penstock_quota_throttle_time_seconds_total",
-            "Time that clients were told to wait",
+            "Time that clients were told to wait, or with quota.mode=observe would have been",
             "quota",
             "user",
             "client_id",
         )
         self._throttled = counter(
-            "penstock_quota_throttled_total", "Answers that told to wait", "quota", "user", "client_id"
+            "penstock_quota_throttled_total",
+            "Answers that told to wait, or would have",
+            "quota",
+            "user",
+            "client_id",
         )
         self._audit_records = counter("penstock_audit_records_total", "Audit records", "event")
         self._protocol_errors = counter(
@@ -106,6 +112,7 @@ class Telemetry:
         self._upstream_errors = counter(
             "penstock_upstream_errors_total", "Failures to reach the broker", "kind"
         )
+        self._quotas_told: dict[tuple[str, str, str], int | None] = {}
         self._readers: dict[str, Callable[[AuditEvent], None]] = {
             "authentication": self._read_authentication,
             "authentication_failed": self._read_authentication,
@@ -133,7 +140,7 @@ class Telemetry:
 
     def closed(self, listener: str, reason: str) -> None:
         self._closed.labels(listener, reason).inc()
-        if reason != "too_many_connections":
+        if reason not in TURNED_AWAY:
             self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
 
     def upstream_error(self) -> None:
@@ -167,8 +174,19 @@ class Telemetry:
     def _read_throttled(self, event: AuditEvent) -> None:
         user, _, client_id = (event.quota_id or "").partition(":")
         labels = (event.quota_key or "", user, client_id)
+        self._quotas_told[labels] = event.interval_end_ms
         self._throttled.labels(*labels).inc(event.count or 0)
         self._throttle_time.labels(*labels).inc((event.throttle_time_ms or 0) / 1000)
+
+    def end_idle_quotas(self, now_ms: int) -> None:
+        """End the series of quota-ids that nobody was throttled by for an hour: their number is bounded."""
+        for labels, told_ms in list(self._quotas_told.items()):
+            if told_ms is None:
+                self._quotas_told[labels] = now_ms
+            elif now_ms - told_ms >= IDLE_MS:
+                del self._quotas_told[labels]
+                self._throttled.remove(*labels)
+                self._throttle_time.remove(*labels)
 
     def _read_refused(self, event: AuditEvent) -> None:
         kind = "unsupported" if event.method else "malformed"
@@ -305,8 +323,13 @@ class StateCollector(Collector):
             "Kafka: byte-rate of Produce and Fetch by quota entity",
             labels=["quota", "user", "client_id"],
         )
+        limits = GaugeMetricFamily(
+            "penstock_quota_limit", "The quota in force, a second", labels=["quota", "user", "client_id"]
+        )
         now_ms = self._now_ms()
         # Series exist only while the entity is active, so their number is bounded.
         for bucket in self._gate.quotas.active(now_ms):
             rates.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.byte_rate(now_ms))
+            limits.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.limit)
         yield rates
+        yield limits

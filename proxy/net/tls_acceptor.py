@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
+from proxy.net.admission import Slot
 from proxy.net.tls import ServerTls
 
 HANDSHAKE_TIMEOUT_S = 30.0
@@ -21,25 +22,27 @@ log = structlog.get_logger(__name__)
 
 
 class TlsAcceptor:
-    """`pending` handshakes count as connections."""
+    """Connections count from the beginning of their handshake."""
 
     def __init__(
         self,
         tls: ServerTls,
-        connection: Callable[[], asyncio.BaseProtocol],
+        connection: Callable[[Slot], asyncio.BaseProtocol],
         failed: Callable[[str, str], None],
-        has_room: Callable[[], bool],
+        enter: Callable[[str, Callable[[], None]], Slot | None],
         tasks: asyncio.TaskGroup,
     ) -> None:
-        """`failed` gets a client's address and what was wrong, for a handshake that was refused."""
+        """`failed` gets a client's address and what was wrong, for a handshake that was refused.
+
+        `enter` gets the address and what closes the connection, which it calls where it gives no place.
+        """
         self._tls = tls
         self._connection = connection
         self._failed = failed
-        self._has_room = has_room
+        self._enter = enter
         self._tasks = tasks
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self.pending = 0
 
     def listen(self, host: str, port: int, backlog: int) -> int:
         """Begin; gives back the port. OSError when the address cannot be had."""
@@ -64,17 +67,14 @@ class TlsAcceptor:
                 log.error("connection not accepted", error=str(error))
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if self._has_room():
-                self._tasks.create_task(self._shake_hands(client, address[0]))
-            else:
-                log.warning("connection refused", reason="max.connections")
-                client.close()
+            slot = self._enter(address[0], client.close)
+            if slot is not None:
+                self._tasks.create_task(self._shake_hands(client, address[0], slot))
 
-    async def _shake_hands(self, client: socket.socket, host: str) -> None:
-        self.pending += 1
+    async def _shake_hands(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._connection,
+                lambda: self._connection(slot),
                 client,
                 ssl=self._tls.context,
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
@@ -85,7 +85,8 @@ class TlsAcceptor:
             # Gone before it was done, or silent: whoever checks that a port is open does no more than that.
             log.debug("handshake not finished", host=host, error=str(error))
         finally:
-            self.pending -= 1
+            if not slot.kept:
+                slot.leave()
 
 
 def _told(error: ssl.SSLError) -> str:

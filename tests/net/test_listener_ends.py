@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.net import connection as connection_module
+from proxy.quota.connections import ConnectionLimits
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.wire import types as t
@@ -94,7 +95,7 @@ async def test_a_broker_that_is_not_there_ends_the_client_and_is_counted() -> No
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_one_connection_too_many_is_not_served_and_the_others_are() -> None:
-    async with an_edge_and_its_broker(room=1) as (edge, _broker):
+    async with an_edge_and_its_broker(limits=ConnectionLimits(max_connections=1)) as (edge, _broker):
         first = await edge.client()
         first.asks(API_VERSIONS, 0, t.ApiVersionsRequest())
         await first.hears(API_VERSIONS, 0)

@@ -181,7 +181,7 @@ async def test_an_admin_request_goes_by_way_of_the_forwarder() -> None:
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_two_hundred_clients_at_once_each_get_their_own_bytes() -> None:
-    async with an_edge_and_its_broker(room=200) as (edge, broker):
+    async with an_edge_and_its_broker() as (edge, broker):
 
         async def one(number: int) -> None:
             client = await edge.client()

@@ -18,10 +18,12 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent
+from proxy.net.admission import Admission
 from proxy.net.connection import Connection
 from proxy.net.listener import Listener
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
+from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
@@ -97,25 +99,30 @@ class Client:
 class Edge:
     """A listener, and what came of its connections. Its observer is itself."""
 
-    def __init__(self, gate: Gate, policy: ListenerPolicy, broker: str, forward: Any, room: int) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        policy: ListenerPolicy,
+        broker: str,
+        forward: Any,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
         self.clients: list[Client] = []
         self.opened_count = self.upstream_errors = 0
         self._changed = asyncio.Event()
         self._arguments = (gate, policy, endpoint_of(broker), forward, self.events.append, self)
-        self._room = room
+        self.quotas = ConnectionQuotas(limits or ConnectionLimits())
+        self._admission = Admission(self.quotas, lambda: gate.image, self)
         self._tls: ssl.SSLContext | None = None
         self.port = 0
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
         verifications = Verifications(CollectorRegistry())
-        self.listener = Listener(*self._arguments, tasks, self._has_room, verifications)
+        self.listener = Listener(*self._arguments, tasks, self._admission, verifications)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
-
-    def _has_room(self) -> bool:
-        return len(self.listener.connections) < self._room
 
     async def client(self, tls: ssl.SSLContext | None = None) -> Client:
         name = "localhost" if tls is not None else None
@@ -162,12 +169,12 @@ async def an_edge(
     sasl: SaslListener | None = None,
     tls: ServerTls | None = None,
     forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
-    room: int = 100,
+    limits: ConnectionLimits | None = None,
     policy: ListenerPolicy | None = None,
 ) -> AsyncIterator[Edge]:
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = await Edge(gate, policy, broker, forward, room).start(tasks, tls)
+        edge = await Edge(gate, policy, broker, forward, limits).start(tasks, tls)
         try:
             yield edge
         finally:

@@ -1,0 +1,107 @@
+"""Connections of all listeners before they have a session: let in and counted, or turned away.
+
+Asked by proxy.net.listener and its TLS acceptor before they do anything else for a connection. What is
+allowed is proxy.quota.connections; here are the clock, the log and the closing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from proxy.metadata.image import MetadataImage
+from proxy.net.clock import now_ms
+from proxy.quota.connections import ConnectionQuotas, TurnedAway, same_address
+
+MAX_HELD = 1_000
+"""Connections that wait for being closed; with more of them there are no descriptors to spare."""
+LOG_INTERVAL_MS = 1_000
+
+log = structlog.get_logger(__name__)
+
+
+class Observer(Protocol):
+    """Who counts connections."""
+
+    def closed(self, listener: str, reason: str) -> None: ...
+
+
+class Slot:
+    """The place of one connection among those that are counted."""
+
+    __slots__ = ("_address", "_left", "_listener", "_quotas", "kept")
+
+    def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
+        self._quotas = quotas
+        self._listener = listener
+        self._address = address
+        self._left = False
+        self.kept = False
+        """A session has come of it: who ends that gives the place back."""
+
+    def leave(self) -> None:
+        """Give the place back; doing so again changes nothing."""
+        if not self._left:
+            self._left = True
+            self._quotas.close(self._listener, self._address)
+
+
+class Admission:
+    """The door of one proxy."""
+
+    def __init__(
+        self, quotas: ConnectionQuotas, image: Callable[[], MetadataImage | None], observer: Observer
+    ) -> None:
+        self._quotas = quotas
+        self._image = image
+        self._observer = observer
+        self._held = 0
+        self._told: dict[str, _Told] = {}
+
+    def enter(self, listener: str, host: str, close: Callable[[], None]) -> Slot | None:
+        """A place for a connection from `host`; None: `close` is called, now or after a while."""
+        address = same_address(host)
+        image = self._image() or MetadataImage.EMPTY
+        refused = self._quotas.open(listener, address, image.quotas, now_ms())
+        if refused is None:
+            return Slot(self._quotas, listener, address)
+        self._observer.closed(listener, refused.reason)
+        self._tell(listener, address, refused)
+        self._turn_away(refused, close)
+        return None
+
+    def _turn_away(self, refused: TurnedAway, close: Callable[[], None]) -> None:
+        if refused.delay_ms == 0 or self._held >= MAX_HELD:
+            close()
+            return
+        self._held += 1
+        asyncio.get_running_loop().call_later(refused.delay_ms / 1000, self._let_go, close)
+
+    def _let_go(self, close: Callable[[], None]) -> None:
+        self._held -= 1
+        close()
+
+    def _tell(self, listener: str, address: str, refused: TurnedAway) -> None:
+        # A line for each would let a stranger fill the disk.
+        told = self._told.setdefault(refused.reason, _Told())
+        told.silent += 1
+        moment_ms = now_ms()
+        if moment_ms - told.at_ms < LOG_INTERVAL_MS:
+            return
+        log.warning(
+            "connection refused",
+            listener=listener,
+            address=address,
+            reason=refused.reason,
+            since_last_line=told.silent,
+        )
+        told.at_ms, told.silent = moment_ms, 0
+
+
+class _Told:
+    __slots__ = ("at_ms", "silent")
+
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self.silent = 0

@@ -1,0 +1,160 @@
+"""An address that connects in; whether it may come in, or has to be turned away, and when (KIP-612).
+
+As Kafka's ConnectionQuotas: max.connections in all and of a listener, connection_creation_rate and
+max.connections.per.ip of an address. Asked by proxy.net.admission before a session exists, and told of each
+connection that ends. Takes the time as an argument.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+
+from proxy.metadata.image import QuotasImage
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.rate import Rate
+
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+TOO_MANY = "too_many_connections"
+TOO_MANY_OF_LISTENER = "too_many_connections_of_listener"
+TOO_MANY_OF_ADDRESS = "too_many_connections_of_address"
+TOO_FAST = "connection_creation_rate"
+TURNED_AWAY = frozenset((TOO_MANY, TOO_MANY_OF_LISTENER, TOO_MANY_OF_ADDRESS, TOO_FAST))
+"""All reasons for which a connection is turned away."""
+
+UNLIMITED = 2**31 - 1
+_SWEEP_FROM = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What the configuration says; addresses are as `same_address` makes them."""
+
+    max_connections: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    of_listener: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """It is to be closed, `delay_ms` after it came: who hurries learns of it no sooner."""
+
+    reason: str
+    delay_ms: int = 0
+
+
+class ConnectionQuotas:
+    """The connections of all listeners of one proxy."""
+
+    def __init__(self, limits: ConnectionLimits, window_num: int = 11, window_size_seconds: int = 1) -> None:
+        """quota.window.num and quota.window.size.seconds: what a rate is measured over."""
+        self._limits = limits
+        self._samples = window_num
+        self._window_ms = window_size_seconds * 1000
+        self._of_listener: dict[str, int] = {}
+        self._of_address: dict[str, int] = {}
+        self._rates: dict[str, _AddressRate] = {}
+        self._sweep_at = _SWEEP_FROM
+        self._seen: QuotasImage | None = None
+        self._rate_limits: dict[str, float] = {}
+        self.count = 0
+        """Connections in all."""
+
+    def open(self, listener: str, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
+        """Count a new connection, unless it is turned away; `address` is as `same_address` has it."""
+        if self.count >= self._limits.max_connections:
+            return TurnedAway(TOO_MANY)
+        if self._of_listener.get(listener, 0) >= self._limits.of_listener.get(listener, UNLIMITED):
+            return TurnedAway(TOO_MANY_OF_LISTENER)
+        delay_ms = self._delay_ms(address, quotas, now_ms)
+        if delay_ms > 0:
+            return TurnedAway(TOO_FAST, delay_ms)
+        limits = self._limits
+        if self.of_address(address) >= limits.per_ip_overrides.get(address, limits.max_connections_per_ip):
+            return TurnedAway(TOO_MANY_OF_ADDRESS)
+        self.count += 1
+        self._of_listener[listener] = self._of_listener.get(listener, 0) + 1
+        self._of_address[address] = self.of_address(address) + 1
+        return None
+
+    def close(self, listener: str, address: str) -> None:
+        """A connection that was counted is over; ValueError when there is none from there."""
+        left = self.of_address(address) - 1
+        if left < 0:
+            raise ValueError(f"no connection from {address}")
+        if left:
+            self._of_address[address] = left
+        else:
+            del self._of_address[address]
+        self.count -= 1
+        self._of_listener[listener] -= 1
+
+    def of_address(self, address: str) -> int:
+        """Its connections at the moment."""
+        return self._of_address.get(address, 0)
+
+    @property
+    def measured_addresses(self) -> int:
+        """How many addresses' rates are kept."""
+        return len(self._rates)
+
+    def _delay_ms(self, address: str, quotas: QuotasImage, now_ms: int) -> int:
+        limit = self._rate_limit(address, quotas)
+        if limit is None:
+            return 0
+        entry = self._rates.get(address)
+        if entry is None:
+            self._sweep(now_ms)
+            entry = self._rates[address] = _AddressRate(Rate(self._window_ms, self._samples))
+        entry.last_record_ms = now_ms
+        entry.rate.record(1, now_ms)
+        throttle_ms = entry.rate.throttle_ms(limit, now_ms)
+        if throttle_ms > 0:
+            # It does not come in, so it does not count against those that do.
+            entry.rate.record(-1, now_ms)
+        return min(throttle_ms, self._window_ms)
+
+    def _rate_limit(self, address: str, quotas: QuotasImage) -> float | None:
+        if quotas is not self._seen:
+            self._seen, self._rate_limits = quotas, _rate_limits(quotas)
+        limit = self._rate_limits.get(address)
+        return quotas.limit(_ANY_ADDRESS, CONNECTION_CREATION_RATE) if limit is None else limit
+
+    def _sweep(self, now_ms: int) -> None:
+        # Addresses are easily had: of one that did not come for as long as is looked back nothing is left.
+        if len(self._rates) >= self._sweep_at:
+            horizon_ms = now_ms - (self._samples + 1) * self._window_ms
+            self._rates = {a: entry for a, entry in self._rates.items() if entry.last_record_ms > horizon_ms}
+            self._sweep_at = max(_SWEEP_FROM, 2 * len(self._rates))
+
+
+def same_address(text: str) -> str:
+    """One text for each address, however it is written; ValueError for what is none."""
+    address = ip_address(text.partition("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+@dataclass(slots=True)
+class _AddressRate:
+    rate: Rate
+    last_record_ms: int = 0
+
+
+_ANY_ADDRESS = QuotaEntity(ip=DEFAULT)
+
+
+def _rate_limits(quotas: QuotasImage) -> dict[str, float]:
+    """What is set for single addresses."""
+    found = {}
+    for entity in quotas.limits:
+        if not isinstance(entity.ip, str):
+            continue
+        limit = quotas.limit(entity, CONNECTION_CREATION_RATE)
+        with suppress(ValueError):  # A host name: Kafka's own controller takes those.
+            if limit is not None:
+                found[same_address(entity.ip)] = limit
+    return found
