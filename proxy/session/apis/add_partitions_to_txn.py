@@ -30,13 +30,13 @@ def decide(call: Call, request: Any) -> Verdict:
     transactional_id = request.v3_and_below_transactional_id
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return denied(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    asked = request.v3_and_below_topics
+    # A broker goes by partition: a topic without one is neither asked for nor told.
+    asked = [topic for topic in request.v3_and_below_topics if topic.partitions]
     names = [topic.name for topic in asked if topic.name not in INTERNAL_TOPICS]
     allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
     if allowed.issuperset(topic.name for topic in asked):
         return Forward()
-    told = [topic for topic in asked if topic.partitions]
-    results = [_SHAPE.refuse_topic(topic, _error(topic.name in allowed)) for topic in told]
+    results = [_SHAPE.refuse_topic(topic, _error(topic.name in allowed)) for topic in asked]
     return Answer(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 

@@ -227,3 +227,13 @@ def test_partitions_are_refused_by_partition_and_markers_by_producer() -> None:
 
     assert [part.name for part in refused.results_by_topic_v3_and_below] == ["b"]
     assert [(m.producer_id, [part.name for part in m.topics]) for m in unmarked.markers] == [(7, ["b"])]
+
+
+def test_a_denied_topic_without_partitions_holds_no_addition_up() -> None:
+    added = t.AddPartitionsToTxnRequest
+    adding = added(
+        v3_and_below_transactional_id="payer",
+        v3_and_below_topics=[added.AddPartitionsToTxnTopic(name="secrets")],
+    )
+
+    assert Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3, WRITE).for_(adding).goes_as_it_came
