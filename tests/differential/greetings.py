@@ -19,7 +19,7 @@ from tests.differential.known import row_of
 from tests.differential.naming import Names
 from tests.differential.sides import Side
 
-_TIMEOUT_S = 1.5
+_TIMEOUT_S = 6.0
 """Some greetings are met with silence; an answer takes milliseconds, a refusal a tenth of a second."""
 
 _INT32 = Struct(">i")

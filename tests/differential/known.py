@@ -94,8 +94,8 @@ def _never_answered(difference: Difference, step: Any) -> bool:
 
 def _nobody(difference: Difference, step: Any) -> bool:
     nobody = step.message.group_id is None or step.message.member_id is None
-    ours = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST)
-    return nobody and any(_codes(difference, ErrorCode.UNKNOWN_SERVER_ERROR, code) for code in ours)
+    fails = difference.broker == ErrorCode.UNKNOWN_SERVER_ERROR and difference.proxy != ErrorCode.NONE
+    return nobody and fails and difference.path == "error_code"
 
 
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
