@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.config import Listener as ListenerSettings
@@ -148,6 +148,7 @@ def _play(talk: Conversation, kind: str, what: object, how: object, heard: bytes
 
 
 @pytest.mark.spec("R9", "R6")
+@settings(max_examples=300)
 @given(st.one_of(GOOD_ORDER, SEQUENCES))
 def test_nothing_that_a_stranger_sends_lets_it_in(steps: list[tuple[str, object, object]]) -> None:
     talk = Conversation("WRITE TOPIC orders", sasl_listener=LISTENER)
