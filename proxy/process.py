@@ -36,6 +36,7 @@ from proxy.net.credentials import Credentials, token_logins
 from proxy.net.http import HttpServer
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.net.oauthbearer import KeySources
+from proxy.net.quota_page import quota_page
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
@@ -220,6 +221,7 @@ class ProxyProcess:
             moment_ms = now_ms()
             self._listeners.sweep(moment_ms)
             self._gate.quotas.drop_idle(moment_ms)
+            self._telemetry.end_idle_quotas(moment_ms)
 
     async def _forward(self, request: ToController) -> ControllerReply:
         if self._audit.full:
@@ -290,9 +292,14 @@ class ProxyProcess:
         if self._config.http is None:
             return None
         host, port = split_host_port(self._config.http.bind)
-        http = HttpServer(host, port, self._registry, self.not_ready)
+        pages = {"/quotas": self._quota_page}
+        http = HttpServer(host, port, self._registry, self.not_ready, pages)
         await http.start()
         return http
+
+    def _quota_page(self) -> bytes:
+        sessions = (connection.session for connection in self._listeners.connections())
+        return quota_page(self._gate.quotas, sessions, now_ms())
 
     def _told_settings(self) -> dict[str, str]:
         """What decisions rest on besides the log, for whoever evaluates them again later."""

@@ -5,7 +5,7 @@ upstream, broker_watch               the broker: a connection for each client; w
 channel, reply_protocol              a client connection of our own to a Kafka endpoint
 metadata_feed, partition, transactions  the metadata topic into a Loader
 audit_log, spool, audit_sink         audit events onto disk and into the audit topic
-telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
+telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz; quota_page: /quotas
 watched_file                         files that are read again when they change
 authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions
 jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins

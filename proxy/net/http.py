@@ -1,11 +1,11 @@
-"""/metrics, /healthz and /readyz over HTTP/1.1, for Prometheus and the kubelet.
+"""/metrics, /healthz, /readyz and pages of JSON over HTTP/1.1, for Prometheus, the kubelet and operators.
 
 Run by the process beside its listeners. What is measured and when the process is ready is handed in.
 Only GET, only small requests, one answer per connection: nobody else is meant to talk to it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 _MAX_HEAD_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
+_JSON = "application/json"
 
 log = structlog.get_logger(__name__)
 
@@ -22,9 +23,15 @@ class HttpServer:
     """Serves until closed."""
 
     def __init__(
-        self, host: str, port: int, registry: CollectorRegistry, not_ready: Callable[[], str | None]
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        not_ready: Callable[[], str | None],
+        pages: Mapping[str, Callable[[], bytes]] | None = None,
     ) -> None:
-        """`not_ready`: why traffic should not come yet, None when it may."""
+        """`not_ready`: why traffic should not come yet, None when it may; `pages`: JSON by its path."""
+        self._pages = pages or {}
         self._host = host
         self._port = port
         self._registry = registry
@@ -69,7 +76,10 @@ class HttpServer:
             if reason is None:
                 return _response("200 OK", _PLAIN, b"ready\n")
             return _response("503 Service Unavailable", _PLAIN, f"{reason}\n".encode())
-        return _response("404 Not Found", _PLAIN, b"/metrics /healthz /readyz\n")
+        if path in self._pages:
+            return _response("200 OK", _JSON, self._pages[path]())
+        known = " ".join(("/metrics", "/healthz", "/readyz", *self._pages))
+        return _response("404 Not Found", _PLAIN, f"{known}\n".encode())
 
 
 def _response(status: str, content_type: str, body: bytes) -> bytes:

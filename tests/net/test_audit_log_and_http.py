@@ -243,7 +243,7 @@ async def got(port: int, request: bytes) -> tuple[bytes, bytes]:
 async def test_http_tells_health_readiness_and_metrics(tmp_path: Path) -> None:
     audit = an_audit_log(tmp_path, Sink())
     reasons: list[str | None] = ["the metadata log is not loaded", None]
-    server = HttpServer("127.0.0.1", 0, with_state(audit), lambda: reasons.pop(0))
+    server = HttpServer("127.0.0.1", 0, with_state(audit), lambda: reasons.pop(0), {"/quotas": lambda: b"{}"})
     port = await server.start()
 
     def get(path: bytes) -> Any:
@@ -257,6 +257,7 @@ async def test_http_tells_health_readiness_and_metrics(tmp_path: Path) -> None:
     assert await get(b"/readyz?verbose") == (b"HTTP/1.1 200 OK", b"ready\n")
     status, body = await get(b"/metrics")
     assert (status, b"penstock_connections{" in body) == (b"HTTP/1.1 200 OK", True)
+    assert await get(b"/quotas?x=1") == (b"HTTP/1.1 200 OK", b"{}")
     assert (await get(b"/secrets"))[0] == b"HTTP/1.1 404 Not Found"
     assert (await got(port, b"POST /metrics HTTP/1.1\r\n\r\n"))[0] == b"HTTP/1.1 405 Method Not Allowed"
     assert await got(port, b"\x16\x03\x01 nonsense\r\n\r\n") == (

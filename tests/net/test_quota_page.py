@@ -1,0 +1,106 @@
+"""/quotas and the series by quota-id: who is limited, by which rule, shared by how many; gone when idle."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from proxy.audit.record import AuditEvent
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.net.quota_page import MAX_ROWS, quota_page
+from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.quota.throttle import IDLE_MS, PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.wire.api_keys import ApiKey
+from tests.net.test_audit_log_and_http import Sink, an_audit_log
+from tests.session.apis.asking import image_with
+from tests.session.conversation import NOW_MS, Conversation, Quotas, gate_with, produce, produced
+from tests.support.metadata_log import quotas_image
+
+ENTITIES = 5_000
+
+
+@pytest.mark.spec("Q4", "O2")
+def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_it() -> None:
+    settings = Quotas()
+    settings.quota_consumer_default = 5_000
+    image, entity = image_with("WRITE TOPIC orders"), QuotaEntity(user="alice", client_id=DEFAULT)
+    gate = gate_with(replace(image, quotas=quotas_image({entity: {PRODUCER_BYTE_RATE: 1_000.0}})), settings)
+    one, two = Conversation(gate=gate), Conversation(gate=gate)
+    for talk in (one, two):
+        talk.asks(ApiKey.PRODUCE, 9, produce("orders", records=bytes(8_000)))
+        talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
+
+    page = json.loads(quota_page(gate.quotas, [one.session, two.session], NOW_MS + 10))
+
+    (row,) = page.pop("quotas")
+    assert page == {"mode": "enforce", "time_ms": NOW_MS + 10, "active": 1}
+    assert 1_600 < row.pop("rate") < 1_700
+    (mute_ms,) = two.mutes
+    assert row == {
+        "quota_key": "producer_byte_rate",
+        "quota_id": "alice:app",
+        "user": "alice",
+        "client_id": "app",
+        "limit": 1_000.0,
+        "throttled_until_ms": NOW_MS + mute_ms,
+        "throttled_for_ms": mute_ms - 10,
+        "governed_by": "/config/users/alice/clients/<default>",
+        "connections": 2,
+    }
+
+
+@pytest.mark.spec("Q10", "O2")
+def test_the_page_is_bounded_and_begins_with_those_that_wait() -> None:
+    quotas, image = (
+        ClientQuotas(Quotas()),
+        quotas_image({QuotaEntity(client_id=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0}}),
+    )
+    for number in range(ENTITIES):
+        size = 20_000 if number == 4_321 else number
+        quotas.bucket(PRODUCER_BYTE_RATE, image, "u", f"c{number}").record(size, NOW_MS)
+
+    page = json.loads(quota_page(quotas, [], NOW_MS))
+
+    assert (page["active"], len(page["quotas"])) == (ENTITIES, MAX_ROWS)
+    assert [row["client_id"] for row in page["quotas"][:3]] == ["c4321", "c4999", "c4998"]
+    assert json.loads(quota_page(quotas, [], NOW_MS + IDLE_MS))["quotas"] == []
+
+
+@pytest.mark.spec("Q10")
+async def test_series_of_quota_ids_end_an_hour_after_their_last_traffic(tmp_path: Path) -> None:
+    registry, clock = CollectorRegistry(), [NOW_MS]
+    telemetry, audit, gate = Telemetry(registry), an_audit_log(tmp_path, Sink()), gate_with(None)
+    registry.register(StateCollector(gate, [], audit, telemetry, lambda: clock[0], lambda: True))
+    image = quotas_image({QuotaEntity(user=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0}})
+    for number in range(ENTITIES):
+        bucket = gate.quotas.bucket(PRODUCER_BYTE_RATE, image, f"u{number}", "c")
+        bucket.record(20_000, NOW_MS)
+        telemetry.read(
+            AuditEvent(
+                event="throttled",
+                quota_key=bucket.key,
+                quota_id=bucket.quota_id,
+                count=1,
+                throttle_time_ms=10_000,
+                interval_end_ms=NOW_MS,
+            )
+        )
+    del bucket
+
+    def series() -> int:
+        return sum(
+            1
+            for family in registry.collect()
+            for sample in family.samples
+            if sample.name.startswith("penstock_quota_") and not sample.name.endswith("_created")
+        )
+
+    telemetry.end_idle_quotas(NOW_MS + IDLE_MS - 1)
+    assert series() == 4 * ENTITIES
+    clock[0] = NOW_MS + IDLE_MS
+    telemetry.end_idle_quotas(clock[0])
+    assert gate.quotas.drop_idle(clock[0]) == ENTITIES
+    assert series() == 0
+    await audit.close(100)
