@@ -1,6 +1,7 @@
 """GSSAPI with the system's library and a real KDC: keytabs, tickets, replays, clocks."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -196,3 +197,17 @@ def test_without_a_default_realm_nobody_is_of_it(
     outcome = logged_in(mechanism(kdc).new_exchange(), login)
 
     assert reason(outcome) == f"no rule of DEFAULT applies to 'alice@{REALM}'"
+
+
+def test_logins_at_once_are_each_their_own(kdc: Kdc) -> None:
+    service, names = mechanism(kdc), ["alice", "bob"] * 20
+    clients = {name: client(kdc, name) for name in ("alice", "bob")}
+    for each in clients.values():
+        each.login().ticket()
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(
+            pool.map(lambda name: logged_in(service.new_exchange(), clients[name].login()), names)
+        )
+
+    assert outcomes == [Accepted(Principal("User", name), b"") for name in names]

@@ -102,7 +102,6 @@ class Kdc:
     def environment(self) -> Mapping[str, str]:
         return {
             "KRB5_CONFIG": str(self.krb5_conf),
-            "KRB5RCACHENAME": f"dfl:{self.directory}",
             "KRB5RCACHEDIR": str(self.directory),
         }
 

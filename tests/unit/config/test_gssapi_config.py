@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.check import check
 from proxy.config import ConfigError, load
 from proxy.config.listener import Listener
 from proxy.net.kerberos import GssapiMechanism, GssapiSettings
+from tests.unit.config.test_proxy_config import document, written
+from tests.unit.config.test_proxy_config import listener as entry
 
 pytestmark = pytest.mark.spec("O5", "R9")
 
@@ -91,3 +94,7 @@ def test_without_the_extra_the_start_says_what_to_install(
         GssapiMechanism(listener(tmp_path).gssapi())
 
     assert str(refused.value).startswith("sasl.enabled.mechanisms: GSSAPI needs an extra")
+    kerberos = entry(sasl__enabled__mechanisms=["GSSAPI"], sasl__kerberos__keytab="kafka.keytab")
+    assert check(written(tmp_path, document(listeners=[kerberos]))) == [
+        f"{tmp_path / 'proxy.yaml'}: {refused.value}"
+    ]
