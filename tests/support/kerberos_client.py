@@ -44,10 +44,13 @@ class KerberosClient:
 class KerberosLogin:
     def __init__(self, context: Any) -> None:
         self._context = context
+        self._ticket: bytes | None = None
 
     def ticket(self) -> bytes:
-        """The first token."""
-        return bytes(self._context.step())
+        """The first token, the same each time."""
+        if self._ticket is None:
+            self._ticket = bytes(self._context.step())
+        return self._ticket
 
     def takes(self, answer: bytes) -> None:
         """The server's part of the context."""
