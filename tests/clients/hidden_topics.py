@@ -95,6 +95,11 @@ _NEVER_THE_SAME = {
     "client_instance_id": bytes(16),
     "subscription_id": 0,
     "leader": "",
+    "token_id": "",
+    "hmac": b"",
+    "issue_timestamp_ms": 0,
+    "expiry_timestamp_ms": 0,
+    "max_timestamp_ms": 0,
 }
 
 NO_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
