@@ -76,8 +76,8 @@ _CONFIG_KINDS = (_TOPIC,) * 5 + (BROKER, BROKER, BROKER_LOGGER, _CLIENT_METRICS,
 def _describe_configs(choice: Choice, message: Any, _version: int) -> None:
     for resource in message.resources:
         _config_resource(choice, _CONFIG_KINDS, resource, choice.topic)
-        # Which loggers a process has depends on what it has done.
-        if resource.configuration_keys is not None or resource.resource_type == BROKER_LOGGER:
+        # All settings of a broker name its addresses, and its loggers depend on what it has done.
+        if resource.configuration_keys is not None or resource.resource_type in (BROKER, BROKER_LOGGER):
             resource.configuration_keys = [choice.random.choice(_SETTINGS[resource.resource_type])[0]]
 
 

@@ -5,6 +5,7 @@ what ignoring names left out, parts of lists under what they are about (the orde
 tables inside a broker). `differences` compares two trees.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -140,7 +141,7 @@ class _Plain:
         kept = [part for part in parts if self._concerns(part)]
         about = next((keys for keys in _ABOUT if kept and all(key in kept[0] for key in keys)), None)
         if about is None and kept:
-            return sorted(kept, key=repr)
+            return sorted(kept, key=_as_text)
         return _grouped(kept, about or ())
 
     def _element(self, value: Any, field: Field) -> Any:
@@ -161,6 +162,11 @@ class _Plain:
         return all(self._names.knows(name) for name in names if isinstance(name, str))
 
 
+def _as_text(part: Any) -> str:
+    """The same for the same parts, whatever the order of what is in them."""
+    return json.dumps(part, sort_keys=True, default=str)
+
+
 def _grouped(parts: list[dict[str, Any]], about: tuple[str, ...]) -> dict[Any, Any]:
     """Under what they are about; those about the same stay a list."""
     groups: dict[str, list[Any]] = {}
@@ -174,7 +180,7 @@ def _merged(group: list[dict[str, Any]]) -> Any:
     first, *others = group
     inner = [key for key, value in first.items() if isinstance(value, dict)]
     if not others or len(inner) != 1 or any(not isinstance(part[inner[0]], dict) for part in others):
-        return first if not others else sorted(group, key=repr)
+        return first if not others else sorted(group, key=_as_text)
     return {**first, inner[0]: {key: value for part in group for key, value in part[inner[0]].items()}}
 
 
