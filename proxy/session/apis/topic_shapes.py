@@ -172,6 +172,7 @@ TOPIC_SHAPES: Mapping[ApiKey, TopicShape] = {
         answered_topics="responses",
         name="topic_name",
         has_message=True,
+        tells_empty_topics=False,
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: TopicShape(
         response="DeleteShareGroupOffsetsResponse",

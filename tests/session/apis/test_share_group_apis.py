@@ -222,3 +222,14 @@ def test_a_group_that_is_denied_or_in_use_has_one_error_for_all(
 
     assert (denied.error_code, denied.responses) == (GROUP_DENIED, [])
     assert (in_use.error_code, in_use.responses) == (ErrorCode.NON_EMPTY_GROUP, [])
+
+
+def test_a_denied_topic_without_partitions_has_no_part_in_what_was_altered() -> None:
+    request = alter("secrets", "orders")
+    request.topics[0].partitions = []
+    response = t.AlterShareGroupOffsetsResponse
+    answered = response(responses=[response.AlterShareGroupOffsetsResponseTopic(topic_name="orders")])
+
+    asked = Asking(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, "READ GROUP team", "READ TOPIC orders").for_(request)
+
+    assert [part.topic_name for part in asked.told(answered).responses] == ["orders"]
