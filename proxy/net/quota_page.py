@@ -23,13 +23,12 @@ def quota_page(quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int) -
     for session in sessions:
         holders.update((id(session.client.producer), id(session.client.consumer)))
     buckets = quotas.active(now_ms)
-    rows = [_row(bucket, holders[id(bucket)], now_ms) for bucket in buckets]
-    rows.sort(key=lambda row: (-int(row["throttled_for_ms"]), -float(row["rate"])))
+    buckets.sort(key=lambda bucket: (-max(bucket.throttled_until_ms, now_ms), -bucket.byte_rate(now_ms)))
     page = {
         "mode": "enforce" if quotas.enforced else "observe",
         "time_ms": now_ms,
-        "active": len(rows),
-        "quotas": rows[:MAX_ROWS],
+        "active": len(buckets),
+        "quotas": [_row(bucket, holders[id(bucket)], now_ms) for bucket in buckets[:MAX_ROWS]],
     }
     return json.dumps(page, indent=1).encode() + b"\n"
 

@@ -39,9 +39,10 @@ Outcome = Heard | Closed | Silent
 class Dialogue:
     """A connection. After Closed or Silent nothing more can be asked in it."""
 
-    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, address: str, timeout_s: float = TIMEOUT_S, client_id: str = CLIENT_ID) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+        self._client_id = client_id
         self._correlation_id = 0
         self.usable = True
 
@@ -55,7 +56,7 @@ class Dialogue:
         """One request and what came of it; None when no answer is due (acks=0)."""
         body = codecs.request(api_key, version).encode(message)
         self._correlation_id += 1
-        frame = encode_request(api_key, version, self._correlation_id, CLIENT_ID, body)
+        frame = encode_request(api_key, version, self._correlation_id, self._client_id, body)
         frame_heard = self.exchange(frame, answered=answered)
         if not isinstance(frame_heard, bytes):
             return frame_heard

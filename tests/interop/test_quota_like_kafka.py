@@ -1,0 +1,284 @@
+"""The same load under the same quota at a broker and through the proxy before it: throttle times and rates.
+
+Raw sockets, requests of fixed sizes, one at a time; who is told to wait does so. Both sides run at once, so
+that what else goes on on the machine falls on both, with a window of three seconds (quota.window.num=4) so
+that there are several of them in a short test. The broker charges the direct client as ANONYMOUS; it knows
+the proxy's clients as the proxy's own user, whom no quota of the broker is for.
+"""
+
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from proxy.demo.stack import Stack, StackSettings
+from proxy.net.clock import now_ms
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.differential.dialogue import Dialogue, Heard
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SAMPLES = 4
+WINDOW_MS = 1_000 * (SAMPLES - 1)
+DURATION_MS = 13_000
+LIMIT = 100_000
+RECORD_BYTES = 12_000
+TIMEOUT_S = 30.0
+PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
+TOPIC = "load"
+STORED_RECORDS = 1_200
+JITTER_MS = 250
+"""How far apart two throttle times may be because a request of one side came so much later."""
+COMPARED = 18
+ATTEMPTS = 2
+
+
+@dataclass
+class Side:
+    """Where the load goes, and as whom."""
+
+    name: str
+    address: str
+    user: str
+    password: str | None = None
+
+    def dialogue(self, client_id: str) -> Dialogue:
+        dialogue = Dialogue(self.address, TIMEOUT_S, client_id)
+        if self.password is not None:
+            dialogue.log_in(self.user, self.password)
+        return dialogue
+
+
+@dataclass
+class Seen:
+    """What a client was told, request by request."""
+
+    throttle_ms: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    """Bytes that count against the quota."""
+    ended_ms: list[int] = field(default_factory=list)
+    """When the client went on, throttle time included, since the first request."""
+
+    def note(self, throttle_ms: int, size: int, began_ms: int) -> None:
+        time.sleep(throttle_ms / 1000)
+        self.throttle_ms.append(throttle_ms)
+        self.sizes.append(size)
+        self.ended_ms.append(now_ms() - began_ms)
+
+    def rate(self, from_request: int, to_request: int) -> float:
+        """Bytes a second from the end of one request's pause to that of another's."""
+        time_ms = self.ended_ms[to_request] - self.ended_ms[from_request]
+        return sum(self.sizes[from_request + 1 : to_request + 1]) * 1_000 / time_ms
+
+    def rate_of_producer(self) -> float:
+        """After the first window, over whole rounds: each ends with the pause after which a burst is free."""
+        rounds = [i for i, (told, then) in enumerate(pairwise(self.throttle_ms)) if told and not then]
+        return self.rate(rounds[0], rounds[-1])
+
+    def rate_of_consumer(self) -> float:
+        """After the first window, to the last pause."""
+        pauses = [i for i, told in enumerate(self.throttle_ms) if told and self.ended_ms[i] > WINDOW_MS]
+        return self.rate(pauses[0], pauses[-1])
+
+
+@pytest.fixture(scope="module")
+def sides(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    directory = tmp_path_factory.mktemp("quotas")
+    passwords = {name: secrets.token_urlsafe(12) for name in ("admin", "alice")}
+    stack = Stack(
+        StackSettings(
+            directory=directory / "stack",
+            libs=kafka_libs,
+            broker_properties={"quota.window.num": str(SAMPLES)},
+            proxy_changes={
+                "users.file": _users_file(directory, passwords),
+                "quota": {"quota.window.num": SAMPLES},
+            },
+        )
+    )
+    try:
+        stack.start()
+        direct = Side("broker", stack.broker.plaintext, "ANONYMOUS")
+        address = stack.entrance().bootstrap
+        admin = Side("admin", address, "admin", passwords["admin"])
+        _stage(direct, admin)
+        yield direct, Side("proxy", address, "alice", passwords["alice"])
+    finally:
+        stack.stop()
+
+
+def _users_file(directory: Path, passwords: dict[str, str]) -> str:
+    for name, password in passwords.items():
+        (directory / f"{name}.password").write_text(password, encoding="utf-8")
+        (directory / f"{name}.password").chmod(0o600)
+    path = directory / "users.yaml"
+    users = {name: {"password.file": f"{name}.password"} for name in passwords}
+    path.write_text(yaml.safe_dump({"users": users}), encoding="utf-8")
+    return str(path)
+
+
+def _asked(dialogue: Dialogue, api_key: int, version: int, message: Any) -> Any:
+    heard = dialogue.ask(api_key, version, message)
+    assert isinstance(heard, Heard), heard
+    return heard.message
+
+
+def _stage(direct: Side, admin: Side) -> None:
+    """A topic with records, rights for alice, and each side's quotas where it looks for them."""
+    at_broker, at_proxy = direct.dialogue("stage"), admin.dialogue("stage")
+    topic = t.CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    _asked(at_proxy, ApiKey.CREATE_TOPICS, 5, t.CreateTopicsRequest(topics=[topic], timeout_ms=20_000))
+    acl = t.CreateAclsRequest.AclCreation
+    rights = [
+        acl(
+            resource_type=2,
+            resource_name=TOPIC,
+            resource_pattern_type=3,
+            principal="User:alice",
+            host="*",
+            operation=operation,
+            permission_type=3,
+        )
+        for operation in (3, 4)
+    ]
+    made = _asked(at_proxy, ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=rights))
+    assert [result.error_code for result in made.results] == [0, 0]
+    _wait_for_leader(at_broker)
+    stored = _batch(RECORD_BYTES)
+    for _ in range(STORED_RECORDS // 20):
+        assert _produce(at_broker, stored, 20) == 0
+    for side, dialogue in ((direct, at_broker), (admin, at_proxy)):
+        _set_quotas(dialogue, "ANONYMOUS" if side is direct else "alice")
+        dialogue.close()
+
+
+def _wait_for_leader(dialogue: Dialogue) -> None:
+    deadline_ms = now_ms() + 1_000 * TIMEOUT_S
+    asked = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=TOPIC)])
+    while _asked(dialogue, ApiKey.METADATA, 8, asked).topics[0].error_code:
+        assert now_ms() < deadline_ms
+        time.sleep(0.1)
+
+
+def _set_quotas(dialogue: Dialogue, user: str) -> None:
+    """The user's own for producing, and one of the user with a client-id for fetching."""
+    request = t.AlterClientQuotasRequest
+
+    def entry(key: str, **entity: str) -> Any:
+        parts = [
+            request.EntityData(entity_type=kind.replace("_", "-"), entity_name=name)
+            for kind, name in entity.items()
+        ]
+        return request.EntryData(entity=parts, ops=[request.OpData(key=key, value=float(LIMIT))])
+
+    entries = [
+        entry("producer_byte_rate", user=user),
+        entry("consumer_byte_rate", user=user, client_id="consumer"),
+    ]
+    answer = _asked(dialogue, ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=entries))
+    assert [each.error_code for each in answer.entries] == [0, 0]
+
+
+def _batch(size: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
+    assert builder.append(0, now_ms(), None, bytes(size), []) is not None
+    return bytes(builder.build())
+
+
+def _produce(dialogue: Dialogue, batch: bytes, times: int = 1) -> int:
+    """The throttle time that the answer to the last of so many tells."""
+    data = t.ProduceRequest.TopicProduceData(
+        name=TOPIC, partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=batch)]
+    )
+    for _ in range(times):
+        answer = _asked(dialogue, PRODUCE, 9, t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data]))
+        assert answer.responses[0].partition_responses[0].error_code == 0
+    return int(answer.throttle_time_ms)
+
+
+def _producer(side: Side, began_ms: int) -> Seen:
+    """Requests of the same size, each as soon as the one before allows."""
+    dialogue, batch, seen = side.dialogue("producer"), _batch(5 * RECORD_BYTES), Seen()
+    while now_ms() - began_ms < DURATION_MS:
+        seen.note(_produce(dialogue, batch), len(batch) + 60, began_ms)
+    dialogue.close()
+    return seen
+
+
+def _consumer(side: Side, began_ms: int) -> Seen:
+    """Two records a fetch, without a fetch session."""
+    dialogue, offset, seen = side.dialogue("consumer"), 0, Seen()
+    while now_ms() - began_ms < DURATION_MS:
+        partition = t.FetchRequest.FetchPartition(
+            partition=0, fetch_offset=offset, partition_max_bytes=2 * (RECORD_BYTES + 80)
+        )
+        request = t.FetchRequest(
+            replica_id=-1,
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_epoch=-1,
+            topics=[t.FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
+        )
+        answer = _asked(dialogue, FETCH, 12, request)
+        records = b"".join(
+            bytes(part.records or b"") for each in answer.responses for part in each.partitions
+        )
+        offset += _whole_batches(records)
+        seen.note(answer.throttle_time_ms, len(records) + 60 if records else 0, began_ms)
+        assert not (records and answer.throttle_time_ms), "records or a pause, never both"
+    dialogue.close()
+    return seen
+
+
+def _whole_batches(records: bytes) -> int:
+    count = position = 0
+    while position + 12 <= len(records):
+        position += 12 + int.from_bytes(records[position + 8 : position + 12], "big")
+        count += position <= len(records)
+    return count
+
+
+def _at_once(sides: tuple[Side, Side], load: Callable[[Side, int], Seen]) -> list[Seen]:
+    began_ms = now_ms()
+    with ThreadPoolExecutor() as pool:
+        return [each.result() for each in [pool.submit(load, side, began_ms) for side in sides]]
+
+
+def _differences(produced: list[Seen]) -> list[tuple[int, int]]:
+    """Of the first requests, the throttle times that a late request does not explain."""
+    pairs = zip(*(seen.throttle_ms[:COMPARED] for seen in produced), strict=True)
+    return [(direct, proxied) for direct, proxied in pairs if abs(direct - proxied) > JITTER_MS]
+
+
+@pytest.mark.spec("Q1", "Q6", "Q7")
+def test_throttle_times_and_rates_are_those_of_a_broker(sides: tuple[Side, Side]) -> None:
+    for _ in range(ATTEMPTS):
+        with ThreadPoolExecutor() as pool:
+            produced, consumed = pool.map(lambda load: _at_once(sides, load), (_producer, _consumer))
+        differences = _differences(produced)
+        rates = [seen.rate_of_producer() / LIMIT for seen in produced]
+        rates += [seen.rate_of_consumer() / LIMIT for seen in consumed]
+        for seen, share in zip(produced + consumed, rates, strict=True):
+            sys.stderr.write(f"{share:.3f} of the bound, told {seen.throttle_ms}\n")
+        if not differences:
+            break
+        time.sleep(WINDOW_MS / 1_000 + 1)  # Something else held one side up: once more, from an empty window.
+
+    assert differences == []
+    assert [0.95 < share < 1.05 for share in rates[:2]] == [True, True]
+    # A broker gives a fetch nothing that would go beyond the bound, so that its rate stays below it, by as
+    # much as the windows are few.
+    direct, proxied = rates[2:]
+    assert [share < 1.05 for share in rates[2:]] == [True, True]
+    assert abs(proxied - direct) < 0.2
