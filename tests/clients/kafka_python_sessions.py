@@ -46,7 +46,7 @@ def play(login: Login, load: Load, over: threading.Event) -> None:
             future.add_callback(lambda _, number=number: load.acknowledged.add(number))
             future.add_errback(lambda error: load.errors.append(f"not delivered: {error!r}"))
             load.sent += 1
-            _take(consumer, load, 0)
+            _take(consumer, load, 100)  # With 0 it gives back nothing, ever.
         producer.flush(TIMEOUT_S)
         for _ in range(TIMEOUT_S * 5):
             if load.settled:
