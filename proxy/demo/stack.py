@@ -33,6 +33,8 @@ class StackSettings:
     reauth_ms: int = 6_000
     """connections.max.reauth.ms of the listener REAUTH; the others set no limit."""
     broker_properties: Mapping[str, str] = field(default_factory=dict)
+    broker_certificate: Path | None = None
+    """A PEM file of private key and certificate chain: the brokers have an SSL listener then."""
     proxy_changes: Mapping[str, Any] = field(default_factory=dict)
     """Parts of proxy.yaml to be replaced, by their top-level key."""
     controller_changes: Mapping[str, Any] = field(default_factory=dict)
@@ -175,6 +177,7 @@ class Stack:
             node_id=number,
             log=self.logs / f"{numbered('broker', number)}.log",
             properties=self._wanted.broker_properties,
+            certificate=self._wanted.broker_certificate,
             scram_users={login.name: login.password},
             heap_mb=512 if self._wanted.brokers == 1 else 384,
             # Three at once on few cores: what the second compiler would gain comes too late.
