@@ -86,9 +86,10 @@ class ControllerProcess:
         """
         self._settings = settings
         self._drained = asyncio.Event()
-        self._authorizer = authorizer
         self.metrics = ControllerMetrics(registry)
         self.loader = Loader(self._on_image)
+        # Asked at each scrape: an authorizer's ACLs may change without an image.
+        self.metrics.acl_count.set_function(lambda: authorizer.acl_count(self.loader.image))
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader)
         self._broker = Broker(settings.broker)
         self.writer = Writer(
@@ -183,7 +184,6 @@ class ControllerProcess:
 
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
         self.metrics.metadata_offset.set(image.offset)
-        self.metrics.acl_count.set(self._authorizer.acl_count(image))
 
 
 def new_id() -> bytes:
