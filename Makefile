@@ -121,6 +121,7 @@ conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec
 bench: setup ## CPU per request, GiB and decision, memory per connection and ACL; writes build/*.json
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.decisions
+	$(BIN)/python -m tests.bench.quotas
 
 clean: ## Remove what builds and tests leave behind
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \

@@ -168,8 +168,9 @@ def adjust_in_place(frame: memoryview, version: int, body_offset: int, bucket: B
     if bucket.limited and version >= _FIRST_WITH_MAX_BYTES:
         offset = body_offset + (4 if version >= _FIRST_WITHOUT_REPLICA_ID else 8)
         min_bytes, max_bytes = _SIZES.unpack_from(frame, offset)
-        cap_bytes = bucket.max_in_window_bytes
-        if max_bytes > cap_bytes:
+        # Most quotas are far above what one answer may hold: they cost one multiplication here.
+        if max_bytes * 1000 > bucket.limit * bucket.window_ms:
+            cap_bytes = min(max_bytes, bucket.max_in_window_bytes)
             _SIZES.pack_into(frame, offset, min(min_bytes, cap_bytes), cap_bytes)
     if version <= LAST_WITHOUT_ENDPOINTS:
         return version

@@ -197,7 +197,11 @@ class Replies:
         offset = position + (9 if entry.version >= _FIRST_FLEXIBLE_FETCH else 8)
         size_bytes = stop - position
         if entry.bucket is not None:
-            refusal = self._pay(data, offset, size_bytes - 4, entry, now_ms, effects)
+            # Kafka does not count the tagged fields of the header.
+            length = size_bytes - (5 if entry.version >= _FIRST_FLEXIBLE_FETCH else 4)
+            refusal = b""
+            if not entry.bucket.record_within(length, now_ms):
+                refusal = self._pay(data, offset, length, entry, now_ms, effects)
             if refusal:
                 if run < position:
                     effects.append(ToClient(data[run:position]))
@@ -219,8 +223,7 @@ class Replies:
         """Pay for a fetch answer whose throttle time stands at `offset`; what to say in its place, or b""."""
         bucket = entry.bucket
         assert bucket is not None
-        # Kafka does not count the tagged fields of the header.
-        admitted, throttle_ms = bucket.admit(length - (entry.version >= _FIRST_FLEXIBLE_FETCH), now_ms)
+        admitted, throttle_ms = bucket.admit(length, now_ms)
         if not throttle_ms:
             return b""
         self._mute(entry, throttle_ms, now_ms, effects)

@@ -1,0 +1,155 @@
+"""What quotas add to a request, however many there are: `python -m tests.bench.quotas`.
+
+One client's requests of a hundred bytes and their answers through a session, without sockets: with no quota
+in the image; with 10,000 entities of which 5,000 are in use, where the client is not limited; and where it
+is, but stays far from its bound. CPU time, the cases in turns, so that others on the machine count less; what
+counts is how the rows compare. Beside it: what making a client known takes, and what operators ask for.
+"""
+
+import gc
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+from proxy.metadata.image import QuotasImage
+from proxy.metadata.quota_entity import QuotaEntity
+from proxy.net.quota_page import quota_page
+from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.session.client_state import ClientState
+from proxy.wire.api_keys import ApiKey
+from tests.session.apis.asking import image_with
+from tests.session.conversation import (
+    NOW_MS,
+    Conversation,
+    fetch,
+    fetched,
+    gate_with,
+    produce,
+    produced,
+)
+from tests.support.metadata_log import quotas_image
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+ROUNDS = 15
+TIMES = 4_000
+ENTITIES, ACTIVE = 10_000, 5_000
+FAR_AWAY = 1e12
+"""Bytes a second: limited, and never throttled."""
+
+NO_QUOTAS: Mapping[QuotaEntity, Mapping[str, float]] = {}
+OTHERS = {
+    QuotaEntity(user=f"user-{number}"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}
+    for number in range(ENTITIES)
+}
+OURS = {QuotaEntity(user="alice"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: the median of the rounds, and the least and the most of them."""
+
+    case: str
+    what: str
+    unit: str
+    median: float
+    min: float
+    max: float
+
+
+def client_under(quotas: QuotasImage) -> Conversation:
+    """alice, with `ACTIVE` others whose buckets are in use."""
+    gate = gate_with(replace(image_with("READ TOPIC orders", "WRITE TOPIC orders"), quotas=quotas))
+    for number in range(ACTIVE):
+        for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE):
+            gate.quotas.bucket(key, quotas, f"user-{number}", "app").record(1_000, NOW_MS)
+    return Conversation(gate=gate)
+
+
+def round_trips(talk: Conversation, request: bytes, answer: bytes) -> Callable[[], float]:
+    """CPU µs of one request and its answer, each time it is called."""
+    session = talk.session
+    clock = [talk.now_ms]
+
+    def once() -> None:
+        asked, answered = memoryview(bytearray(request)), memoryview(bytearray(answer))
+        clock[0] += 1
+        if not session.passes(asked, clock[0]):
+            session.receive(asked, clock[0])
+        if not session.reply_passes(answered, clock[0]):
+            session.broker_replied(answered, clock[0])
+
+    return lambda: took_us(once, TIMES)
+
+
+def took_us(work: Callable[[], object], times: int) -> float:
+    since_s = process_time()
+    for _ in range(times):
+        work()
+    return 1e6 * (process_time() - since_s) / times
+
+
+def in_turns(cases: Mapping[str, Callable[[], float]], what: str, unit: str = "us") -> list[Row]:
+    """Every case once a round; the first round only warms up."""
+    rounds = [{name: case() for name, case in cases.items()} for _ in range(ROUNDS + 1)][1:]
+    found = {name: [each[name] for each in rounds] for name in cases}
+    return [Row(name, what, unit, median(v), min(v), max(v)) for name, v in found.items()]
+
+
+def requests(images: Mapping[str, QuotasImage]) -> list[Row]:
+    """A produce and a fetch request of a client under each of the images."""
+    rows = []
+    for what, api_key, version, message, reply in (
+        ("produce", ApiKey.PRODUCE, 12, produce("orders", records=bytes(100)), produced("orders")),
+        ("fetch", ApiKey.FETCH, 12, fetch("orders"), fetched("orders", records=bytes(100))),
+    ):
+        cases = {}
+        for name, image in images.items():
+            talk = client_under(image)
+            request = talk.request(api_key, version, message)
+            cases[name] = round_trips(talk, request, talk.response(api_key, version, reply))
+        rows += in_turns(cases, what)
+    return rows
+
+
+def becoming_known(images: Mapping[str, QuotasImage]) -> list[Row]:
+    """What a new client id, or a new image, costs a connection once."""
+
+    def case(image: QuotasImage) -> Callable[[], float]:
+        talk = client_under(image)
+        context, quotas = talk.session.client.context, talk.gate.quotas
+        return lambda: took_us(lambda: ClientState(b"", context, quotas), TIMES)
+
+    return in_turns({name: case(image) for name, image in images.items()}, "client known")
+
+
+def asked_by_operators(image: QuotasImage) -> list[Row]:
+    """The page of all who are active."""
+    quotas: ClientQuotas = client_under(image).gate.quotas
+    return in_turns(
+        {"others": lambda: took_us(lambda: quota_page(quotas, [], NOW_MS), 1) / 1e3}, "/quotas", "ms"
+    )
+
+
+def main() -> None:
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    images = {
+        "none": quotas_image(NO_QUOTAS),
+        "others": quotas_image(OTHERS),
+        "limited": quotas_image(OTHERS | OURS),
+    }
+    rows = [*requests(images), *becoming_known(images), *asked_by_operators(images["others"])]
+    for row in rows:
+        sys.stdout.write(
+            f"{row.case:<8} {row.what:<13} {row.median:>8.2f} {row.unit} ({row.min:.2f} to {row.max:.2f})\n"
+        )
+    BUILD.mkdir(exist_ok=True)
+    (BUILD / "quotas.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
