@@ -54,7 +54,7 @@ def _for_filters(difference: Difference, step: Any) -> bool:
 
 
 def _addresses_of_controllers(difference: Difference, _step: Any) -> bool:
-    return difference.path.endswith("listeners") and difference.proxy == []
+    return "listeners" in difference.path and difference.proxy in ([], ABSENT)
 
 
 def _id_of_a_denied_topic(difference: Difference, _step: Any) -> bool:
