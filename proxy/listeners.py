@@ -54,7 +54,10 @@ class Listeners:
         self.tls = [entry.server_tls() for entry in config.listeners]
         self._open: list[Listener] = []
         quotas = ConnectionQuotas(
-            _connection_limits(config), config.quota.quota_window_num, config.quota.quota_window_size_seconds
+            _connection_limits(config),
+            config.quota.quota_window_num,
+            config.quota.quota_window_size_seconds,
+            enforced=config.quota.quota_mode == "enforce",
         )
         self._admission = Admission(quotas, lambda: gate.image, observer)
 

@@ -64,10 +64,11 @@ class Admission:
         address = same_address(host)
         image = self._image() or MetadataImage.EMPTY
         refused = self._quotas.open(listener, address, image.quotas, now_ms())
-        if refused is None:
+        if refused is not None:
+            self._tell(listener, address, refused)
+        if refused is None or refused.only_observed:
             return Slot(self._quotas, listener, address)
         self._observer.closed(listener, refused.reason)
-        self._tell(listener, address, refused)
         self._turn_away(refused, close)
         return None
 
@@ -90,7 +91,7 @@ class Admission:
         if moment_ms - told.at_ms < LOG_INTERVAL_MS:
             return
         log.warning(
-            "connection refused",
+            "connection would be refused" if refused.only_observed else "connection refused",
             listener=listener,
             address=address,
             reason=refused.reason,

@@ -43,14 +43,27 @@ class TurnedAway:
 
     reason: str
     delay_ms: int = 0
+    only_observed: bool = False
+    """It would be, but quota.mode is observe: it was let in and counted."""
 
 
 class ConnectionQuotas:
     """The connections of all listeners of one proxy."""
 
-    def __init__(self, limits: ConnectionLimits, window_num: int = 11, window_size_seconds: int = 1) -> None:
-        """quota.window.num and quota.window.size.seconds: what a rate is measured over."""
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        window_num: int = 11,
+        window_size_seconds: int = 1,
+        *,
+        enforced: bool = True,
+    ) -> None:
+        """quota.window.num and quota.window.size.seconds: what a rate is measured over.
+
+        `enforced`: quota.mode. It is about the rate; limits of the configuration always hold.
+        """
         self._limits = limits
+        self._enforced = enforced
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
         self._of_listener: dict[str, int] = {}
@@ -69,7 +82,7 @@ class ConnectionQuotas:
         if self._of_listener.get(listener, 0) >= self._limits.of_listener.get(listener, UNLIMITED):
             return TurnedAway(TOO_MANY_OF_LISTENER)
         delay_ms = self._delay_ms(address, quotas, now_ms)
-        if delay_ms > 0:
+        if delay_ms > 0 and self._enforced:
             return TurnedAway(TOO_FAST, delay_ms)
         limits = self._limits
         if self.of_address(address) >= limits.per_ip_overrides.get(address, limits.max_connections_per_ip):
@@ -77,7 +90,7 @@ class ConnectionQuotas:
         self.count += 1
         self._of_listener[listener] = self._of_listener.get(listener, 0) + 1
         self._of_address[address] = self.of_address(address) + 1
-        return None
+        return TurnedAway(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
 
     def close(self, listener: str, address: str) -> None:
         """A connection that was counted is over; ValueError when there is none from there."""
@@ -111,7 +124,7 @@ class ConnectionQuotas:
         entry.last_record_ms = now_ms
         entry.rate.record(1, now_ms)
         throttle_ms = entry.rate.throttle_ms(limit, now_ms)
-        if throttle_ms > 0:
+        if throttle_ms > 0 and self._enforced:
             # It does not come in, so it does not count against those that do.
             entry.rate.record(-1, now_ms)
         return min(throttle_ms, self._window_ms)

@@ -67,6 +67,22 @@ async def test_one_who_hurries_hears_nothing_and_is_closed_and_the_quota_can_be_
 
 
 @on_uvloop
+async def test_in_observe_mode_one_who_hurries_is_served_and_told_of_in_the_log() -> None:
+    gate = a_gate()
+    gate.quotas.enforced = False
+    async with an_edge(gate, "127.0.0.1:1") as edge:
+        limited(gate, 0.1)
+        with capture_logs() as lines:
+            await served(edge)
+            await served(edge)
+
+        assert (edge.reasons, edge.opened_count) == ([], 2)
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == [
+        "connection would be refused"
+    ]
+
+
+@on_uvloop
 async def test_one_who_hurries_is_not_even_shaken_hands_with(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with a_tls_edge(tls_of(authority, client_auth="required")) as (edge, _):

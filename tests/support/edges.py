@@ -113,7 +113,7 @@ class Edge:
         self.opened_count = self.upstream_errors = 0
         self._changed = asyncio.Event()
         self._arguments = (gate, policy, endpoint_of(broker), forward, self.events.append, self)
-        self.quotas = ConnectionQuotas(limits or ConnectionLimits())
+        self.quotas = ConnectionQuotas(limits or ConnectionLimits(), enforced=gate.quotas.enforced)
         self._admission = Admission(self.quotas, lambda: gate.image, self)
         self._tls: ssl.SSLContext | None = None
         self.port = 0

@@ -116,6 +116,19 @@ def test_the_wait_is_never_longer_than_a_window() -> None:
     assert connected(quotas, 1, image, 0) == [TurnedAway(TOO_FAST, 2_000)]
 
 
+def test_in_observe_mode_one_who_hurries_comes_in_and_counts_and_limits_of_the_file_hold() -> None:
+    limits = ConnectionLimits(max_connections_per_ip=15)
+    quotas, image = ConnectionQuotas(limits, 2, 1, enforced=False), rates({HERE: 10})
+
+    outcomes = connected(quotas, 16, image, 0)
+
+    assert outcomes[:10] == [None] * 10
+    assert outcomes[10] == TurnedAway(TOO_FAST, 100, only_observed=True)
+    assert outcomes[14] == TurnedAway(TOO_FAST, 500, only_observed=True)
+    assert outcomes[15] == TurnedAway(TOO_MANY_OF_ADDRESS)
+    assert quotas.count == 15
+
+
 @pytest.mark.parametrize("every_ms", [40, 50])
 def test_who_keeps_to_the_rate_always_comes_in(every_ms: int) -> None:
     quotas, image = ConnectionQuotas(ConnectionLimits(), 2, 1), rates({None: 30})
