@@ -40,12 +40,12 @@ ENTITIES, ACTIVE = 10_000, 5_000
 FAR_AWAY = 1e12
 """Bytes a second: limited, and never throttled."""
 
-NO_QUOTAS: Mapping[QuotaEntity, Mapping[str, float]] = {}
-OTHERS = {
+NO_QUOTAS: dict[QuotaEntity, dict[str, float]] = {}
+OTHERS: dict[QuotaEntity, dict[str, float]] = {
     QuotaEntity(user=f"user-{number}"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}
     for number in range(ENTITIES)
 }
-OURS = {QuotaEntity(user="alice"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}}
+OURS: dict[QuotaEntity, dict[str, float]] = {QuotaEntity(user="alice"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}}
 
 
 @dataclass(frozen=True)
