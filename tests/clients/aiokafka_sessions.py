@@ -54,7 +54,8 @@ async def _play(login: Login, load: Load, over: threading.Event) -> None:
     try:
         await consumer.start()
         async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(_read(consumer, load))
+            settled = asyncio.Event()
+            tasks.create_task(_read(consumer, load, settled))
             while not over.is_set():
                 tasks.create_task(_send(producer, name, load))
                 await asyncio.sleep(PAUSE_S)
@@ -62,7 +63,7 @@ async def _play(login: Login, load: Load, over: threading.Event) -> None:
                 if load.settled and len(load.acknowledged) == load.sent:
                     break
                 await asyncio.sleep(0.1)
-            reading.cancel()
+            settled.set()
     finally:
         await consumer.stop()
         await producer.stop()
@@ -78,13 +79,15 @@ async def _send(producer: Any, topic: str, load: Load) -> None:
         load.acknowledged.add(number)
 
 
-async def _read(consumer: Any, load: Load) -> None:
-    while True:
+async def _read(consumer: Any, load: Load, settled: asyncio.Event) -> None:
+    # Not cancelled from outside: while it reconnects a consumer may swallow that, and read on for good.
+    while not settled.is_set():
         try:
-            load.read.add(int((await consumer.getone()).value))
+            parts = await consumer.getmany(timeout_ms=200)
         except Exception as error:  # noqa: BLE001
             load.errors.append(f"not read: {error!r}")
             return
+        load.read |= {int(record.value) for records in parts.values() for record in records}
 
 
 if __name__ == "__main__":

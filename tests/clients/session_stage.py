@@ -60,6 +60,8 @@ class Seen:
     connections: int
     logins_after: int
     kills: Mapping[str, int]
+    opened_after: int
+    """Connections at its listener, where that is its own: one without SASL."""
 
     def row(self) -> str:
         client = self.client
@@ -70,6 +72,16 @@ class Seen:
             f" {sum(self.kills.values()):3} kills"
             f" disconnects {client['disconnects']} errors {client['errors']}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    at_ms: int
+    metrics: Mapping[str, float]
+
+    def opened(self, cell: Cell) -> int:
+        """Connections at the cell's listener so far."""
+        return int(self.metrics.get(f'penstock_connections_total{{listener="{cell.listener}"}}', 0))
 
 
 class Played:
@@ -126,13 +138,13 @@ def play(stack: Stack, place: Place, cells: Sequence[Cell], libs: Path, director
             drivers.append(Played(client, commands[client], wanted))
         for driver in drivers:
             driver.wait_until_at_work()
-        at_work_ms = now_ms()
+        began = Moment(now_ms(), stack.metrics())
         for _ in range(LOOKS):
             trail.read()
             if all(_enough(trail, cell) for cell in cells):
                 break
             pause.wait(LOOK_S)
-        over_ms = now_ms()
+        ended = Moment(now_ms(), stack.metrics())
         with ThreadPoolExecutor() as pool:
             said = {name: line for told in pool.map(Played.finish, drivers) for name, line in told.items()}
         trail.read(5)
@@ -141,7 +153,7 @@ def play(stack: Stack, place: Place, cells: Sequence[Cell], libs: Path, director
             driver.kill()
         trail.close()
     versions = {driver.client: driver.version for driver in drivers}
-    return [_seen(trail, cell, versions[cell.client], said[cell.name], at_work_ms, over_ms) for cell in cells]
+    return [_seen(trail, cell, versions[cell.client], said[cell.name], began, ended) for cell in cells]
 
 
 def _command(client: str, libs: Path, directory: Path) -> list[str]:
@@ -185,7 +197,7 @@ def _kills(trail: Trail, cell: Cell) -> dict[str, int]:
 
 
 def _seen(
-    trail: Trail, cell: Cell, version: str, said: Mapping[str, Any], at_work_ms: int, over_ms: int
+    trail: Trail, cell: Cell, version: str, said: Mapping[str, Any], began: Moment, ended: Moment
 ) -> Seen:
     logins = trail.named(LOGIN, principal(cell))
     return Seen(
@@ -195,8 +207,9 @@ def _seen(
         renewals=_renewals(trail, cell),
         all_renewals=len(trail.named(RENEWAL, principal(cell))),
         connections=len(logins),
-        logins_after=sum(at_work_ms <= fact["time_ms"] < over_ms for fact in logins),
+        logins_after=sum(began.at_ms <= fact["time_ms"] < ended.at_ms for fact in logins),
         kills=_kills(trail, cell),
+        opened_after=ended.opened(cell) - began.opened(cell),
     )
 
 

@@ -146,6 +146,7 @@ def test_a_client_whose_session_does_not_end_is_never_asked_again(seen: Seen) ->
     assert (seen.all_renewals, sum(seen.kills.values())) == (0, 0), seen.row()
     if seen.cell.mechanism == CERTIFICATE:
         assert seen.connections == 0, "a login where there is no SASL"
+        assert seen.opened_after == 0, f"came back: {seen.row()}"
     _nothing_noticed(seen)
 
 
