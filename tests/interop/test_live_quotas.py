@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -25,6 +24,8 @@ from tests.support.cluster_admin import ClusterAdmin
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DEADLINE_MS = 30_000
+BETWEEN_LOOKS = threading.Event()
+"""Never set: looking all the while would take the processor from those who are looked at."""
 LOW, HIGH = 100_000, 50_000_000
 RECORD_BYTES = 1_000
 JAVA, RDKAFKA = "java", "rdkafka"
@@ -53,7 +54,7 @@ def until(stack: Stack, user: User, holds: Callable[[dict[str, Any]], bool], wha
         if found.keys() >= QUOTA_IDS and all(holds(found[quota_id]) for quota_id in QUOTA_IDS):
             sys.stderr.write(f"{what}: seen {now_ms() - since_ms} ms after kafka-configs was done\n")
             return
-        time.sleep(0.02)
+        BETWEEN_LOOKS.wait(0.02)
     raise AssertionError(f"not {what} in {DEADLINE_MS} ms: {found}")
 
 
@@ -108,7 +109,7 @@ class RdkafkaClients:
         since_ms, before = now_ms(), self.consumed
         while self.consumed < before + 1_000:
             assert now_ms() - since_ms < DEADLINE_MS, f"{self.consumed - before} records"
-            time.sleep(0.02)
+            BETWEEN_LOOKS.wait(0.02)
 
     def _throttled(self, event: Any) -> None:
         self.throttled_ms.append(event.throttle_time)
