@@ -2,8 +2,8 @@
 
 Raw sockets, requests of fixed sizes, one at a time; who is told to wait asks again at once, and is not heard.
 Both sides run at once, so that what else goes on on the machine falls on both, with a window of three seconds
-(quota.window.num=4) so that there are several of them in a short test. The broker charges the direct client as
-ANONYMOUS; it knows the proxy's clients as the proxy's own user, whom no quota of the broker is for.
+(quota.window.num=4) so that there are several of them in a short test. The broker charges the direct client
+as ANONYMOUS; it knows the proxy's clients as the proxy's own user, whom no quota of the broker is for.
 """
 
 import secrets
