@@ -64,6 +64,7 @@ async def _play(login: Login, load: Load, over: threading.Event) -> None:
                     break
                 await asyncio.sleep(0.1)
             settled.set()
+        load.done.set()
     finally:
         await consumer.stop()
         await producer.stop()

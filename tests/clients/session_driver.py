@@ -10,6 +10,7 @@ Numbers are produced one after the other to the topic named as the cell, and rea
 """
 
 import json
+import os
 import sys
 import threading
 import traceback
@@ -36,6 +37,8 @@ class Load:
     errors: list[str] = field(default_factory=list)
     disconnects: int | None = None
     """As the client counts them, since it was at work; None: it does not."""
+    done: threading.Event = field(default_factory=threading.Event)
+    """There is no more to come; its client may still be stopping."""
 
     @property
     def settled(self) -> bool:
@@ -63,7 +66,8 @@ def serve(version: str, play: Play) -> None:
     over = threading.Event()
     loads = {cell["cell"]: Load() for cell in cells}
     threads = [
-        threading.Thread(target=_guarded, args=(play, cell, loads[cell["cell"]], over)) for cell in cells
+        threading.Thread(target=_guarded, args=(play, cell, loads[cell["cell"]], over), daemon=True)
+        for cell in cells
     ]
     for thread in threads:
         thread.start()
@@ -74,10 +78,11 @@ def serve(version: str, play: Play) -> None:
     _say({"at_work": True})
     sys.stdin.readline()
     over.set()
-    for thread in threads:
-        thread.join()
+    for load in loads.values():
+        load.done.wait()
     for name, load in loads.items():
         _say({"cell": name, **load.told()})
+    os._exit(0)  # A client of aiokafka whose coordinator was cut off as it stops may never have stopped.
 
 
 def token(login: Login) -> str:
@@ -94,6 +99,8 @@ def _guarded(play: Play, login: Login, load: Load, over: threading.Event) -> Non
         play(login, load, over)
     except Exception:  # noqa: BLE001  Whatever went wrong is the cell's outcome.
         load.errors.append(traceback.format_exc(limit=-3))
+    finally:
+        load.done.set()
 
 
 def _say(line: Mapping[str, Any]) -> None:
