@@ -45,7 +45,9 @@ OTHERS: dict[QuotaEntity, dict[str, float]] = {
     QuotaEntity(user=f"user-{number}"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}
     for number in range(ENTITIES)
 }
-OURS: dict[QuotaEntity, dict[str, float]] = {QuotaEntity(user="alice"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}}
+OURS: dict[QuotaEntity, dict[str, float]] = {
+    QuotaEntity(user="alice"): {PRODUCER_BYTE_RATE: FAR_AWAY, CONSUMER_BYTE_RATE: FAR_AWAY}
+}
 
 
 @dataclass(frozen=True)
