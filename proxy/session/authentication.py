@@ -123,6 +123,11 @@ class Authentication:
         """Of the credential in use; None: it cannot be taken back."""
 
     @property
+    def known(self) -> bool:
+        """Who the client is, is known: also while it logs in again."""
+        return self.phase is Phase.COMPLETE or self._previous is not None
+
+    @property
     def under_way(self) -> bool:
         """Only the exchange's own messages may come now."""
         return self.phase is not Phase.COMPLETE

@@ -156,6 +156,9 @@ def _authenticated(
     if before != principal or before.token_authenticated != principal.token_authenticated:
         effects += session.renew_client(None, None, now_ms)
         session.fetch_sessions.clear()
+    else:
+        # What was counted in one session must not look as if it had been served in the next.
+        effects += session.summaries(now_ms)
     event.client_id = client_id
     event.principal = str(principal)
     effects.append(Recorded(session.complete(event)))

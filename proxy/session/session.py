@@ -206,7 +206,7 @@ class Session:
         event.listener = self.listener.name
         event.host = self.peer.host
         event.client_id = event.client_id or context.client_id
-        if event.principal is None and not self.authentication.under_way:
+        if event.principal is None and self.authentication.known:
             event.principal = str(context.principal)
         if event.metadata_offset is None and context.image is not None:
             event.metadata_offset = context.image.offset

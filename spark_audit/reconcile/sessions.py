@@ -57,7 +57,12 @@ def _with_deadline(records: DataFrame) -> DataFrame:
     """Served requests with the deadline that held when the first of them came."""
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, *ENDS))
     # A summary is written at the end of its interval, but tells of requests since its beginning.
-    moment = F.coalesce(F.when(_is(*TRAFFIC), F.col(S.INTERVAL_START_MS)), F.col(S.TIME_MS))
+    # A login counts from when it was accepted, which is before its record was written.
+    moment = F.coalesce(
+        F.when(_is(*TRAFFIC), F.col(S.INTERVAL_START_MS)),
+        F.when(_is(*LOGINS), F.col(S.INTERVAL_END_MS)),
+        F.col(S.TIME_MS),
+    )
     of_connection = Window.partitionBy(*AUTHOR, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
     limited = F.when(F.col(S.SESSION_LIFETIME_MS) > 0, F.col(S.TIME_MS) + F.col(S.SESSION_LIFETIME_MS))
     # A struct around the deadline: a login without one must take away that of the login before.

@@ -301,3 +301,24 @@ def test_a_principal_builder_names_the_user_that_a_mechanism_has_found() -> None
     assert refused.close
     assert refused.event is not None
     assert refused.event.message == "principal builder: no such employee"
+
+
+@pytest.mark.spec("D1", "D2", "R5")
+def test_what_was_counted_before_a_session_was_renewed_is_told_under_the_session_that_served_it() -> None:
+    talk = known()
+    talk.asks(ApiKey.PRODUCE, 9, produce("orders"))
+    talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
+    talk.heard(ApiKey.PRODUCE, 9)
+    began_ms = talk.now_ms
+    talk.passes(5_000)
+    talk.shakes_hands()
+    assert [event.principal for event in talk.summaries()] == ["User:alice"]
+
+    talk.passes(20)
+    talk.authenticates(plain_token("alice"))
+    talk.passes(1_000)
+    talk.asks(ApiKey.PRODUCE, 9, produce("orders"))
+    (after,) = talk.summaries()
+
+    (renewed,) = talk.told("reauthentication")
+    assert after.interval_start_ms == renewed.interval_end_ms == began_ms + 5_020

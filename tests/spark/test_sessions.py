@@ -32,6 +32,10 @@ def test_only_requests_after_the_deadline_in_force_are_found(spark: SparkSession
     at(0, "authentication", "overrun", session_lifetime_ms=60_000)
     at(70, "authorization", "overrun")
     at(80, "authorization_summary", "overrun", count=4, interval_start_ms=NOON_MS + 75_000)
+    at(0, "authentication", "renewed-late", session_lifetime_ms=60_000)
+    accepted_ms = NOON_MS + 70_000 - 3
+    at(70, "reauthentication", "renewed-late", session_lifetime_ms=60_000, interval_end_ms=accepted_ms)
+    at(75, "authorization_summary", "renewed-late", count=3, interval_start_ms=accepted_ms)
     at(0, "authentication", "undead", session_lifetime_ms=600_000)
     at(10, "session_expired", "undead")
     at(20, "authorization", "undead")
