@@ -124,14 +124,15 @@ def test_acls_are_created_described_by_a_matching_filter_and_deleted(
         admin.ResourcePatternType.MATCH,
     )
     any_operation, any_permission = admin.AclOperation.ANY, admin.AclPermissionType.ANY
-    name = f"pay-{alice.name}"
+    # A host of their own: a matching filter finds the wildcard ACLs of other tests as well.
+    name, host = f"pay-{alice.name}", "10.1.2.3"
     wanted = [
         admin.AclBinding(
-            topic, name, literal, f"User:u{n}", "*", admin.AclOperation.READ, admin.AclPermissionType.ALLOW
+            topic, name, literal, f"User:u{n}", host, admin.AclOperation.READ, admin.AclPermissionType.ALLOW
         )
         for n in range(20)
     ]
-    everything = admin.AclBindingFilter(topic, name, match, None, None, any_operation, any_permission)
+    everything = admin.AclBindingFilter(topic, name, match, None, host, any_operation, any_permission)
 
     created = [future.result(TIMEOUT_S) for future in client.create_acls(wanted).values()]
     described = client.describe_acls(everything).result(TIMEOUT_S)
