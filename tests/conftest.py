@@ -1,5 +1,12 @@
-"""What all tests share: real Kafka and Penstock processes as fixtures (tests.support)."""
+"""What all tests share: real Kafka and Penstock processes as fixtures (tests.support), and who runs what.
 
+`make test` runs two halves side by side (pytest-xdist), for half of the time is waiting for processes. A file
+is never divided, so that its fixtures are made once.
+"""
+
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # How long an example takes is the machine's affair, and no property of what is tested.
@@ -7,3 +14,18 @@ settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
 
 pytest_plugins = ["tests.support.kafka_fixtures", "tests.support.gates", "tests.support.cluster_admin"]
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item.path)))
+    # The longest first: whoever is done early then still finds small ones to take.
+    items.sort(key=lambda item: _group(item.path) != "spark")
+
+
+def _group(path: Path) -> str:
+    """All of Spark's tests share one session of it, which takes longer to start than most of them to run."""
+    file = path.relative_to(HERE)
+    return "spark" if file.parts[0] == "spark" else str(file)
