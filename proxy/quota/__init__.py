@@ -2,6 +2,7 @@
 
 precedence.py   which of the limits in an image governs a user and client-id (KIP-55's table)
 rate.py         a windowed rate as Kafka's Rate and SampledStat measure it
+shared.py       the same rate, recorded by several workers at once
 mutation.py     token buckets of partitions that are created and deleted (KIP-599)
 connections.py  how many connections an address may have, and how fast they may come (KIP-612)
 throttle.py     one bucket per quota-id; bytes in, throttle_time_ms out

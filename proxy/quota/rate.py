@@ -5,6 +5,8 @@ A young rate is measured as if samples - 1 full windows had passed already, so t
 is not divided by a few milliseconds. Fed by throttle; takes the time as an argument.
 """
 
+from typing import Protocol
+
 _MAX_THROTTLE_MS = 2**31 - 1
 _LONG_AGO_MS = -(1 << 62)
 
@@ -26,6 +28,9 @@ class Rate:
         "_window_ms",
         "samples",
     )
+
+    divided_by: int = 1
+    """The bound that is kept to is this part of what is asked for: see proxy.quota.shared."""
 
     def __init__(self, window_ms: int = 1000, samples: int = 11) -> None:
         if window_ms < 1 or samples < 2:
@@ -66,7 +71,11 @@ class Rate:
         # The case of every request of a busy client is not worth a call.
         if window_ms < self._full_ms:
             window_ms = self._measured_ms(window_ms)
-        rate = self._total / (window_ms / 1000.0)
+        return self._until_within(self._total, window_ms, bound)
+
+    @staticmethod
+    def _until_within(total: float, window_ms: int, bound: float) -> int:
+        rate = total / (window_ms / 1000.0)
         if rate <= bound:
             return 0
         if bound <= 0:
@@ -141,3 +150,14 @@ class Rate:
         self._total = sum(self._values)
         self._oldest_start_ms = min(self._starts_ms)
         self._purge_at_ms = min(self._last_events_ms) + self._expire_ms
+
+
+class Rates(Protocol):
+    """Makes the rate of a bucket: this process's own, or one that a group of workers has together."""
+
+    def __call__(self, name: tuple[str, ...], window_ms: int, samples: int, /) -> Rate: ...
+
+
+def alone(_name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
+    """The rate of a process that shares its quotas with nobody."""
+    return Rate(window_ms, samples)

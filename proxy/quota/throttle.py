@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from proxy.metadata.image import QuotasImage
 from proxy.quota.precedence import Governing, governing
-from proxy.quota.rate import Rate
+from proxy.quota.rate import Rate, Rates, alone
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -57,7 +57,13 @@ class Bucket:
     """False on UNLIMITED: one look at it spares an unlimited client all the rest."""
 
     def __init__(
-        self, key: str, found: Governing, window_ms: int, samples: int, enforced: bool = True
+        self,
+        key: str,
+        found: Governing,
+        window_ms: int,
+        samples: int,
+        enforced: bool = True,
+        rates: Rates = alone,
     ) -> None:
         self.key = key
         self.enforced = enforced
@@ -72,7 +78,7 @@ class Bucket:
         self.last_record_ms = 0
         self.throttled_until_ms = 0
         """When whoever was throttled last is heard again (would be, if it is not enforced)."""
-        self._rate = Rate(window_ms, samples)
+        self._rate: Rate = rates(self.name, window_ms, samples)
 
     def record(self, value: float, now_ms: int) -> int:
         """Count `value` bytes; how many ms the channel is to be muted for, 0 when it is within bounds."""
@@ -123,7 +129,7 @@ class Bucket:
         """More than this in one response is throttled whatever came before: the cap for Fetch max_bytes."""
         if not self.enforced:
             return 2**31 - 1
-        return int(min(self.limit * self.window_ms / 1000, 2**31 - 1))
+        return int(min(self.limit / self._rate.divided_by * self.window_ms / 1000, 2**31 - 1))
 
 
 class UnlimitedBucket(Bucket):
@@ -150,10 +156,18 @@ class ClientQuotas:
     """All buckets of one proxy."""
 
     def __init__(
-        self, settings: QuotaSettings, enforced: bool = True, excluded: Collection[str] = ()
+        self,
+        settings: QuotaSettings,
+        enforced: bool = True,
+        excluded: Collection[str] = (),
+        rates: Rates = alone,
     ) -> None:
-        """`enforced`: quota.mode; `excluded`: principals ("User:alice") that nothing limits."""
+        """`enforced`: quota.mode; `excluded`: principals ("User:alice") that nothing limits.
+
+        `rates`: where what is used is counted, by this process or with the other workers of its group.
+        """
         self.enforced = enforced
+        self._rates = rates
         self._excluded = frozenset(excluded)
         self._window_ms = settings.quota_window_size_seconds * 1000
         self._samples = settings.quota_window_num
@@ -208,7 +222,7 @@ class ClientQuotas:
         name = (key, found.user_tag, found.client_tag)
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced)
+            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, self._rates)
             self._buckets[name] = self._alive[name] = bucket
         bucket.limit, bucket.entity = found.limit, found.entity
         return bucket
