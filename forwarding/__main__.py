@@ -60,6 +60,7 @@ def run_controller(config_path: str | Path) -> int:
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
+        chain_key = config.audit.chain_key()
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("controller cannot start", error=str(error))
         return EXIT_CONFIG
@@ -71,6 +72,7 @@ def run_controller(config_path: str | Path) -> int:
                 logins,
                 authorizer,
                 spool,
+                chain_key,
                 registry,
                 [upkeep.run, certificates.run, users.run],
             )
@@ -87,6 +89,7 @@ async def _run(
     logins: "_Logins",
     authorizer: Authorizer,
     spool: Spool,
+    chain_key: bytes | None,
     registry: CollectorRegistry,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
@@ -98,13 +101,14 @@ async def _run(
         now_ms,
         config.audit.spool_fsync_interval_ms,
         [_log_line],
+        chain_key,
     )
     process = ControllerProcess(
         settings, logins.listener, authorizer, audit.append, registry, now_ms, lambda: not audit.full
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, process.drain)
-    audit.append(AuditEvent(event="started", settings=_told_settings(config)))
+    audit.start(_told_settings(config))
     async with asyncio.TaskGroup() as tasks:
         parts = [audit.run(), *(run() for run in (*upkeep, *logins.background))]
         background = [tasks.create_task(part) for part in parts]

@@ -103,6 +103,7 @@ class ProxyProcess:
             now_ms,
             config.audit.spool_fsync_interval_ms,
             [self._telemetry.read],
+            config.audit.chain_key(),
         )
         self._gate = Gate(_authorizer(config), _quotas(config), _limits(config))
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
@@ -174,7 +175,7 @@ class ProxyProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._draining.set)
         loop.set_exception_handler(_log_fault)
-        self._audit.append(AuditEvent(event="started", settings=self._told_settings()))
+        self._audit.start(self._told_settings())
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(part)

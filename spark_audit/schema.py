@@ -6,7 +6,7 @@ an import, so that an executor needs no proxy. Times end in `_ms` (since the epo
 
 from pyspark.sql import types as T
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # Who wrote a record, and where it stands in what that process wrote.
 RECORD_SCHEMA_VERSION = "schema_version"
@@ -55,6 +55,7 @@ INTERVAL_START_MS = "interval_start_ms"
 INTERVAL_END_MS = "interval_end_ms"
 MESSAGE = "message"
 SETTINGS = "settings"
+ENVELOPE_ERROR_CODE = "envelope_error_code"
 
 _STRING, _LONG, _INT = T.StringType(), T.LongType(), T.IntegerType()
 
@@ -102,10 +103,12 @@ DATA = T.StructType(
         T.StructField(INTERVAL_END_MS, _LONG),
         T.StructField(MESSAGE, _STRING),
         T.StructField(SETTINGS, T.MapType(_STRING, _STRING)),
+        T.StructField(ENVELOPE_ERROR_CODE, _INT),
     ]
 )
 """`data` of one audit record: every key is always there, null where it does not apply."""
 
+CHAIN = "chain"
 CORRUPT = "_corrupt"
 ENVELOPE = T.StructType(
     [
@@ -114,6 +117,7 @@ ENVELOPE = T.StructType(
         T.StructField("source", _STRING),
         T.StructField("type", _STRING),
         T.StructField("data", DATA),
+        T.StructField(CHAIN, _STRING),
         T.StructField(CORRUPT, _STRING),
     ]
 )
@@ -141,6 +145,7 @@ EVENTS = (
     "tokens_expired",
     "throttled",
     "records_dropped",
+    "configuration_changed",
 )
 
 # Where in Kafka a row came from: the evidence that leads back to the bytes.

@@ -16,6 +16,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `proxy`: the whole file
 """
 
+from proxy.config.audit import Audit
 from proxy.config.authorizer import Authorizer, require_authorizer
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
@@ -32,7 +33,6 @@ from proxy.config.parts import (
 )
 from proxy.config.peer import ClientSsl, ControllerPeer, Peer, endpoint
 from proxy.config.proxy import (
-    Audit,
     Http,
     Limits,
     Log,

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic.functional_validators import AfterValidator
 
+from proxy.config.audit import Audit
 from proxy.config.authorizer import Authorizer, require_authorizer
 from proxy.config.delegation_token import DelegationToken
 from proxy.config.listener import Listener, require_users_file
-from proxy.config.parts import ExistingFile, FilePath, HostPort, Milliseconds, Part
+from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
 from proxy.config.upstream import Upstream, require_addresses
 from proxy.quota.connections import UNLIMITED, same_address
@@ -70,14 +71,6 @@ class Quota(Part):
 
 def _principals(text: str) -> list[str]:
     return [name.strip() for name in text.split(";") if name.strip()]
-
-
-class Audit(Part):
-    topic: str = "__penstock_audit"
-    spool_dir: FilePath
-    spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
-    spool_fsync_interval_ms: Milliseconds = 100
-    summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
 
 
 class Limits(Part):

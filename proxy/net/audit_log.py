@@ -6,12 +6,13 @@ in the process's TaskGroup. How a record looks is proxy.audit's, where it lies u
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import structlog
 
-from proxy.audit.record import AuditEvent, Author, encode
+from proxy.audit.chain import Chain, link, sealed
+from proxy.audit.record import AuditEvent, Author, Encoder
 from proxy.net.audit_sink import AuditSink
 from proxy.net.spool import Spool, SpoolError
 
@@ -34,8 +35,12 @@ class AuditLog:
         now_ms: Callable[[], int],
         fsync_interval_ms: int = 100,
         readers: Sequence[Reader] = (),
+        chain_key: bytes | None = None,
     ) -> None:
+        """`chain_key`: what audit.chain.key.file holds; see proxy.audit.chain."""
         self.author = author
+        self._encoder = Encoder(author)
+        self._chain = Chain(author.key, chain_key)
         self.sequence = 0
         """The number of the next record."""
         self.dropped_count = 0
@@ -66,11 +71,19 @@ class AuditLog:
         """The last event could not be kept: admin writes are to be refused until one can."""
         return self._refusing
 
+    def start(self, settings: Mapping[str, str]) -> None:
+        """The first record of a boot: what it decides by, how its chain is made, which boot came before."""
+        told = dict(settings) | {"audit.chain": self._chain.algorithm}
+        if self._spool.last_value is not None:
+            told["audit.previous"] = link(self._spool.last_value)
+        self.append(AuditEvent(event="started", settings=told))
+
     def append(self, event: AuditEvent) -> None:
         """Keep one event. It is in the spool when this returns, unless `dropped_count` has grown."""
-        value = encode(event, self.author, self.sequence, self._now_ms())
+        body = self._encoder.body(event, self.sequence, self._now_ms())
+        chain = self._chain.after(body)
         try:
-            self._spool.append(self.author.key, value)
+            self._spool.append(self.author.key, sealed(body, chain))
         except SpoolError as error:
             self.dropped_count += 1
             self._untold_drops += 1
@@ -79,6 +92,7 @@ class AuditLog:
             self._refusing = True
         else:
             self.sequence += 1
+            self._chain.last = chain
             self._refusing = False
             self._dirty = True
             self._written.set()

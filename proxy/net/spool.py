@@ -7,6 +7,7 @@ disk. What was shipped is remembered in a file of its own, and a segment is remo
 
 import os
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ class Spool:
         self._damaged: set[tuple[int, int]] = set()
         directory.mkdir(parents=True, exist_ok=True)
         segments = self._segments()
+        self.last_value = self._read_last(segments)
+        """The last record that an earlier process left here, shipped or not; None in a new directory."""
         self._number = segments[-1] + 1 if segments else 1
         self.size_bytes = sum(self._path(number).stat().st_size for number in segments)
         self._file = os.open(self._path(self._number), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -131,6 +134,13 @@ class Spool:
                     self._damaged.add((segment, offset))
                     continue
                 yield Line(decoded[0], decoded[1], (segment, offset))
+
+    def _read_last(self, segments: list[int]) -> bytes | None:
+        for segment in reversed(segments):
+            last = deque(self._lines(segment, 0), maxlen=1)
+            if last:
+                return last[0].value
+        return None
 
     def _segments(self) -> list[int]:
         return sorted(int(path.stem) for path in self._directory.glob("*.spool"))

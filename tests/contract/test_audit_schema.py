@@ -19,7 +19,7 @@ SPARK_TYPES: dict[object, T.DataType] = {
 }
 INTEGERS = (T.IntegerType(), T.LongType())
 # Numbers of Kafka's wire format that are 32 bits wide there; every other integer is a long.
-NARROW = {S.RECORD_SCHEMA_VERSION, S.API_VERSION, S.CORRELATION_ID, S.ERROR_CODE}
+NARROW = {S.RECORD_SCHEMA_VERSION, S.API_VERSION, S.CORRELATION_ID, S.ERROR_CODE, S.ENVELOPE_ERROR_CODE}
 
 
 def not_null(annotation: object) -> object:

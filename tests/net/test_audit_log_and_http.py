@@ -125,6 +125,28 @@ async def test_what_could_not_be_shipped_before_the_end_is_shipped_after_the_nex
     assert [record["sequence"] for record in records] == list(range(5))
 
 
+@pytest.mark.spec("D2", "D3")
+async def test_a_boot_tells_which_record_was_the_last_one_before_it(tmp_path: Path) -> None:
+    sink = Sink()
+    first = an_audit_log(tmp_path, sink)
+    first.start({"super.users": "User:admin"})
+    first.append(AuditEvent(event="authentication"))
+    # Killed: nothing was closed.
+    second = an_audit_log(tmp_path, sink)
+    second.start({})
+
+    async with running(second):
+        await sink.has(3)
+
+    records = [json.loads(line) for line in sink.lines]
+    assert [record["data"]["settings"] for record in records] == [
+        {"super.users": "User:admin", "audit.chain": "sha256"},
+        None,
+        {"audit.chain": "sha256", "audit.previous": f"cafe/1/{records[1]['chain']}"},
+    ]
+    await second.close(1_000)
+
+
 @pytest.mark.spec("D3")
 async def test_a_checkpoint_that_cannot_be_written_does_not_end_the_shipping(tmp_path: Path) -> None:
     sink = Sink()

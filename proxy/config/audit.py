@@ -1,0 +1,39 @@
+"""The audit trail of a process: where its records go, and what proves that nobody has changed them."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from proxy.audit.chain import MIN_KEY_BYTES
+from proxy.config.parts import ExistingFile, FilePath, Milliseconds, Part
+
+
+class Audit(Part):
+    topic: str = "__penstock_audit"
+    spool_dir: FilePath
+    spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
+    spool_fsync_interval_ms: Milliseconds = 100
+    summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
+    chain_key_file: ExistingFile | None = None
+
+    @field_validator("chain_key_file")
+    @classmethod
+    def _can_be_used(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            _key(path)
+        return path
+
+    def chain_key(self) -> bytes | None:
+        """The secret of the hash chain; None: anybody can make one. ValueError when it cannot be read."""
+        return None if self.chain_key_file is None else _key(self.chain_key_file)
+
+
+def _key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    if len(key) < MIN_KEY_BYTES:
+        raise ValueError(f"{path}: a key of {len(key)} bytes, at least {MIN_KEY_BYTES} are needed")
+    return key
