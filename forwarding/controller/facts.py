@@ -15,10 +15,6 @@ from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE
 from proxy.quota.precedence import Governing
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.error_codes import ErrorCode
-
-PARTS = ("topics", "responses", "results", "filter_results", "entries")
-"""The fields that hold a response's results, by API."""
 
 
 def forwarded_received(
@@ -30,24 +26,12 @@ def forwarded_received(
     message: str | None = None,
 ) -> AuditEvent:
     """The controller's side of a forward; `offsets` are the first and last its records were committed at."""
-    header = forwarded.header
-    return AuditEvent(
-        event="forwarded_received",
-        listener=sender.listener,
-        host=forwarded.host,
-        principal=str(forwarded.principal),
-        forwarding_principal=str(sender.principal),
-        client_id=header.client_id,
-        method=ApiKey.name_of(header.api_key),
-        api_version=header.api_version,
-        correlation_id=header.correlation_id,
-        forward_id=forwarded.forward_id,
-        error_code=error_code,
-        first_offset=offsets[0],
-        last_offset=offsets[1],
-        metadata_offset=metadata_offset,
-        message=message,
-    )
+    event = _of_forwarded("forwarded_received", sender, forwarded)
+    event.error_code = error_code
+    event.first_offset, event.last_offset = offsets
+    event.metadata_offset = metadata_offset
+    event.message = message
+    return event
 
 
 def envelope_refused(sender: Sender, error_code: int, message: str) -> AuditEvent:
@@ -84,24 +68,11 @@ def mutations_throttled(
     sender: Sender, forwarded: Forwarded, quota: Governing, throttle_time_ms: int
 ) -> AuditEvent:
     """A client that has changed more partitions than its quota allows (KIP-599)."""
-    header = forwarded.header
-    return AuditEvent(
-        event="throttled",
-        listener=sender.listener,
-        host=forwarded.host,
-        principal=str(forwarded.principal),
-        forwarding_principal=str(sender.principal),
-        client_id=header.client_id,
-        method=ApiKey.name_of(header.api_key),
-        api_version=header.api_version,
-        correlation_id=header.correlation_id,
-        forward_id=forwarded.forward_id,
-        quota_key=CONTROLLER_MUTATION_RATE,
-        quota_id=quota.quota_id,
-        quota_limit=quota.limit,
-        count=1,
-        throttle_time_ms=throttle_time_ms,
-    )
+    event = _of_forwarded("throttled", sender, forwarded)
+    event.quota_key = CONTROLLER_MUTATION_RATE
+    event.quota_id, event.quota_limit = quota.quota_id, quota.limit
+    event.count, event.throttle_time_ms = 1, throttle_time_ms
+    return event
 
 
 def tokens_expired(
@@ -118,11 +89,18 @@ def tokens_expired(
     )
 
 
-def error_of(response: Any) -> int:
-    """The first error a response tells, at its top or of one of its parts; NONE when all went well."""
-    top = getattr(response, "error_code", ErrorCode.NONE)
-    if top != ErrorCode.NONE:
-        return int(top)
-    parts = (part for name in PARTS for part in getattr(response, name, None) or ())
-    codes = (getattr(part, "error_code", ErrorCode.NONE) for part in parts)
-    return int(next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE))
+def _of_forwarded(event: str, sender: Sender, forwarded: Forwarded) -> AuditEvent:
+    """Who asked for what, through whom, and by which forward."""
+    header = forwarded.header
+    return AuditEvent(
+        event=event,
+        listener=sender.listener,
+        host=forwarded.host,
+        principal=str(forwarded.principal),
+        forwarding_principal=str(sender.principal),
+        client_id=header.client_id,
+        method=ApiKey.name_of(header.api_key),
+        api_version=header.api_version,
+        correlation_id=header.correlation_id,
+        forward_id=forwarded.forward_id,
+    )

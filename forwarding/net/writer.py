@@ -16,7 +16,6 @@ import structlog
 from forwarding.controller.controller import Controller, Sender
 from forwarding.controller.facts import (
     envelope_refused,
-    error_of,
     forwarded_received,
     quotas_changed,
     tokens_expired,
@@ -39,6 +38,7 @@ from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.apis.refusal import refusal as refusal_of_all
+from proxy.session.outcome import error_of
 from proxy.wire import metadata_records
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -7,7 +7,8 @@ the last in flight, and whatever waits for its answer goes on before anything el
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from proxy.session.call import Ask, Call, Verdict
+from proxy.session import outcome
+from proxy.session.call import Answer, Ask, Call, Verdict
 from proxy.session.effects import Effect, ToBroker
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import codecs
@@ -73,6 +74,8 @@ def ask_first(
 
     def then(reply: Any, _now_ms: int, out: list[Effect]) -> None:
         decided = verdict.then(reply)
+        if call.events and isinstance(decided, Answer):
+            outcome.tell(call.events, decided.message)
         session.note(call, 0, out)
         # The client's own bytes are gone by now: what is sent on is encoded again.
         act(session, call, message, decided, size_bytes, True, out)

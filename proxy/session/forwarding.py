@@ -12,6 +12,7 @@ from proxy.session.apis.refusal import refusal
 from proxy.session.call import Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToClient, ToController
+from proxy.session.outcome import error_of
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
@@ -59,11 +60,12 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     if not isinstance(entry, InFlight) or entry.correlation_id != correlation_id:
         return []
     session.waits_for = None
-    effects: list[Effect] = [Recorded(session.complete(_event(entry, reply, now_ms)))]
+    event = session.complete(_event(entry, reply, now_ms))
+    effects: list[Effect] = [Recorded(event)]
     if reply.close:
         return _given_up(session, Close("unsupported_by_controller"), effects)
     try:
-        data, throttle_ms = _answer(entry, reply)
+        data, throttle_ms = _answer(entry, reply, event)
     except WireError as error:
         message = f"the controller's answer is malformed: {error}"
         return _given_up(session, Close("controller_protocol", message), effects)
@@ -85,13 +87,15 @@ def _given_up(session: "Session", close: Close, effects: list[Effect]) -> list[E
     return effects
 
 
-def _answer(entry: InFlight, reply: ControllerReply) -> tuple[bytes, int]:
-    """The client's answer, and the time that it tells the client to wait."""
+def _answer(entry: InFlight, reply: ControllerReply, event: AuditEvent) -> tuple[bytes, int]:
+    """The client's answer, and the time that it tells the client to wait; its outcome into the event."""
     codec = codecs.response(entry.api_key, entry.version)
     if reply.error_code != ErrorCode.NONE or reply.body is None:
         message = refusal(entry.api_key, entry.version, entry.request, reply.error_code)
     else:
         message, _ = codec.decode(reply.body)
+        # Before what was denied here is merged into it: the controller tells the same of its answer.
+        event.error_code = error_of(message)
         if entry.handler is None:
             answer = encode_response(entry.api_key, entry.version, entry.correlation_id, bytes(reply.body))
             return answer, message.throttle_time_ms
@@ -108,7 +112,13 @@ def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:
         api_version=entry.version,
         correlation_id=entry.correlation_id,
         forward_id=reply.forward_id,
-        error_code=int(reply.error_code),
+        error_code=_refused_with(reply),
+        envelope_error_code=int(reply.error_code),
         last_offset=reply.last_offset,
         interval_end_ms=now_ms,
     )
+
+
+def _refused_with(reply: ControllerReply) -> int | None:
+    """What the client is told where the controller's answer does not tell."""
+    return int(reply.error_code) if reply.error_code != ErrorCode.NONE or reply.body is None else None

@@ -349,6 +349,7 @@ class Session:
         verdict = early or (
             produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
         )
+        verdicts.tell_outcome(call, verdict)
         self.note(call, len(frame), effects)
         return verdicts.act(self, call, message, verdict, len(frame), trailing, effects)
 

@@ -7,7 +7,7 @@ proxy.session.replies.
 from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
-from proxy.session import asking, forwarding, produce_path
+from proxy.session import asking, forwarding, outcome, produce_path
 from proxy.session.call import Answer, Ask, Call, Forward, ToTheController, Verdict
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, Effect, ToBroker
@@ -58,6 +58,12 @@ def act(
         # Part of it was denied, and there is no answer to say so in: Kafka cuts the client off too.
         session.close(Close("produce_denied"), effects)
     return False
+
+
+def tell_outcome(call: Call, verdict: Verdict) -> None:
+    """What was decided is recorded before it is carried out: with the answer, if that is known already."""
+    if call.events and isinstance(verdict, Answer) and verdict.message is not None:
+        outcome.tell(call.events, verdict.message)
 
 
 def _in_flight(session: "Session", call: Call, verdict: Forward, length: int) -> InFlight:

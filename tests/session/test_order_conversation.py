@@ -119,6 +119,19 @@ def test_what_was_denied_here_is_merged_into_the_controllers_answer() -> None:
     ]
 
 
+@pytest.mark.spec("D1", "E3")
+def test_the_record_of_a_forward_tells_the_error_inside_the_envelope_before_ours_are_merged_in() -> None:
+    talk = Conversation("CREATE TOPIC new")
+    refused = created("new")
+    refused.topics[0].error_code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("secret", "new"))
+    talk.controller_answers(refused)
+
+    (event,) = talk.told("forwarded")
+    assert (event.error_code, event.envelope_error_code) == (ErrorCode.TOPIC_ALREADY_EXISTS, 0)
+
+
 @pytest.mark.spec("E6")
 @pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT])
 def test_an_error_of_the_controller_becomes_the_error_of_each_part(error: ErrorCode) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.facts import error_of, quotas_changed, tokens_expired
+from forwarding.controller.facts import quotas_changed, tokens_expired
 from forwarding.controller.in_effect import in_effect
 from forwarding.controller.record_keys import key_of
 from proxy.metadata.image import MetadataImage
+from proxy.session.outcome import error_of
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.images import acl_record, image_of, quota_record, scram_record

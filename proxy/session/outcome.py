@@ -1,0 +1,53 @@
+"""A response as the audit tells it: the error it comes to, and that of each resource asked about (SPEC D1).
+
+Used by proxy.session for administrative and denied requests it answers itself, by proxy.session.forwarding
+and forwarding.controller.facts for what a controller has answered. Never asked about allowed data traffic:
+what a broker answers there passes without being read, and its records have no error code.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from proxy.audit.record import AuditEvent
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
+
+NAMES = ("name", "topic_name", "resource_name", "group_id", "transactional_id", "topic", "user", "host")
+"""The fields that name the resource a part of a response is about, by API."""
+
+
+def error_of(response: Any) -> int:
+    """The error at the top of a response, else the first one of its parts; NONE when all went well."""
+    return int(next((code for code in _codes(response) if code != ErrorCode.NONE), ErrorCode.NONE))
+
+
+def tell(events: Iterable[AuditEvent], response: Any) -> None:
+    """Write down what a request that was answered here was told, resource by resource where it says so."""
+    top = getattr(response, "error_code", ErrorCode.NONE)
+    by_name = {} if top else dict(_by_name(response))
+    for event in events:
+        if top:
+            event.error_code = int(top)
+        elif event.resource_name in by_name:
+            event.error_code = by_name[event.resource_name]
+
+
+def _by_name(response: Any) -> Iterator[tuple[str, int]]:
+    for part in _parts(response):
+        name = next((getattr(part, field) for field in NAMES if hasattr(part, field)), None)
+        if name is not None:
+            yield name, error_of(part)
+
+
+def _codes(message: Any) -> Iterator[int]:
+    yield getattr(message, "error_code", ErrorCode.NONE)
+    for part in _parts(message):
+        yield from _codes(part)
+
+
+def _parts(message: Any) -> Iterator[Message]:
+    """The structs in a message's lists, in the order of the wire."""
+    for field in type(message).__slots__:
+        value = getattr(message, field)
+        if isinstance(value, list):
+            yield from (part for part in value if isinstance(part, Message))
