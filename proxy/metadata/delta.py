@@ -16,8 +16,9 @@ from proxy.metadata.image import MetadataImage, QuotasImage, ScramImage, TokensI
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.tokens import DelegationToken, token_from_record
+from proxy.wire import types
 
-__all__ = ["IGNORED_RECORDS", "MetadataDelta", "MetadataError"]
+__all__ = ["IGNORED_API_KEYS", "IGNORED_RECORDS", "MetadataDelta", "MetadataError"]
 
 IGNORED_RECORDS = frozenset(
     {
@@ -41,6 +42,9 @@ IGNORED_RECORDS = frozenset(
 )
 """Kafka's own records that change nothing we keep. What stands neither here nor in the table below
 stops the replay: a record we do not know may be a restriction we would fail to enforce."""
+
+IGNORED_API_KEYS = frozenset(getattr(types, kind).api_key for kind in IGNORED_RECORDS)
+"""The same by api key, for who does not want to decode them."""
 
 
 class MetadataDelta:

@@ -68,5 +68,14 @@ class MetadataImage:
     scram: ScramImage = ScramImage()
     tokens: TokensImage = TokensImage()
 
+    def same_content(self, other: "MetadataImage") -> bool:
+        """Nothing has changed between the two but the offset; both must come from one run of deltas."""
+        return (
+            self.acls is other.acls
+            and self.quotas is other.quotas
+            and self.scram is other.scram
+            and self.tokens is other.tokens
+        )
+
 
 MetadataImage.EMPTY = MetadataImage()

@@ -10,7 +10,7 @@ Knows nothing of topics, fetches or snapshot files.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from proxy.metadata.delta import MetadataDelta
+from proxy.metadata.delta import IGNORED_API_KEYS, MetadataDelta
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.image import MetadataImage, QuotasImage
 from proxy.wire import metadata_records
@@ -25,15 +25,21 @@ OnImage = Callable[[MetadataImage, tuple[str, ...]], None]
 class Loader:
     """Follows one log. After a MetadataError it stays stopped: every later call raises it again."""
 
-    def __init__(self, on_image: OnImage, *, compacted: bool = True) -> None:
-        """`compacted`: as for MetadataDelta, False on KRaft's own log."""
+    def __init__(self, on_image: OnImage, *, compacted: bool = True, every_offset: bool = True) -> None:
+        """`compacted`: as for MetadataDelta, False on KRaft's own log.
+
+        `every_offset`: False where most of the log is none of our business. An image is then shown only
+        when something in it has changed, and records without meaning to us are not even decoded.
+        """
         self._on_image = on_image
         self._compacted = compacted
+        self._every_offset = every_offset
         self._image = MetadataImage.EMPTY
         self._high_water_offset: int | None = None
         self._caught_up = False
         self._ready = False
         self._fault: str | None = None
+        self._applied_offset: int | None = None
         self._next_offset = 0
         self._start_over(MetadataImage.EMPTY)
 
@@ -46,6 +52,11 @@ class Loader:
     def image(self) -> MetadataImage:
         """The image shown last; EMPTY until ready."""
         return self._image
+
+    @property
+    def applied_offset(self) -> int | None:
+        """Everything up to here is in the image shown; None until ready."""
+        return self._applied_offset
 
     @property
     def next_offset(self) -> int:
@@ -81,9 +92,9 @@ class Loader:
     def snapshot(self, last_offset: int, values: Iterable[bytes | memoryview]) -> MetadataImage:
         """Replace everything by a snapshot that covers the log up to `last_offset`, all at once."""
         self._refuse_after_fault()
-        if last_offset < self._image.offset:
+        if last_offset < self._next_offset - 1:
             self._stop(
-                f"a snapshot that ends at offset {last_offset}, before the image's {self._image.offset}"
+                f"a snapshot that ends at offset {last_offset}, before the image's {self._next_offset - 1}"
             )
         self._start_over(MetadataImage.EMPTY)
         self._caught_up = False
@@ -104,9 +115,12 @@ class Loader:
 
     def _replay_batch(self, last_offset: int, values: Sequence[bytes | memoryview | None]) -> None:
         for index, value in enumerate(values):
-            if value is not None:
+            if value is not None and not self._is_none_of_ours(value):
                 record = metadata_records.decode_record(value)
                 self._replay(record, last_offset - len(values) + 1 + index)
+
+    def _is_none_of_ours(self, value: bytes | memoryview) -> bool:
+        return not self._every_offset and metadata_records.record_api_key(value) in IGNORED_API_KEYS
 
     def _replay(self, record: Any, offset: int) -> None:
         kind = type(record).__name__
@@ -133,7 +147,8 @@ class Loader:
         if not self._caught_up and self._next_offset < self._high_water_offset:
             return
         image = self._base if self._in_transaction else self._delta.apply(self._next_offset - 1)
-        if image.offset == self._image.offset and self._caught_up:
+        self._applied_offset = image.offset
+        if self._caught_up and self._is_shown(image):
             return
         changed = self._changed_since_shown(image)
         if not self._in_transaction:
@@ -141,6 +156,11 @@ class Loader:
         self._changed_quota_paths = {}
         self._image, self._caught_up, self._ready = image, True, True
         self._on_image(image, changed)
+
+    def _is_shown(self, image: MetadataImage) -> bool:
+        if self._every_offset:
+            return image.offset == self._image.offset
+        return image.same_content(self._image)
 
     def _changed_since_shown(self, image: MetadataImage) -> tuple[str, ...]:
         if not self._ready:

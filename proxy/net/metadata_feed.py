@@ -11,16 +11,15 @@ import structlog
 
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError, EndpointSettings
+from proxy.net.offset_waiters import FeedTimeout, OffsetWaiters
 from proxy.net.partition import Partition, PartitionError, Place, at_leader
 from proxy.net.transactions import BrokenBatch, Committed, TransactionReader
+
+__all__ = ["FeedTimeout", "TopicFeed"]
 
 BACKOFF_MS = (100, 5_000)
 
 log = structlog.get_logger(__name__)
-
-
-class FeedTimeout(Exception):
-    """The image did not come to the offset in time."""
 
 
 class TopicFeed:
@@ -32,7 +31,7 @@ class TopicFeed:
         self._loader = loader
         self._reader = TransactionReader(loader.next_offset)
         self._topic_id: bytes | None = None
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters = OffsetWaiters(lambda: loader.image.offset if loader.ready else None)
         self._failures = 0
         self.loaded = asyncio.Event()
         """Set once the loader is ready (KIP-801: before that no listener opens)."""
@@ -55,21 +54,7 @@ class TopicFeed:
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until an image with this offset or a later one serves (E13); FeedTimeout if not in time."""
-        if self._loader.ready and self._loader.image.offset >= offset:
-            return
-        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiter = (offset, applied)
-        self._waiting.append(waiter)
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await applied
-        except TimeoutError:
-            raise FeedTimeout(
-                f"metadata offset {offset} not applied within {timeout_ms} ms, "
-                f"the image is at {self._loader.image.offset}"
-            ) from None
-        finally:
-            self._waiting.remove(waiter)
+        await self._waiters.wait_for(offset, timeout_ms)
 
     async def stable_offset(self) -> int:
         """The log's end now, asked of its leader: everything before it is decided."""
@@ -114,12 +99,7 @@ class TopicFeed:
             self._loader.batch(step.last_offset, step.values)
         if self._loader.ready:
             self.loaded.set()
-            self._wake(self._loader.image.offset)
-
-    def _wake(self, offset: int) -> None:
-        for wanted, applied in self._waiting:
-            if wanted <= offset and not applied.done():
-                applied.set_result(None)
+            self._waiters.wake()
 
     def _pause_ms(self) -> int:
         self._failures += 1

@@ -24,21 +24,29 @@ def encode_record(message: Message, version: int = 0) -> bytes:
     return b"".join((*map(write_uvarint, frame), codec.encode(message)))
 
 
+def record_api_key(value: Buffer) -> int:
+    """The api key of the record that a value holds, without a look at the record itself."""
+    return _frame(value)[0]
+
+
 def decode_record(value: Buffer) -> Any:
     """The record that a value of the log holds. WireError when it is malformed, or of a kind unknown here."""
-    position = 0
-    frame = []
-    for name in ("frame version", "api key", "version"):
-        number, position = _frame_number(value, position, name)
-        frame.append(number)
-    frame_version, api_key, version = frame
-    if frame_version != _FRAME_VERSION:
-        raise WireError(f"metadata record with frame version {frame_version}, not {_FRAME_VERSION}")
+    api_key, version, position = _frame(value)
     codec = codecs.record(api_key, version)
     message, end = codec.decode(value, position)
     if end != len(value):
         raise WireError(f"{codec}: {len(value) - end} bytes behind the end at byte {end}")
     return message
+
+
+def _frame(value: Buffer) -> tuple[int, int, int]:
+    """Api key, version, and where the record begins."""
+    frame_version, position = _frame_number(value, 0, "frame version")
+    if frame_version != _FRAME_VERSION:
+        raise WireError(f"metadata record with frame version {frame_version}, not {_FRAME_VERSION}")
+    api_key, position = _frame_number(value, position, "api key")
+    version, position = _frame_number(value, position, "version")
+    return api_key, version, position
 
 
 def _frame_number(value: Buffer, position: int, name: str) -> tuple[int, int]:
