@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from proxy.audit.record import AuditEvent
+from proxy.net import loop_time
 from proxy.net.admission import Slot
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
 from proxy.security.sasl.exchange import Settled
-from proxy.session import ending
+from proxy.session import ending, request_time
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -119,6 +120,8 @@ class Connection(Side):
             upstream.write(data)
             if upstream.full:
                 self._update_reading()
+        elif request_time.is_measured(self.session):
+            loop_time.on_requests(self, lambda: self.session.receive(data, now_ms), now_ms)
         else:
             self.carry_out(self.session.receive(data, now_ms))
 
@@ -130,13 +133,18 @@ class Connection(Side):
                 self.write(data)
                 if self.full:
                     self._update_reading()
+            elif request_time.is_measured(self.session):
+                loop_time.on_answers(self, lambda: self.session.broker_replied(data, now_ms), now_ms)
             else:
                 self.carry_out(self.session.broker_replied(data, now_ms))
 
     def controller_replied(self, correlation_id: int, reply: ControllerReply) -> None:
         """What came of a `ToController`."""
         if self._close_reason is None:
-            self.carry_out(self.session.controller_replied(correlation_id, reply, self._edge.now_ms()))
+            now_ms = self._edge.now_ms()
+            loop_time.on_answers(
+                self, lambda: self.session.controller_replied(correlation_id, reply, now_ms), now_ms
+            )
 
     def verified(self, outcome: Settled) -> None:
         """What came of a `Verify`."""
@@ -185,7 +193,7 @@ class Connection(Side):
     def try_again(self, now_ms: int) -> None:
         """There may be room now for what its client is sending."""
         if self._close_reason is None and self.session.starved:
-            self.carry_out(self.session.try_again(now_ms))
+            loop_time.on_requests(self, lambda: self.session.try_again(now_ms), now_ms)
 
     def end_if_expired(self, now_ms: int) -> None:
         """Past its session's end, and idle (connections.expired.close.idle)."""
@@ -294,7 +302,8 @@ class Connection(Side):
 
     def _unmute(self) -> None:
         if self._close_reason is None:
-            self.carry_out(self.session.unmuted(self._edge.now_ms()))
+            now_ms = self._edge.now_ms()
+            loop_time.on_requests(self, lambda: self.session.unmuted(now_ms), now_ms)
 
     def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(delay_ms / 1000, call)

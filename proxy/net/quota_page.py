@@ -21,7 +21,8 @@ def quota_page(quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int) -
     """The active quota-ids; `connections` are those whose last request was by this quota-id."""
     holders: Counter[int] = Counter()
     for session in sessions:
-        holders.update((id(session.client.producer), id(session.client.consumer)))
+        client = session.client
+        holders.update((id(client.producer), id(client.consumer), id(client.request)))
     buckets = quotas.active(now_ms)
     buckets.sort(key=lambda bucket: (-max(bucket.throttled_until_ms, now_ms), -bucket.byte_rate(now_ms)))
     page = {
@@ -34,7 +35,7 @@ def quota_page(quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int) -
 
 
 def _row(bucket: Bucket, connections: int, now_ms: int) -> dict[str, str | int | float | None]:
-    """Limits and rates are bytes a second; `governed_by` is an entity as `penstock shell` has it."""
+    """Limits and rates are bytes a second, or percent; `governed_by` is what `penstock shell` calls it."""
     throttled = bucket.throttled_until_ms > now_ms
     governed_by = _STATIC.get(bucket.key) if bucket.entity is None else f"/config/{bucket.entity.path}"
     return {

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
 from proxy.quota.connections import TURNED_AWAY
+from proxy.quota.request_time import REQUEST_PERCENTAGE
 from proxy.quota.throttle import IDLE_MS
 from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
 from proxy.security.protected import unprotected
@@ -323,13 +324,26 @@ class StateCollector(Collector):
             "Kafka: byte-rate of Produce and Fetch by quota entity",
             labels=["quota", "user", "client_id"],
         )
+        times = GaugeMetricFamily(
+            "penstock_quota_request_time",
+            "Kafka: request-time of Request by quota entity, percent of one event loop",
+            labels=["quota", "user", "client_id"],
+        )
         limits = GaugeMetricFamily(
             "penstock_quota_limit", "The quota in force, a second", labels=["quota", "user", "client_id"]
         )
         now_ms = self._now_ms()
         # Series exist only while the entity is active, so their number is bounded.
         for bucket in self._gate.quotas.active(now_ms):
-            rates.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.byte_rate(now_ms))
-            limits.add_metric([bucket.key, bucket.user_tag, bucket.client_tag], bucket.limit)
+            labels = [bucket.key, bucket.user_tag, bucket.client_tag]
+            measured = times if bucket.key == REQUEST_PERCENTAGE else rates
+            measured.add_metric(labels, bucket.byte_rate(now_ms))
+            limits.add_metric(labels, bucket.limit)
         yield rates
+        yield times
+        yield GaugeMetricFamily(
+            "penstock_quota_exempt_request_time",
+            "Kafka: exempt-request-time of Request, percent of one event loop",
+            self._gate.quotas.exempt_time.measure(now_ms),
+        )
         yield limits

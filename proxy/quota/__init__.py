@@ -5,6 +5,7 @@ rate.py         a windowed rate as Kafka's Rate and SampledStat measure it
 shared.py       the same rate, recorded by several workers at once
 mutation.py     token buckets of partitions that are created and deleted (KIP-599)
 connections.py  how many connections an address may have, and how fast they may come (KIP-612)
+request_time.py time spent on requests, as percent of an event loop (KIP-124)
 throttle.py     one bucket per quota-id; bytes in, throttle_time_ms out
 sanitizer.py    user names as quota-ids and metrics show them
 """

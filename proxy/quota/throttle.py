@@ -14,9 +14,13 @@ from weakref import WeakValueDictionary
 from proxy.metadata.image import QuotasImage
 from proxy.quota.precedence import Governing, governing
 from proxy.quota.rate import Rate, Rates, alone
+from proxy.quota.request_time import REQUEST_PERCENTAGE
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
+
+MAX_THROTTLE_MS = 2**31 - 1
+"""What the wire can say."""
 
 IDLE_MS = 3_600_000
 """Kafka purges the sensors of an entity after an hour without traffic."""
@@ -36,7 +40,7 @@ class QuotaSettings(Protocol):
 
 
 class Bucket:
-    """What all clients of one quota-id have used, against its limit in bytes per second."""
+    """What all clients of one quota-id have used, against its limit in bytes per second, or in percent."""
 
     __slots__ = (
         "__weakref__",
@@ -47,6 +51,7 @@ class Bucket:
         "key",
         "last_record_ms",
         "limit",
+        "max_throttle_ms",
         "quota_id",
         "throttled_until_ms",
         "user_tag",
@@ -75,6 +80,8 @@ class Bucket:
         self.client_tag = found.client_tag
         self.limit = found.limit
         self.window_ms = (samples - 1) * window_ms
+        # Kafka: of a quota on bytes the whole delay is told, of one on time a window at most.
+        self.max_throttle_ms = window_ms if key == REQUEST_PERCENTAGE else MAX_THROTTLE_MS
         self.last_record_ms = 0
         self.throttled_until_ms = 0
         """When whoever was throttled last is heard again (would be, if it is not enforced)."""
@@ -87,8 +94,14 @@ class Bucket:
         rate.record(value, now_ms)
         throttle_ms = rate.throttle_ms(self.limit, now_ms)
         if throttle_ms:
+            throttle_ms = min(throttle_ms, self.max_throttle_ms)
             self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
         return throttle_ms
+
+    def count(self, value: float, now_ms: int) -> None:
+        """Count `value`; whether that is too much is for the next `record` to say."""
+        self.last_record_ms = now_ms
+        self._rate.record(value, now_ms)
 
     def admit(self, value: float, now_ms: int) -> tuple[bool, int]:
         """Count the `value` bytes of an answer if there is room for them, and whether there was.
@@ -116,7 +129,7 @@ class Bucket:
         return True
 
     def byte_rate(self, now_ms: int) -> float:
-        """Bytes per second over the windows, for metrics; records nothing."""
+        """Bytes (of request_percentage: percent) a second over the windows, for metrics; records nothing."""
         return self._rate.measure(now_ms)
 
     @property
@@ -144,6 +157,9 @@ class UnlimitedBucket(Bucket):
 
     def record(self, value: float, now_ms: int) -> int:
         return 0
+
+    def count(self, value: float, now_ms: int) -> None:
+        pass
 
     def record_within(self, value: float, now_ms: int) -> bool:
         return True
@@ -179,6 +195,8 @@ class ClientQuotas:
         self._alive: WeakValueDictionary[tuple[str, str, str], Bucket] = WeakValueDictionary()
         self._seen: QuotasImage | None = None
         self._resolved: dict[tuple[str, str | None, str | None], Bucket] = {}
+        self.exempt_time = Rate(self._window_ms, self._samples)
+        """Percent of the loop for requests that no request quota is for (Kafka: exempt-request-time)."""
 
     def bucket(self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None) -> Bucket:
         """The bucket that `key` of this client counts in, UNLIMITED when no quota governs it.

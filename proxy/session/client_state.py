@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
+from proxy.quota.request_time import REQUEST_PERCENTAGE
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.summaries import OBSERVE, Summary, Throttled
@@ -42,9 +43,11 @@ class ClientState:
         "consumer",
         "context",
         "image",
+        "last_was_exempt",
         "producer",
         "raw_id",
         "reads",
+        "request",
         "streamed",
         "writes",
     )
@@ -59,9 +62,13 @@ class ClientState:
         if image is None or quotas.excludes(str(context.principal)):
             self.producer: Bucket = UNLIMITED
             self.consumer: Bucket = UNLIMITED
+            self.request: Bucket = UNLIMITED
         else:
             self.producer = quotas.bucket(PRODUCER_BYTE_RATE, image.quotas, user, client_id)
             self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, image.quotas, user, client_id)
+            self.request = quotas.bucket(REQUEST_PERCENTAGE, image.quotas, user, client_id)
+        self.last_was_exempt = False
+        """Of the last request: its time is not the client's (proxy.session.request_time)."""
         self.writes: dict[bytes, Summary] = {}
         """Topics (name or id, as on the wire) that this client may write, with their produce traffic."""
         self.reads: dict[bytes | str, Summary] = {}

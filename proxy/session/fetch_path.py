@@ -7,7 +7,7 @@ becomes, is in proxy.session.fetch.
 from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
-from proxy.session import fetch, verdicts
+from proxy.session import fetch, request_time, verdicts
 from proxy.session.call import Answer, Call, Forward
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Effect
@@ -31,12 +31,14 @@ def treat(
 ) -> bool:
     """Treat a decoded fetch; True when the frame goes on as it came, patched."""
     client = session.client
-    bucket = client.consumer if client.consumer.limited else None
+    bucket = client.consumer if client.consumer.limited or client.request.limited else None
     entry = InFlight(Reply.FETCH, _FETCH, call.version, call.correlation_id, 0, bucket, client=client)
     if fetch.is_incremental(message, call.version) and not _continues(session, call, message, entry):
         verdicts.carry_out(session, call, Answer(fetch.session_not_found()), effects)
         return False
     names = fetch.topic_names(call, message)
+    if fetch.is_follower(message):
+        request_time.exempt(session, entry)
     if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
         return _without_denied(session, call, message, names, entry, len(frame), effects)
     if names and names[0] is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
 from proxy.security import principal
+from proxy.session import request_time
 from proxy.session.apis.refusal import refusal
 from proxy.session.call import Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
@@ -37,6 +38,7 @@ def send(
         handler=verdict.on_reply,
         request=to_send,
         call=call,
+        client=session.client,
     )
     session.pipeline.push(entry)
     session.waits_for = entry
@@ -65,7 +67,7 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     if reply.close:
         return _given_up(session, Close("unsupported_by_controller"), effects)
     try:
-        data, throttle_ms = _answer(entry, reply, event)
+        data, throttle_ms = _answer(session, entry, reply, event, now_ms)
     except WireError as error:
         message = f"the controller's answer is malformed: {error}"
         return _given_up(session, Close("controller_protocol", message), effects)
@@ -87,21 +89,23 @@ def _given_up(session: "Session", close: Close, effects: list[Effect]) -> list[E
     return effects
 
 
-def _answer(entry: InFlight, reply: ControllerReply, event: AuditEvent) -> tuple[bytes, int]:
+def _answer(
+    session: "Session", entry: InFlight, reply: ControllerReply, event: AuditEvent, now_ms: int
+) -> tuple[bytes, int]:
     """The client's answer, and the time that it tells the client to wait; its outcome into the event."""
     codec = codecs.response(entry.api_key, entry.version)
-    if reply.error_code != ErrorCode.NONE or reply.body is None:
+    body = None if reply.error_code != ErrorCode.NONE else reply.body
+    if body is None:
         message = refusal(entry.api_key, entry.version, entry.request, reply.error_code)
     else:
-        message, _ = codec.decode(reply.body)
+        message, _ = codec.decode(body)
         # Before what was denied here is merged into it: the controller tells the same of its answer.
         event.error_code = error_of(message)
-        if entry.handler is None:
-            answer = encode_response(entry.api_key, entry.version, entry.correlation_id, bytes(reply.body))
-            return answer, message.throttle_time_ms
     if entry.handler is not None:
         entry.handler(message)
-    answer = encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(message))
+    is_changed = request_time.put_longer(session, message, now_ms) > 0 or entry.handler is not None
+    encoded = codec.encode(message) if is_changed or body is None else bytes(body)
+    answer = encode_response(entry.api_key, entry.version, entry.correlation_id, encoded)
     return answer, message.throttle_time_ms
 
 

@@ -25,6 +25,8 @@ class Reply(IntEnum):
     READY = 4  # Ours: the bytes are there already.
     AWAITED = 5  # Ours to come: the controller has the request.
     OWN = 6  # To a question of ours: whole, for its handler alone.
+    TIMED = 7  # As PASS, but for the throttle time of a request quota in its head.
+    TIMED_PRODUCE = 8  # As PRODUCE, and the same.
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class InFlight:
     """What the request (produce) or its answer (fetch) is paid from; None: nothing limits it."""
     summary: Summary | None = None
     client: ClientState | None = None
+    """Whose request it is; None: a question of ours, or a request that no quota is for."""
     handler: ReplyHandler | None = None
     raw: tuple[str, ...] = ()
     """The fields that the handler leaves as bytes."""
@@ -93,6 +96,10 @@ class Pipeline:
 
     def head(self) -> InFlight | None:
         return self._queue[0] if self._queue else None
+
+    def last(self) -> InFlight | None:
+        """The newest request."""
+        return self._queue[-1] if self._queue else None
 
     def pop(self) -> InFlight:
         return self._queue.popleft()

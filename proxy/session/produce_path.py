@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from proxy.metadata.acl import Operation
-from proxy.session import produce
+from proxy.session import produce, request_time
 from proxy.session.client_state import ClientState, Streamed, topic_action
 from proxy.session.effects import Effect, MuteClient
 from proxy.session.pipeline import InFlight, Reply
@@ -58,10 +58,10 @@ def streams(
     counts = session.listener.counts.requests
     counts[_PRODUCE] = counts.get(_PRODUCE, 0) + 1
     if acks:
-        session.pipeline.push(_in_flight(version, correlation_id, length, session.client, summary))
-        if stop == len(data) and not position:
+        again = _push(session, version, correlation_id, length, summary)
+        if again and stop == len(data) and not position:
             session.client.streamed = _streamed(session, data, body, version, topic, summary)
-    elif session.client.producer.limited:
+    elif session.client.producer.limited or session.client.request.limited:
         charge(session, length, now_ms, effects)
     return True
 
@@ -98,6 +98,14 @@ def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
     counts.requests[_PRODUCE] += 1
     session.pipeline.push(_in_flight(version, correlation_id, length, client, summary))
     return True
+
+
+def _push(session: "Session", version: int, correlation_id: int, length: int, summary: Summary) -> bool:
+    """It is on its way; whether one like it may go by its looks: not where its time is to be measured."""
+    entry = _in_flight(version, correlation_id, length, session.client, summary)
+    request_time.governs(session, entry)
+    session.pipeline.push(entry)
+    return entry.reply is not Reply.TIMED_PRODUCE
 
 
 def _in_flight(
@@ -160,7 +168,10 @@ def charge(session: "Session", length: int, now_ms: int, effects: list[Effect]) 
 
     With acks=0 no answer can tell it, the channel is muted all the same.
     """
+    request_time.unanswered(session)
     bucket = session.client.producer
+    if not bucket.limited:
+        return 0
     throttle_ms = bucket.record(length, now_ms)
     if not throttle_ms:
         return 0

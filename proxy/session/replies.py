@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as struct_error
 
 from proxy.quota.throttle import Bucket
-from proxy.session import produce
+from proxy.session import produce, request_time
 from proxy.session.call import Call
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
 from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions, throttled_answer
@@ -132,9 +132,10 @@ class Replies:
             if fault is not None or entry is None:
                 return self._broken(f"{fault}", data[run:position], end, effects)
             stop = position + 4 + length
-            if entry.reply is Reply.PASS or entry.reply is Reply.FETCH:
-                if entry.reply is Reply.FETCH:
-                    run = self._fetch(data, run, position, stop, entry, now_ms, effects)
+            if entry.reply is Reply.PASS or entry.reply is Reply.FETCH or entry.reply is Reply.TIMED:
+                if entry.reply is not Reply.PASS:
+                    look = self._fetch if entry.reply is Reply.FETCH else self._timed
+                    run = look(data, run, position, stop, entry, now_ms, effects)
                     if self._needed_bytes > end - position:
                         break
                 if stop > end:
@@ -196,11 +197,12 @@ class Replies:
             return run
         offset = position + (9 if entry.version >= _FIRST_FLEXIBLE_FETCH else 8)
         size_bytes = stop - position
-        if entry.bucket is not None:
+        client = entry.client
+        if entry.bucket is not None and client is not None:
             # Kafka does not count the tagged fields of the header.
             length = size_bytes - (5 if entry.version >= _FIRST_FLEXIBLE_FETCH else 4)
             refusal = b""
-            if not entry.bucket.record_within(length, now_ms):
+            if client.request.limited or not entry.bucket.record_within(length, now_ms):
                 refusal = self._pay(data, offset, length, entry, now_ms, effects)
             if refusal:
                 if run < position:
@@ -212,7 +214,7 @@ class Replies:
             entry.summary.response_bytes += size_bytes
         if entry.fetch_topic is not None and entry.version >= FIRST_WITH_SESSION:
             session_id = _INT32.unpack_from(data, offset + 6)[0]
-            image = entry.client.image if entry.client is not None else None
+            image = client.image if client is not None else None
             if image is not None:
                 self._fetch_sessions.opened(session_id, image.acls, entry.fetch_topic)
         return run
@@ -223,12 +225,11 @@ class Replies:
         """Pay for a fetch answer whose throttle time stands at `offset`; what to say in its place, or b""."""
         bucket = entry.bucket
         assert bucket is not None
-        admitted, throttle_ms = bucket.admit(length, now_ms)
+        admitted, for_bytes_ms = bucket.admit(length, now_ms)
+        throttle_ms = self._throttle_ms(entry, for_bytes_ms, now_ms)
         if not throttle_ms:
             return b""
-        self._mute(entry, throttle_ms, now_ms, effects)
-        if not bucket.enforced:
-            return b""
+        effects.append(MuteClient(throttle_ms))
         told_ms = _INT32.unpack_from(data, offset)[0]
         has_session = entry.version >= FIRST_WITH_SESSION
         if admitted or (has_session and _ERROR_CODE(data, offset + 4)[0]):
@@ -257,7 +258,7 @@ class Replies:
         admitted, throttle_ms = self._charge(frame, entry, now_ms)
         changed: Data
         try:
-            if entry.reply is Reply.PRODUCE:
+            if entry.reply is Reply.PRODUCE or entry.reply is Reply.TIMED_PRODUCE:
                 changed = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
             elif entry.reply is Reply.OWN:
                 changed = _taken(frame, entry)
@@ -278,32 +279,52 @@ class Replies:
                 effects.append(ToClient(changed))
             run = stop
         if throttle_ms:
-            self._mute(entry, throttle_ms, now_ms, effects)
+            effects.append(MuteClient(throttle_ms))
+        return run
+
+    def _timed(
+        self,
+        data: memoryview,
+        run: int,
+        position: int,
+        stop: int,
+        entry: InFlight,
+        now_ms: int,
+        effects: list[Effect],
+    ) -> int:
+        """Tell in the head of an answer what its client owes for time, if `_needed_bytes` of it are there."""
+        self._needed_bytes = min(request_time.head_bytes(entry), stop - position)
+        if len(data) - position >= self._needed_bytes:
+            throttle_ms = self._throttle_ms(entry, 0, now_ms)
+            if throttle_ms:
+                if stop - position >= request_time.head_bytes(entry):
+                    request_time.put_in(data, position, entry, throttle_ms)
+                effects.append(MuteClient(throttle_ms))
         return run
 
     def _charge(self, frame: memoryview, entry: InFlight, now_ms: int) -> tuple[bool, int]:
         """Whether the client gets the answer as it is, and for how long it is to be muted."""
         bucket = entry.bucket
-        if bucket is None:
-            return True, 0
-        # A produce request is paid for by its own size, a fetch by that of its answer (KIP-13).
-        size_bytes = entry.request_bytes or len(frame) - 4
-        if entry.api_key == _FETCH:
-            admitted, throttle_ms = bucket.admit(size_bytes, now_ms)
-        else:
-            admitted, throttle_ms = True, bucket.record(size_bytes, now_ms)
-        if throttle_ms and not bucket.enforced:
-            self._throttled(bucket, throttle_ms, now_ms)
-            return True, 0
-        return admitted, throttle_ms
+        admitted, throttle_ms = True, 0
+        if bucket is not None:
+            # A produce request is paid for by its own size, a fetch by that of its answer (KIP-13).
+            size_bytes = entry.request_bytes or len(frame) - 4
+            if entry.api_key == _FETCH:
+                admitted, throttle_ms = bucket.admit(size_bytes, now_ms)
+            else:
+                throttle_ms = bucket.record(size_bytes, now_ms)
+        return admitted, self._throttle_ms(entry, throttle_ms, now_ms)
 
-    def _mute(self, entry: InFlight, throttle_ms: int, now_ms: int, effects: list[Effect]) -> None:
-        bucket = entry.bucket
-        if bucket is None:
-            return
+    def _throttle_ms(self, entry: InFlight, for_bytes_ms: int, now_ms: int) -> int:
+        """What an answer tells: the longer of what bytes and what time cost, written down; 0 if observed."""
+        bucket, throttle_ms = entry.bucket, for_bytes_ms
+        owed_ms = request_time.owed_ms(entry, now_ms)
+        if owed_ms and owed_ms >= throttle_ms and entry.client is not None:
+            bucket, throttle_ms = entry.client.request, owed_ms
+        if not throttle_ms or bucket is None:
+            return 0
         self._throttled(bucket, throttle_ms, now_ms)
-        if bucket.enforced:
-            effects.append(MuteClient(throttle_ms))
+        return throttle_ms if bucket.enforced else 0
 
 
 def _handled(frame: memoryview, entry: InFlight, throttle_ms: int, admitted: bool) -> bytes:

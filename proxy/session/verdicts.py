@@ -7,7 +7,7 @@ proxy.session.replies.
 from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
-from proxy.session import asking, forwarding, outcome, produce_path
+from proxy.session import asking, forwarding, outcome, produce_path, request_time
 from proxy.session.call import Answer, Ask, Call, Forward, ToTheController, Verdict
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, Effect, ToBroker
@@ -48,8 +48,10 @@ def act(
         return False
     unanswered = call.api_key == _PRODUCE and message.acks == 0
     if not unanswered:
-        session.pipeline.push(_in_flight(session, call, verdict, size_bytes - 4))
-    elif session.client.producer.limited:
+        entry = _in_flight(session, call, verdict, size_bytes - 4)
+        request_time.governs(session, entry)
+        session.pipeline.push(entry)
+    elif session.client.producer.limited or session.client.request.limited:
         produce_path.charge(session, size_bytes - 4, call.now_ms, effects)
     if verdict.message is None and not trailing:
         return True
@@ -101,6 +103,8 @@ def send(session: "Session", call: Call, version: int, message: Any, effects: li
 def carry_out(session: "Session", call: Call, verdict: Answer, effects: list[Effect]) -> None:
     """Answer a request ourselves."""
     if verdict.message is not None:
+        if session.client.request.limited:
+            request_time.tell(session, verdict.message, call.now_ms, effects)
         body = codecs.response(call.api_key, call.version).encode(verdict.message)
         session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
     if verdict.close is not None:

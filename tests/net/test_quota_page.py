@@ -94,7 +94,9 @@ async def test_series_of_quota_ids_end_an_hour_after_their_last_traffic(tmp_path
             1
             for family in registry.collect()
             for sample in family.samples
-            if sample.name.startswith("penstock_quota_") and not sample.name.endswith("_created")
+            if sample.name.startswith("penstock_quota_")
+            and "client_id" in sample.labels
+            and not sample.name.endswith("_created")
         )
 
     telemetry.end_idle_quotas(NOW_MS + IDLE_MS - 1)

@@ -1,0 +1,19 @@
+"""Time spent on a client's requests in, percent of an event loop out (KIP-124: request_percentage).
+
+Fed with nanoseconds by proxy.session.request_time, for the buckets of proxy.quota.throttle: a bucket of this
+key counts percent where others count bytes, and 100 is all of what one loop does in a second.
+"""
+
+from proxy.wire.api_keys import ApiKey
+
+REQUEST_PERCENTAGE = "request_percentage"
+
+EXEMPT = frozenset((ApiKey.WRITE_TXN_MARKERS,))
+"""Requests of brokers to each other: Kafka holds none of them up, and counts them apart."""
+
+_PERCENT_A_SECOND_OF_ONE_NS = 100.0 / 1_000_000_000
+
+
+def percent(spent_ns: int) -> float:
+    """What `spent_ns` are of a second, as a rate of them a second is what they are of the time."""
+    return spent_ns * _PERCENT_A_SECOND_OF_ONE_NS
