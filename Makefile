@@ -20,7 +20,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup fetch demo test differential check check-format check-lint check-types check-imports check-house \
-	format schemas lock conformance bench kerberos clean distclean
+	format schemas lock conformance bench interop kerberos clean distclean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -70,6 +70,11 @@ differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of S
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
+
+TARGET ?= kraft
+
+interop: setup ## The end-to-end tests on TARGET=penstock, kraft (no controller of ours) or broker (Kafka alone)
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INTEROP_TARGET=$(TARGET) $(BIN)/pytest -v tests/interop
 
 kerberos: setup ## GSSAPI against a KDC: needs krb5-kdc, krb5-admin-server, libkrb5-dev
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-build-isolation --editable '.[gssapi]'

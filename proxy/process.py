@@ -15,16 +15,14 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
-from forwarding.net.forwarder import Forwarder
 from forwarding.net.log import connection_arguments
-from forwarding.net.metrics import ForwarderMetrics
 from forwarding.versions import for_clients
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
 from proxy.config import Listener as ListenerConfig
+from proxy.control_plane import ControlPlane
 from proxy.listeners import Listeners
 from proxy.metadata.image import MetadataImage
-from proxy.metadata.loader import Loader
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
@@ -34,7 +32,6 @@ from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
 from proxy.net.http import HttpServer
-from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.net.oauthbearer import KeySources
 from proxy.net.quota_page import quota_page
 from proxy.net.revocation import Revocations
@@ -56,7 +53,6 @@ from proxy.session.memory import RequestMemory
 from proxy.wire.error_codes import ErrorCode
 
 AUDIT_CLOSE_MS = 5_000
-READ_YOUR_WRITES_MS = 5_000
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
@@ -110,17 +106,20 @@ class ProxyProcess:
         self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
         self._facts: BrokerFacts | None = None
-        self._loader = Loader(self._on_image)
-        self._feed = TopicFeed(internal, config.metadata.topic, self._loader)
-        self._watch = BrokerWatch(self._broker, self._on_broker)
-        controllers = [endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints]
-        self._forwarder = Forwarder(
-            controllers,
-            f"{config.proxy_id}/{self.author.boot_id}",
-            ForwarderMetrics(self._registry),
-            now_ms,
+        self._plane = ControlPlane(
+            config,
+            internal,
+            self.author.boot_id,
+            self._registry,
+            self._on_image,
             lambda _versions: self._offer_versions(),
         )
+        self._loader, self._feed, self._forwarder = (
+            self._plane.loader,
+            self._plane.feed,
+            self._plane.forwarder,
+        )
+        self._watch = BrokerWatch(self._broker, self._on_broker)
         self._verifications = Verifications(self._registry)
         self._credentials = Credentials(
             self._users.known,
@@ -142,7 +141,7 @@ class ProxyProcess:
             self._audit.append,
             self._telemetry,
         )
-        endpoints = (self._broker, internal, *controllers)
+        endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(
             [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
         )
@@ -240,12 +239,7 @@ class ProxyProcess:
             client_address=request.client_address,
             deadline_ms=now_ms() + request.timeout_ms,
         )
-        if reply.last_offset is not None:
-            try:
-                await self._feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
-            except FeedTimeout as error:
-                # The change is made; only this proxy's own view of it is late.
-                log.warning("answered before the image had the change", error=str(error))
+        await self._plane.in_force(reply)
         return reply
 
     def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
@@ -310,6 +304,7 @@ class ProxyProcess:
         )
         told = self._config.authorizer.told_settings() | self._config.quota.told_settings()
         return told | {
+            "controller.mode": self._config.controller.mode,
             "metadata.topic": self._config.metadata.topic,
             "listeners": listeners,
         }

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 import structlog
@@ -63,16 +63,17 @@ class Forwarder:
         on_api_versions: Callable[[ApiVersions], None] = lambda _versions: None,
         backoff: Backoff | None = None,
         attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
+        leader: Callable[[], EndpointSettings | None] = lambda: None,
     ) -> None:
-        """`forward_id_prefix`: unique to this process's life, "<proxy id>/<boot id>"."""
+        """`forward_id_prefix`: unique to this process's life, "<proxy id>/<boot id>".
+
+        `leader`: the active controller, where others know which one that is; it is tried first.
+        """
         if not endpoints:
             raise ValueError("no controller endpoint")
-        self._endpoints = tuple(
-            # Connecting is a part of an attempt and may not take longer.
-            replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, attempt_timeout_ms))
-            for endpoint in endpoints
-        )
         self._attempt_timeout_ms = attempt_timeout_ms
+        self._endpoints = tuple(map(self._impatient, endpoints))
+        self._leader = leader
         self._prefix = forward_id_prefix
         self._metrics = metrics
         self._now_ms = now_ms
@@ -93,8 +94,9 @@ class Forwarder:
     async def run(self) -> None:
         """Keep a channel open, to the next endpoint whenever the present one will not do."""
         failures = 0
-        for index in count():
-            endpoint = self._endpoints[index % len(self._endpoints)]
+        in_turn = cycle(self._endpoints)
+        for attempt in count():
+            endpoint = self._known_leader(attempt) or next(in_turn)
             try:
                 async with await Channel.open(endpoint) as channel:
                     failures = 0
@@ -178,7 +180,7 @@ class Forwarder:
             log.error("envelope response unreadable", forward_id=request.forward_id, error=str(error))
             return _Reply(ErrorCode.UNKNOWN_SERVER_ERROR)
         # With nowhere else to look the same one is asked again: it may be taking over this very moment.
-        if next_step(message.error_code) is Step.FIND_CONTROLLER and len(self._endpoints) > 1:
+        if next_step(message.error_code) is Step.FIND_CONTROLLER and self._others_than(channel):
             self._abandon(channel)
         return _Reply(message.error_code, message)
 
@@ -210,6 +212,21 @@ class Forwarder:
             return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
         body = bytes(data[body_offset:])
         return ControllerReply(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
+
+    def _impatient(self, endpoint: EndpointSettings) -> EndpointSettings:
+        # Connecting is a part of an attempt and may not take longer.
+        limit_ms = min(endpoint.request_timeout_ms, self._attempt_timeout_ms)
+        return replace(endpoint, request_timeout_ms=limit_ms)
+
+    def _known_leader(self, attempt: int) -> EndpointSettings | None:
+        leader = self._leader()
+        # Not it alone: what is known of it may be out of date.
+        return self._impatient(leader) if leader is not None and attempt % 2 == 0 else None
+
+    def _others_than(self, channel: Channel) -> bool:
+        """There is somewhere else to look for the active controller."""
+        leader = self._leader()
+        return len(self._endpoints) > 1 or (leader is not None and leader.address != channel.endpoint.address)
 
     async def _controller(self, left_ms: int) -> Channel | None:
         """The channel in use, waited for until the deadline."""

@@ -1,5 +1,7 @@
 """How the proxy reaches another process: the broker (proxy.config.upstream), the controller."""
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from proxy.config.listener import SecurityProtocol
@@ -38,8 +40,9 @@ class Peer(Part):
 
 
 class ControllerPeer(Peer):
-    """The controllers, one of which is active."""
+    """The controllers, one of which is active: processes of ours, or those of Kafka's own quorum."""
 
+    mode: Literal["penstock", "kraft"] = "penstock"
     endpoints: tuple[HostPort, ...] = Field(min_length=1)
 
 

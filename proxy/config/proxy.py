@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic.functional_validators import AfterValidator
 
 from proxy.config.audit import Audit
@@ -12,6 +12,7 @@ from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
 from proxy.config.upstream import Upstream, require_addresses
+from proxy.net.quorum import CLUSTER_METADATA
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
 from proxy.security.principal import parse_principal
@@ -32,7 +33,16 @@ class LoginBackoff(Part):
 
 
 class Metadata(Part):
+    """The topic of our own controllers' log; Kafka's where `controller.mode` is kraft."""
+
     topic: str = "__penstock_metadata"
+
+    @field_validator("topic")
+    @classmethod
+    def _is_not_kafkas(cls, topic: str) -> str:
+        if topic == CLUSTER_METADATA:
+            raise ValueError(f"{topic} is Kafka's own log: set controller.mode to kraft")
+        return topic
 
 
 class Quota(Part):
@@ -134,7 +144,7 @@ class ProxyConfig(Part):
     login_backoff: LoginBackoff = LoginBackoff()
     upstream: Upstream
     controller: ControllerPeer
-    metadata: Metadata = Metadata()
+    metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
     authorizer: Authorizer = Authorizer()
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
@@ -153,6 +163,16 @@ class ProxyConfig(Part):
             if twice:
                 raise ValueError(f"{what} used by more than one listener: {', '.join(twice)}")
         return listeners
+
+    @field_validator("metadata")
+    @classmethod
+    def _follows_the_log_of_the_mode(cls, metadata: Metadata, info: ValidationInfo) -> Metadata:
+        controller = info.data.get("controller")
+        if controller is None or controller.mode == "penstock":
+            return metadata
+        if "topic" in metadata.model_fields_set:
+            raise ValueError(f"topic: with controller.mode kraft the log is {CLUSTER_METADATA}")
+        return Metadata.model_construct(topic=CLUSTER_METADATA)
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "ProxyConfig":

@@ -15,6 +15,8 @@ from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
 
 START_TIMEOUT_MS = 90_000
+BROKER_AT_CONTROLLER = "kafka"
+"""Who brokers are at the controller listener, where that asks for a login."""
 _STARTED = "Kafka Server started"
 # Any 16 bytes in base64url would do; one that says what it is makes the logs easier to read.
 _CLUSTER_ID = "PenstockDemoCluster0AA"
@@ -30,6 +32,8 @@ class BrokerSettings:
     """User to password, known to the SASL listener from the first moment."""
     certificate: Path | None = None
     """A PEM file of private key and certificate chain for the SSL listener."""
+    controller_users: Mapping[str, str] = field(default_factory=dict)
+    """User to password at the controller listener (PLAIN), with BROKER_AT_CONTROLLER; none: no login."""
     heap_mb: int = 512
     flags: Sequence[str] = ()
     """Further ones for its Java."""
@@ -122,7 +126,7 @@ class Broker:
             "advertised.listeners": _listed(advertised),
             "listener.security.protocol.map": (
                 "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,BEHIND:SASL_PLAINTEXT,SSL:SSL"
-                ",CONTROLLER:PLAINTEXT"
+                f",CONTROLLER:{'SASL_PLAINTEXT' if self._settings.controller_users else 'PLAINTEXT'}"
             ),
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": str(self._data),
@@ -130,6 +134,7 @@ class Broker:
             **_SMALL_AND_QUICK,
             **(_REPLICATED if len(self.quorum) > 1 else {}),
             **_tls(self._settings.certificate),
+            **_controller_login(self._settings.controller_users),
             **self._settings.properties,
         }
 
@@ -148,6 +153,19 @@ def _tls(certificate: Path | None) -> dict[str, str]:
     return (
         {} if certificate is None else {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
     )
+
+
+def _controller_login(users: Mapping[str, str]) -> dict[str, str]:
+    if not users:
+        return {}
+    known = " ".join(f'user_{user}="{password}"' for user, password in users.items())
+    own = f'username="{BROKER_AT_CONTROLLER}" password="{users[BROKER_AT_CONTROLLER]}"'
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": f"{module} required {own} {known};",
+    }
 
 
 _SASL = {"sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"} | {

@@ -9,6 +9,7 @@ from proxy.demo import settings
 from proxy.demo.node import Node, numbered
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
+from proxy.net.quorum import CLUSTER_METADATA
 
 
 def write(stack: Stack) -> Path:
@@ -26,26 +27,31 @@ def _description(stack: Stack) -> dict[str, Any]:
     return {
         "proxy": dict(stack.wiring.listeners),
         "broker": stack.broker.plaintext,
-        "controller": stack.wiring.controller,
+        "controller": stack.broker.controller if stack.kraft else stack.wiring.controller,
         "metrics": f"http://{stack.wiring.proxy_http}/metrics",
-        "controller_metrics": f"http://{stack.wiring.controller_http}/metrics",
+        "controller_metrics": None if stack.kraft else f"http://{stack.wiring.controller_http}/metrics",
         "users": {user.name: _login(user, user in stack.wiring.guests) for user in users},
         "properties": {user.name: str(stack.properties_file(user.name)) for user in users},
         "properties_ssl": {user.name: str(stack.properties_file(user.name, "SASL_SSL")) for user in users},
         "ca": str(stack.tls.ca),
         "kafka_libs": str(stack.libs),
         "audit_topic": settings.AUDIT_TOPIC,
-        "metadata_topic": settings.METADATA_TOPIC,
+        "metadata_topic": CLUSTER_METADATA if stack.kraft else settings.METADATA_TOPIC,
         "logs": str(stack.logs),
-        "configs": {"controller": str(stack.controller_file), "proxy": str(stack.proxy_file)},
+        "configs": _configs(stack),
         "nodes": {str(each.number): _node(each) for each in stack.nodes},
         "pids": {
             **{numbered("broker", each.number): each.broker.pid for each in stack.nodes},
-            "controller": stack.controller.pid,
+            **({} if stack.kraft else {"controller": stack.controller.pid}),
             **{numbered("proxy", each.number): each.proxy.pid for each in stack.nodes},
             "demo": os.getpid(),
         },
     }
+
+
+def _configs(stack: Stack) -> dict[str, str]:
+    ours = {} if stack.kraft else {"controller": str(stack.controller_file)}
+    return {**ours, "proxy": str(stack.proxy_file)}
 
 
 def _node(node: Node) -> dict[str, Any]:

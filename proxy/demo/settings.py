@@ -31,6 +31,9 @@ class Wiring:
     others: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Node id -> listeners of the proxies before the other brokers."""
     controller: str
+    """Our own controller's listener."""
+    quorum: tuple[str, ...] = ()
+    """The controller listeners of Kafka's own quorum, where that takes our controller's place."""
     proxy_http: str
     controller_http: str
     reauth_ms: int
@@ -58,12 +61,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
         "listeners": [_listener(name, address, wiring, tls) for name, address in wiring.listeners.items()],
         "users.file": "users.yaml",
         "upstream": _broker(directory, wiring) | _others(wiring),
-        "controller": {
-            "endpoints": [wiring.controller],
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl": _login(wiring.proxy, "controller.password"),
-        },
-        "metadata": {"topic": METADATA_TOPIC},
+        **_metadata(wiring),
         "authorizer": {
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{wiring.admin.name}",
@@ -125,6 +123,17 @@ def _broker(directory: Path, wiring: Wiring) -> dict[str, Any]:
     _secret(directory / "broker.password", wiring.broker_login.password)
     login = _login(wiring.broker_login, "broker.password")
     return {"bootstrap": wiring.broker, "security.protocol": "SASL_PLAINTEXT", "sasl": login}
+
+
+def _metadata(wiring: Wiring) -> dict[str, Any]:
+    """Where the proxy follows the log and sends administrative requests."""
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl": _login(wiring.proxy, "controller.password")}
+    if wiring.quorum:
+        return {"controller": {"mode": "kraft", "endpoints": list(wiring.quorum), **login}}
+    return {
+        "controller": {"endpoints": [wiring.controller], **login},
+        "metadata": {"topic": METADATA_TOPIC},
+    }
 
 
 def _others(wiring: Wiring) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from proxy.demo import certificates, probe, settings
-from proxy.demo.broker import Broker, BrokerSettings, join
+from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, join
 from proxy.demo.errors import SetupError
 from proxy.demo.node import CHECKOUT, READY_TIMEOUT_MS, node, numbered, penstock
 from proxy.demo.ports import free_addresses
@@ -30,6 +30,8 @@ class StackSettings:
     libs: Path
     brokers: int = 1
     """1, or 3 with a quorum of all three and everything replicated."""
+    controller: Literal["penstock", "kraft"] = "penstock"
+    """`kraft`: no controller process of ours, Kafka's own does its work."""
     reauth_ms: int = 6_000
     """connections.max.reauth.ms of the listener REAUTH; the others set no limit."""
     broker_properties: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +52,12 @@ class Stack:
         self._wanted = wanted
         self.tls = certificates.write(self.directory / "tls")
         broker_login = User("penstock", "SCRAM-SHA-256", secrets.token_urlsafe(16))
+        self._proxies = [
+            User(f"proxy-{number}", "PLAIN", secrets.token_urlsafe(16))
+            for number in range(1, wanted.brokers + 1)
+        ]
+        self._token_key = secrets.token_urlsafe(32)
+        self._controller_users = self._controller_logins()
         brokers = [self._broker(number, broker_login) for number in range(1, wanted.brokers + 1)]
         join(brokers)
         wirings = self._wirings(brokers, broker_login)
@@ -57,13 +65,23 @@ class Stack:
             node(self.directory, broker, wiring, self.tls, wanted.proxy_changes)
             for broker, wiring in zip(brokers, wirings, strict=True)
         )
-        self.controller_file = settings.write_controller(
-            self.directory / "controller",
-            self.wiring,
-            [wiring.proxy for wiring in wirings],
-            wanted.controller_changes,
-        )
-        self.controller = penstock("controller", "controller", self.controller_file, self.logs)
+        self._controllers = [] if self.kraft else [self._controller()]
+
+    @property
+    def kraft(self) -> bool:
+        """Kafka's own controller is the only one."""
+        return self._wanted.controller == "kraft"
+
+    @property
+    def controller(self) -> ChildProcess:
+        """Ours; SetupError where there is none."""
+        if not self._controllers:
+            raise SetupError("this stack has no controller of ours: Kafka's own does its work")
+        return self._controllers[0]
+
+    @property
+    def controller_file(self) -> Path:
+        return self.directory / "controller" / "controller.yaml"
 
     @property
     def broker(self) -> Broker:
@@ -90,7 +108,7 @@ class Stack:
     def processes(self) -> tuple[ChildProcess, ...]:
         """In the order in which they are started."""
         brokers = (each.broker.process for each in self.nodes)
-        return *brokers, self.controller, *(each.proxy for each in self.nodes)
+        return *brokers, *self._controllers, *(each.proxy for each in self.nodes)
 
     @property
     def logs(self) -> Path:
@@ -129,8 +147,9 @@ class Stack:
         report(f"starting {len(self.nodes)} Kafka brokers" if several else "starting a Kafka broker")
         # At once: none of several is up before most of them are.
         side_by_side([each.broker.start for each in self.nodes])
-        report("starting the controller")
-        self.start_controller()
+        if not self.kraft:
+            report("starting the controller")
+            self.start_controller()
         report("starting the proxies, one for each broker" if several else "starting the proxy")
         side_by_side([each.start_proxy for each in self.nodes])
 
@@ -171,12 +190,19 @@ class Stack:
         entity = ("--entity-type", "users", "--entity-name", name)
         return self.tools("admin").run("kafka-configs", "--alter", *entity, "--add-config", secret)
 
+    def _controller(self) -> ChildProcess:
+        file = settings.write_controller(
+            self.directory / "controller", self.wiring, self._proxies, self._wanted.controller_changes
+        )
+        return penstock("controller", "controller", file, self.logs)
+
     def _broker(self, number: int, login: User) -> Broker:
         wanted = BrokerSettings(
             directory=self.directory / numbered("broker", number),
             node_id=number,
             log=self.logs / f"{numbered('broker', number)}.log",
-            properties=self._wanted.broker_properties,
+            properties=self._guard(login) | dict(self._wanted.broker_properties),
+            controller_users=self._controller_users,
             certificate=self._wanted.broker_certificate,
             scram_users={login.name: login.password},
             heap_mb=512 if self._wanted.brokers == 1 else 384,
@@ -187,7 +213,6 @@ class Stack:
 
     def _wirings(self, brokers: Sequence[Broker], broker_login: User) -> list[Wiring]:
         controller, controller_http = free_addresses(2)
-        token_key = secrets.token_urlsafe(32)
         entrances = {
             broker.node_id: dict(zip(LISTENERS, free_addresses(len(LISTENERS)), strict=True))
             for broker in brokers
@@ -199,17 +224,38 @@ class Stack:
                 listeners=entrances[broker.node_id],
                 others={number: at for number, at in entrances.items() if number != broker.node_id},
                 controller=controller,
+                quorum=tuple(each.controller for each in brokers) if self.kraft else (),
                 proxy_http=free_addresses(1)[0],
                 controller_http=controller_http,
                 reauth_ms=self._wanted.reauth_ms,
                 admin=self.users["admin"],
                 guests=(self.users["alice"], self.users["bob"]),
-                proxy=User(f"proxy-{broker.node_id}", "PLAIN", secrets.token_urlsafe(16)),
+                proxy=proxy,
                 broker_login=broker_login,
-                token_key=token_key,
+                token_key=self._token_key,
             )
-            for broker in brokers
+            for broker, proxy in zip(brokers, self._proxies, strict=True)
         ]
+
+    def _controller_logins(self) -> dict[str, str]:
+        """Who logs in at Kafka's own controllers: the brokers and, where those are ours too, the proxies."""
+        if not self.kraft:
+            return {}
+        proxies = {proxy.name: proxy.password for proxy in self._proxies}
+        return {BROKER_AT_CONTROLLER: secrets.token_urlsafe(16), **proxies}
+
+    def _guard(self, broker_login: User) -> dict[str, str]:
+        """What Kafka is told where its own controllers are ours too; docs/kraft.md says why."""
+        if not self.kraft:
+            return {}
+        # ANONYMOUS: brokers among each other, and whoever looks past the proxies, on the PLAINTEXT listener.
+        names = ("admin", "ANONYMOUS", BROKER_AT_CONTROLLER, broker_login.name)
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(f"User:{name}" for name in (*names, *(p.name for p in self._proxies))),
+            "delegation.token.secret.key": self._token_key,
+            "delegation.token.expiry.check.interval.ms": "1000",
+        }
 
 
 def _logins() -> dict[str, tuple[str, str]]:

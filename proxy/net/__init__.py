@@ -4,7 +4,7 @@ listener, connection, side, buffers  clients: accept, read, carry out effects, b
 upstream, broker_watch               the broker: a connection for each client; what it speaks
 channel, reply_protocol              a client connection of our own to a Kafka endpoint
 metadata_feed, partition, transactions  the metadata topic into a Loader
-quorum_feed, quorum, quorum_log, quorum_leader  Kafka's own metadata log, of its KRaft quorum, into a Loader
+quorum_feed, quorum, quorum_log, quorum_leader, quorum_metrics  Kafka's own metadata log into a Loader
 offset_waiters                       who waits until an offset is in force
 audit_log, spool, audit_sink         audit events onto disk and into the audit topic
 telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz; quota_page: /quotas

@@ -1,13 +1,15 @@
 """What the interop tests talk to: a Penstock stack, or for comparison a Kafka broker with its own authorizer.
 
 Both have a super user `admin` and an entrance where SCRAM users log in, so one test says what both must do.
-PENSTOCK_INTEROP_TARGET=broker runs the tests on the broker, to see that they ask for what Kafka does.
+PENSTOCK_INTEROP_TARGET=broker runs the tests on the broker, to see that they ask for what Kafka does;
+PENSTOCK_INTEROP_TARGET=kraft on a stack without a controller of ours.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pytest
 
@@ -81,15 +83,29 @@ def gate(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         finally:
             guarded.broker.stop()
     else:
-        changes = {"login.backoff": EVERYBODY_COMES_FROM_HERE}
-        stack = Stack(
-            StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS, proxy_changes=changes)
-        )
-        try:
-            stack.start()
+        kraft = os.environ.get("PENSTOCK_INTEROP_TARGET") == "kraft"
+        with a_stack(kafka_libs, directory, "kraft" if kraft else "penstock") as stack:
             yield stack
-        finally:
-            assert stack.stop() == [], "these did not stop by themselves"
+
+
+@contextmanager
+def a_stack(libs: Path, directory: Path, controller: Literal["penstock", "kraft"]) -> Iterator[Stack]:
+    """Penstock up and ready, with our controller or with Kafka's own."""
+    changes = {"login.backoff": EVERYBODY_COMES_FROM_HERE}
+    stack = Stack(
+        StackSettings(
+            directory=directory,
+            libs=libs,
+            reauth_ms=REAUTH_MS,
+            proxy_changes=changes,
+            controller=controller,
+        )
+    )
+    try:
+        stack.start()
+        yield stack
+    finally:
+        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture

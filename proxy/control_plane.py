@@ -1,0 +1,80 @@
+"""Where a proxy's metadata comes from and its clients' administrative requests go to, by `controller.mode`.
+
+`penstock`: the metadata topic is followed, and our controllers take the requests. `kraft`: the controllers
+of Kafka's own quorum are both, and there is no controller process of ours. Put into the process by
+proxy.process; which requests are forwarded is not known here.
+"""
+
+from collections.abc import Callable
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from forwarding.net.forwarder import ApiVersions, Forwarder
+from forwarding.net.metrics import ForwarderMetrics
+from proxy.config import ProxyConfig, endpoint
+from proxy.metadata.loader import Loader, OnImage
+from proxy.net.channel import EndpointSettings
+from proxy.net.clock import now_ms
+from proxy.net.metadata_feed import TopicFeed
+from proxy.net.offset_waiters import FeedTimeout
+from proxy.net.quorum_feed import QuorumFeed
+from proxy.net.quorum_metrics import QuorumCollector
+from proxy.session.controller_reply import ControllerReply
+from proxy.wire.error_codes import ErrorCode
+
+READ_YOUR_WRITES_MS = 5_000
+
+log = structlog.get_logger(__name__)
+
+
+class ControlPlane:
+    """Loader, feed and forwarder of one process, made to fit each other."""
+
+    def __init__(
+        self,
+        config: ProxyConfig,
+        internal: EndpointSettings,
+        boot_id: str,
+        registry: CollectorRegistry,
+        on_image: OnImage,
+        on_api_versions: Callable[[ApiVersions], None],
+    ) -> None:
+        """`internal`: the broker's listener that the metadata topic is read from in penstock mode."""
+        self.endpoints = [
+            endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints
+        ]
+        self._quorum: QuorumFeed | None = None
+        if config.controller.mode == "kraft":
+            self.loader = Loader(on_image, compacted=False, every_offset=False)
+            self.feed: TopicFeed | QuorumFeed = self._follow_quorum(registry)
+        else:
+            self.loader = Loader(on_image)
+            self.feed = TopicFeed(internal, config.metadata.topic, self.loader)
+        self.forwarder = Forwarder(
+            self.endpoints,
+            f"{config.proxy_id}/{boot_id}",
+            ForwarderMetrics(registry),
+            now_ms,
+            on_api_versions,
+            leader=self._leader,
+        )
+
+    async def in_force(self, reply: ControllerReply) -> None:
+        """Until what the controller acknowledged counts here too (E13), or for READ_YOUR_WRITES_MS."""
+        try:
+            if reply.last_offset is not None:
+                await self.feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
+            elif self._quorum is not None and reply.error_code == ErrorCode.NONE:
+                await self._quorum.wait_until_now(READ_YOUR_WRITES_MS)
+        except FeedTimeout as error:
+            # The change is made; only this proxy's own view of it is late.
+            log.warning("answered before the image had the change", error=str(error))
+
+    def _follow_quorum(self, registry: CollectorRegistry) -> QuorumFeed:
+        self._quorum = QuorumFeed(self.endpoints, self.loader)
+        registry.register(QuorumCollector(self._quorum, self.loader))
+        return self._quorum
+
+    def _leader(self) -> EndpointSettings | None:
+        return None if self._quorum is None else self._quorum.leader.endpoint

@@ -1,0 +1,55 @@
+"""`controller.mode`: whose log is followed, and what cannot be set with it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.check import check
+from proxy.config import ProxyConfig, load
+from tests.unit.config.test_proxy_config import document, written
+
+pytestmark = pytest.mark.spec("O5")
+
+
+def kraft(**changes: Any) -> dict[str, Any]:
+    return document(controller={"mode": "kraft", "endpoints": ["127.0.0.1:19093"]}, **changes)
+
+
+def test_with_kraft_the_log_is_kafkas_own(tmp_path: Path) -> None:
+    config = load(written(tmp_path, kraft()), ProxyConfig)
+
+    assert (config.controller.mode, config.metadata.topic) == ("kraft", "__cluster_metadata")
+    assert check(tmp_path / "proxy.yaml") == []
+
+
+def test_without_a_mode_the_log_is_our_controllers_topic(tmp_path: Path) -> None:
+    config = load(written(tmp_path, document()), ProxyConfig)
+
+    assert (config.controller.mode, config.metadata.topic) == ("penstock", "__penstock_metadata")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            kraft(metadata={"topic": "__penstock_metadata"}),
+            "topic: with controller.mode kraft the log is __cluster_metadata",
+        ),
+        (
+            document(metadata={"topic": "__cluster_metadata"}),
+            "__cluster_metadata is Kafka's own log: set controller.mode to kraft",
+        ),
+        (
+            document(controller={"mode": "zookeeper", "endpoints": ["127.0.0.1:19093"]}),
+            "controller > mode: Input should be 'penstock' or 'kraft'",
+        ),
+        (document(controller={"mode": "kraft"}), "controller > endpoints: Field required"),
+    ],
+    ids=["a topic with kraft", "Kafka's log as a topic", "an unknown mode", "no endpoints"],
+)
+def test_what_makes_no_sense_is_told_with_its_key(tmp_path: Path, content: Any, said: str) -> None:
+    problems = check(written(tmp_path, content))
+
+    assert len(problems) == 1
+    assert said in problems[0]
