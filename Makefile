@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential envelopes check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench interop kerberos clean distclean
 
 help: ## List the targets
@@ -67,6 +67,9 @@ SEED ?= 1
 
 differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 is one of them again
 	$(BIN)/python -m tests.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
+
+envelopes: setup ## The same at the controllers, in Envelopes: CASES=2000 SEED=1 ONLY=42
+	$(BIN)/python -m tests.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients

@@ -54,9 +54,6 @@ def alter_configs(request: Any, access: Access) -> Decision:
 def _fault(resource: Resource, count: int, access: Access) -> Fault | None:
     resource_type, _ = resource
     if resource_type not in _RIGHTS:
-        if resource_type == BROKER_LOGGER:
-            # Log levels belong to one broker's process: its own proxy serves them, not the controller.
-            return ErrorCode.INVALID_REQUEST, "Log levels are altered at the broker itself."
         return ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource_type}."
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "Duplicate resource."
@@ -81,7 +78,12 @@ def _cluster(_resource: Resource, access: Access) -> Fault | None:
     return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
 
 
-_RIGHTS = {TOPIC: _topic, GROUP: _group, BROKER: _cluster, CLIENT_METRICS: _cluster}
+def _logger(resource: Resource, access: Access) -> Fault | None:
+    # Log levels belong to one broker's process: its own proxy serves them, not the controller.
+    return _cluster(resource, access) or (ErrorCode.INVALID_REQUEST, "Log levels are altered at the broker.")
+
+
+_RIGHTS = {TOPIC: _topic, GROUP: _group, BROKER: _cluster, CLIENT_METRICS: _cluster, BROKER_LOGGER: _logger}
 
 
 def _response_of(request: Any) -> Any:

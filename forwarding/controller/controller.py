@@ -22,7 +22,13 @@ from forwarding.controller.tokens import (
     expire_delegation_token,
     renew_delegation_token,
 )
-from forwarding.controller.topics import create_partitions, create_topics, delete_topics, topic_ids
+from forwarding.controller.topics import (
+    Key,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    topics_in_question,
+)
 from forwarding.envelope import Forwarded, Refused, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
 from forwarding.versions import FORWARDABLE
@@ -92,10 +98,10 @@ class Controller:
             return self._sender_refused(access, sender), tuple(access.events)
         return unwrap(envelope, self._deserialize_principal, FORWARDABLE), ()
 
-    def topic_ids(self, forwarded: Forwarded) -> list[bytes]:
-        """The ids whose topic names the decision will need."""
+    def topics_in_question(self, forwarded: Forwarded) -> list[Key]:
+        """The topics of which the decision will need to know whether they exist, and their names."""
         if forwarded.header.api_key == ApiKey.DELETE_TOPICS:
-            return topic_ids(forwarded.message)
+            return topics_in_question(forwarded.message)
         return []
 
     def decide(
@@ -103,7 +109,7 @@ class Controller:
         forwarded: Forwarded,
         sender: Sender,
         image: MetadataImage,
-        topic_names: Mapping[bytes, str],
+        topic_names: Mapping[Key, str],
         now_ms: int,
     ) -> Verdict:
         """What is to become of a request that was opened; the image is one whole, read once."""
@@ -134,7 +140,7 @@ class Controller:
         return Verdict(decision, tuple(access.events))
 
     def _decision(
-        self, forwarded: Forwarded, access: Access, image: MetadataImage, topic_names: Mapping[bytes, str]
+        self, forwarded: Forwarded, access: Access, image: MetadataImage, topic_names: Mapping[Key, str]
     ) -> Decision:
         request = forwarded.message
         match forwarded.header.api_key:

@@ -6,7 +6,7 @@ forwarding.net.broker, which asks before the decision.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from forwarding.controller.access import Access
@@ -17,6 +17,7 @@ from proxy.wire.error_codes import ErrorCode
 
 NO_TOPIC_ID = bytes(16)
 DENIED_MESSAGE = "Authorization failed."
+MISSING = "This server does not host this topic-partition."
 
 Key = tuple[str | None, bytes]
 """A topic as a request names it: by name, or by id (name None)."""
@@ -49,13 +50,15 @@ def create_topics(request: Any, access: Access) -> Decision:
     return AskBroker(with_topics(request, topics), merge)
 
 
-def delete_topics(request: Any, access: Access, topic_names: Mapping[bytes, str]) -> Decision:
-    """DELETE on the cluster or on each topic; without DESCRIBE not even an id's name is told."""
+def delete_topics(request: Any, access: Access, topic_names: Mapping[Key, str]) -> Decision:
+    """DELETE on the cluster or on each topic; without DESCRIBE not even an id's name is told.
+
+    `topic_names`: of those that exist. That one is missing is told to who may describe it.
+    """
     asked = topics_to_delete(request)
     times = Counter(asked)
     names = [name for name in (_name(key, topic_names) for key in times) if name is not None]
-    describable = access.to_topics(Operation.DESCRIBE, names, quiet=True)
-    deletable = _deletable(access, names, describable)
+    deletable, describable = _delete_rights(access, names, {name for name, _ in times})
     refused: dict[Key, Any] = {}
     allowed: list[Key] = []
     for key, count in times.items():
@@ -100,9 +103,9 @@ def create_partitions(request: Any, access: Access) -> Decision:
     return AskBroker(with_topics(request, topics), merge)
 
 
-def topic_ids(request: Any) -> list[bytes]:
-    """The ids whose names a DeleteTopics request needs before it can be decided."""
-    return [topic_id for name, topic_id in topics_to_delete(request) if name is None and any(topic_id)]
+def topics_in_question(request: Any) -> list[Key]:
+    """The topics of a DeleteTopics request of which has to be known whether they exist, and their names."""
+    return [key for key in topics_to_delete(request) if (key[0] is None) == any(key[1])]
 
 
 def _with_cluster_right(access: Access, operation: Operation, names: Iterable[str]) -> set[str]:
@@ -134,22 +137,25 @@ def topics_to_delete(request: Any) -> list[Key]:
     return named + [(topic.name, bytes(topic.topic_id)) for topic in request.topics]
 
 
-def _name(key: Key, topic_names: Mapping[bytes, str]) -> str | None:
+def _name(key: Key, topic_names: Mapping[Key, str]) -> str | None:
     """The empty name is one too: a broker says that there is no such topic."""
-    return topic_names.get(key[1]) if key[0] is None else key[0]
+    return topic_names.get(key) if key[0] is None else key[0]
 
 
-def _deletable(access: Access, names: list[str], describable: set[str]) -> set[str]:
+def _delete_rights(access: Access, names: list[str], by_name: Set[str | None]) -> tuple[set[str], set[str]]:
+    """Which may be deleted, which described."""
+    describable = access.to_topics(Operation.DESCRIBE, names, quiet=True)
     if names and access.to_cluster(Operation.DELETE, quiet=True):
-        return set(names) - access.protected_topics
+        all_of_them = set(names) - access.protected_topics
+        return all_of_them, describable | all_of_them
     deletable = access.to_topics(Operation.DELETE, names)
     # DELETE implies DESCRIBE, but not against a DENY of it: asked for, so that the denial is written down.
-    access.to_topics(Operation.DESCRIBE, deletable - describable)
-    return deletable & describable
+    access.to_topics(Operation.DESCRIBE, (deletable & by_name) - describable)
+    return deletable, describable
 
 
 def _delete_error(
-    key: Key, count: int, topic_names: Mapping[bytes, str], deletable: set[str], describable: set[str]
+    key: Key, count: int, topic_names: Mapping[Key, str], deletable: set[str], describable: set[str]
 ) -> dict[str, Any] | None:
     fault = _malformed(key, count)
     if fault is not None:
@@ -157,8 +163,11 @@ def _delete_error(
     name = _name(key, topic_names)
     if name is None:
         return {"name": None, "topic_id": key[1], "error_code": ErrorCode.UNKNOWN_TOPIC_ID}
-    if name in deletable:
+    # KRaft's controller needs DESCRIBE of a topic that is named, and not of one told by its id.
+    if name in deletable and (key[0] is None or name in describable):
         return None
+    if key not in topic_names and name in describable:
+        return {"name": name, "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "error_message": MISSING}
     return {
         # Asked by id, the name is told only to those who may describe the topic.
         "name": name if key[0] is not None or name in describable else None,

@@ -52,10 +52,6 @@ class Broker:
         channel = await self._open()
         return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
 
-    async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
-        """The names behind topic ids; ids nobody knows are left out."""
-        return {topic.topic_id: topic.name for topic in await self._topics_of_ids(list(topic_ids))}
-
     async def existing(self, keys: Iterable[Key]) -> dict[Key, Existing]:
         """Those of the topics that there are."""
         asked = list(keys)

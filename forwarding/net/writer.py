@@ -155,7 +155,8 @@ class Writer:
 
     async def _carry_out(self, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
         try:
-            topic_names = await self._broker.topic_names(self._controller.topic_ids(forwarded))
+            asked = self._controller.topics_in_question(forwarded)
+            existing = await self._broker.existing(asked)
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
         if not self._may_write():
@@ -165,7 +166,8 @@ class Writer:
             if not self.active:
                 return self._refused(NOT_CONTROLLER, envelope_version, sender)
             image = self._loader.image
-            verdict = self._controller.decide(forwarded, sender, image, topic_names, self._now_ms())
+            names = {key: topic.name for key, topic in existing.items()}
+            verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms())
             self._tell(verdict.events)
             decision = verdict.decision
             if isinstance(decision, Outcome):

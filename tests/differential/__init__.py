@@ -10,5 +10,6 @@ field by field. `make differential` runs it for long, `test_differential` a litt
     cases       a case out of a seed and a number    planning    the cases of a run
     checking    what admin asks after a case
     comparing   two answers -> differences, without what ignoring names; known: those that are explained
+    envelopes   the same cases at the controllers    envelope_faults  Envelopes that are at fault themselves
     running     puts cases to both sides             __main__    the long run, and one case again
 """

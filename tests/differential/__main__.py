@@ -10,9 +10,11 @@ from pathlib import Path
 from proxy.demo import kafka
 from proxy.wire.api_keys import ApiKey
 from tests.differential.cases import Case
+from tests.differential.envelopes import at_the_controller
 from tests.differential.greetings import GREETINGS, unexplained
 from tests.differential.planning import plan
 from tests.differential.running import Result, Run
+from tests.differential.scenarios import SCENARIOS
 from tests.differential.sides import both_sides
 
 
@@ -22,11 +24,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the cases to run")
     parser.add_argument("--about", help="run only the cases about this API or scenario")
+    parser.add_argument("--envelopes", action="store_true", help="at the controllers, in Envelopes")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as directory, both_sides(kafka.libs(), Path(directory)) as sides:
         run = Run(*sides)
-        cases = plan(arguments.seed, arguments.cases, run.served)
-        greeted = [] if arguments.only or arguments.about else _greet(run)
+        if arguments.envelopes:
+            run = Run(*map(at_the_controller, sides), staged=True)
+        scenarios = () if arguments.envelopes else tuple(SCENARIOS)
+        cases = plan(arguments.seed, arguments.cases, run.served, scenarios)
+        alone = arguments.only or arguments.about or arguments.envelopes
+        greeted = [] if alone else _greet(run)
         results = _run(run, _chosen(cases, arguments.only, arguments.about))
     return max(greeted, default=0) | _report(results)
 

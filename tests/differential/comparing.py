@@ -13,7 +13,7 @@ from typing import Any
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import response as response_schema
 from proxy.wire.schema import Field, Struct
-from tests.differential.dialogue import Heard, Outcome
+from tests.differential.dialogue import Heard, Outcome, Refused
 from tests.differential.ignoring import How, how_to_treat
 from tests.differential.naming import INTERNAL_TOPICS, READ_TOPICS, SINK_TOPICS, Names
 from tests.differential.naming import topic_id as stands_for
@@ -91,6 +91,8 @@ def shown(value: object) -> str:
 
 def plain(outcome: Outcome | None, api_key: int, version: int, names: Names, ids: dict[bytes, bytes]) -> Any:
     """The outcome as far as it can be compared. `ids`: what stands for a topic's id, to the side's id."""
+    if isinstance(outcome, Refused):
+        return f"refused with {outcome.error_code}"
     if not isinstance(outcome, Heard):
         return type(outcome).__name__.lower()
     api = ApiKey.name_of(api_key)

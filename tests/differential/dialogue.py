@@ -33,7 +33,14 @@ class Silent:
     """Nothing came within the time given."""
 
 
-Outcome = Heard | Closed | Silent
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An Envelope was not opened."""
+
+    error_code: int
+
+
+Outcome = Heard | Closed | Silent | Refused
 
 
 class Dialogue:

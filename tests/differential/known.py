@@ -98,6 +98,11 @@ def _nobody(difference: Difference, step: Any) -> bool:
     return nobody and fails and difference.path == "error_code"
 
 
+def _type_twice(difference: Difference, step: Any) -> bool:
+    types = [[part.entity_type for part in entry.entity] for entry in step.message.entries]
+    return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
+
+
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
     at_a_code = difference.path.endswith("error_code")
     return at_a_code and (difference.broker, difference.proxy) == (broker, proxy)
@@ -129,6 +134,7 @@ KNOWN = (
         _internal_topics,
     ),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
+    Known("A quota's entity that names one type twice", "AlterClientQuotas", _type_twice),
     Known("A share request without a group or a member", "ShareFetch", _nobody),
     Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
 )

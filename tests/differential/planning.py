@@ -1,6 +1,6 @@
 """The cases of one run, in order: every API that both sides serve and every scenario in turn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from proxy.wire.api_keys import ApiKey
 from tests.differential.cases import Case, Served, random_case
@@ -10,9 +10,9 @@ _NOT_ASKED = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIO
 """They are about connections, not about rights."""
 
 
-def plan(seed: int, count: int, served: Served) -> Iterator[Case]:
+def plan(seed: int, count: int, served: Served, scenarios: Iterable[str] = SCENARIOS) -> Iterator[Case]:
     """`count` cases, made as they are asked for."""
-    subjects: list[int | str] = [*sorted(key for key in served if key not in _NOT_ASKED), *SCENARIOS]
+    subjects: list[int | str] = [*sorted(key for key in served if key not in _NOT_ASKED), *scenarios]
     for number in range(count):
         subject = subjects[number % len(subjects)]
         if isinstance(subject, str):

@@ -103,10 +103,12 @@ class _Talk:
 class Run:
     """Both sides, with the stage set."""
 
-    def __init__(self, broker: Side, proxy: Side) -> None:
+    def __init__(self, broker: Side, proxy: Side, *, staged: bool = False) -> None:
+        """`staged`: another run has set the stage for these sides."""
         self.sides = (broker, proxy)
         self._pool = ThreadPoolExecutor(len(self.sides))
-        self._both(staging.set_the_stage)
+        if not staged:
+            self._both(staging.set_the_stage)
         self.served = _served_by_both(broker.versions(), proxy.versions())
 
     def case(self, case: Case) -> Result:

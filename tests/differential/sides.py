@@ -29,6 +29,16 @@ _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ADMIN_TIMEOUT_S = 20.0
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerAt:
+    """Where a side takes Envelopes, and who may send them."""
+
+    address: str
+    user: str | None = None
+    """None: without a login."""
+    password: str = field(default="", repr=False)
+
+
 @dataclass(slots=True)
 class Side:
     """One of the two that are compared."""
@@ -39,6 +49,7 @@ class Side:
     passwords: Mapping[str, str]
     topic_ids: dict[bytes, bytes] = field(default_factory=dict)
     """What stands for a topic's id in the cases, to the id it has here (see naming)."""
+    controller: ControllerAt | None = None
     _admin: Dialogue | None = None
 
     def dialogue(self, user: str) -> Dialogue:
@@ -80,9 +91,11 @@ def both_sides(libs: Path, directory: Path) -> Iterator[tuple[Side, Side]]:
         with ThreadPoolExecutor() as pool:
             for started in [pool.submit(broker.start), pool.submit(stack.start)]:
                 started.result()
+        forwarder = stack.wiring.proxy
+        ours = ControllerAt(stack.wiring.controller, forwarder.name, forwarder.password)
         sides = (
-            Side("broker", broker.sasl_plaintext, passwords),
-            Side("proxy", stack.entrance().bootstrap, passwords),
+            Side("broker", broker.sasl_plaintext, passwords, controller=ControllerAt(broker.controller)),
+            Side("proxy", stack.entrance().bootstrap, passwords, controller=ours),
         )
         for side in sides:
             down.callback(side.close)

@@ -1,6 +1,5 @@
 """A little of the differential test with every run of the tests; `make differential` runs it for long."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from tests.differential.greetings import GREETINGS, unexplained
 from tests.differential.known import KNOWN
 from tests.differential.planning import plan
 from tests.differential.running import Run
-from tests.differential.sides import both_sides
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20_250_704
@@ -23,12 +21,6 @@ SERVED = {
     for key in ApiKey
     if codecs.request_versions(key)
 }
-
-
-@pytest.fixture(scope="module")
-def run(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    with both_sides(kafka_libs, tmp_path_factory.mktemp("differential")) as sides:
-        yield Run(*sides)
 
 
 @pytest.mark.kafka

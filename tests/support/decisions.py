@@ -5,6 +5,7 @@ from typing import Any
 
 from forwarding.controller.controller import NO_TOKENS, Controller, Sender, Verdict
 from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.topics import Key
 from forwarding.envelope import Forwarded, wrap
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -46,7 +47,7 @@ def decided(
     request: Any,
     principal: Principal = ALICE,
     image: MetadataImage = MetadataImage.EMPTY,
-    topic_names: Mapping[bytes, str] | None = None,
+    topic_names: Mapping[Key, str] | None = None,
     version: int | None = None,
     tokens: TokenSettings = NO_TOKENS,
 ) -> Verdict:

@@ -6,6 +6,7 @@ DESCRIBE it, and denied to others: where it has to, the broker is asked first.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
@@ -46,8 +47,8 @@ def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
     names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in times}
     errors = {key: error for key in times if (error := _malformed(key, times[key], names[key])) is not None}
     valid = {key: name for key, name in names.items() if key not in errors and name is not None}
-    deletable = _deletable(call, list(valid.values()))
-    undeletable = {key: name for key, name in valid.items() if name not in deletable}
+    deletable = _deletable(call, valid)
+    undeletable = {key: name for key, name in valid.items() if key not in deletable}
     describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, undeletable.values())
     for key, name in undeletable.items():
         errors[key] = name if key[0] is not None or name in describable else None, *_DENIED
@@ -64,14 +65,17 @@ def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
     return ask_which_exist(call, perhaps_missing.values(), known)
 
 
-def _deletable(call: Call, names: list[str]) -> set[str]:
-    deletable = with_cluster_right(call, Operation.DELETE, names)
+def _deletable(call: Call, topics: Mapping[Key, str]) -> set[Key]:
+    allowed = with_cluster_right(call, Operation.DELETE, list(topics.values()))
+    deletable = {key for key, name in topics.items() if name in allowed}
     if call.shows(Operation.DELETE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return deletable
-    # DELETE implies DESCRIBE, but not against a DENY of it: then a broker denies the topic.
-    describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, deletable)
-    hidden = [name for name in names if name in deletable - describable]
-    return describable | call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, hidden)
+    # DELETE implies DESCRIBE, but not against a DENY of it: then a broker denies a topic asked for by name.
+    named = [name for key, name in topics.items() if key in deletable and key[0] is not None]
+    describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, named)
+    hidden = [name for name in named if name not in describable]
+    describable |= call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, hidden)
+    return {key for key in deletable if key[0] is None or topics[key] in describable}
 
 
 def _asked(call: Call, request: Any) -> list[Key]:

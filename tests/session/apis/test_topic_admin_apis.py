@@ -225,6 +225,17 @@ def test_a_topic_whose_description_is_denied_is_not_deleted_but_by_right_on_the_
     assert [topic.name for topic in to_controller(by_cluster).topics] == ["a", "b"]
 
 
+def test_a_topic_told_by_its_id_is_deleted_without_the_right_to_describe_it() -> None:
+    orders = KNOWN_TOPICS["orders"]
+
+    asked = Asking(ApiKey.DELETE_TOPICS, 6, "DELETE TOPIC *", "DENY DESCRIBE TOPIC orders").for_(
+        deletion_by_id(orders)
+    )
+
+    assert [topic.topic_id for topic in to_controller(asked).topics] == [orders]
+    assert asked.denials == []
+
+
 def test_what_names_a_topic_twice_or_not_at_all_is_invalid() -> None:
     state = t.DeleteTopicsRequest.DeleteTopicState
     orders = KNOWN_TOPICS["orders"]

@@ -97,7 +97,9 @@ def test_a_topic_named_by_an_id_is_authorised_by_its_name() -> None:
     image = allowed((Operation.DELETE, "a"), (Operation.DESCRIBE, "b"))
     request = deletable((None, ID_A), (None, ID_B), (None, ID_X))
 
-    verdict = decided(ApiKey.DELETE_TOPICS, request, image=image, topic_names={ID_A: "a", ID_B: "b"})
+    verdict = decided(
+        ApiKey.DELETE_TOPICS, request, image=image, topic_names={(None, ID_A): "a", (None, ID_B): "b"}
+    )
 
     decision = verdict.decision
     assert isinstance(decision, AskBroker)
@@ -113,11 +115,51 @@ def test_a_topic_named_by_an_id_is_authorised_by_its_name() -> None:
 
 @pytest.mark.spec("E4")
 def test_an_ids_name_is_not_told_to_one_who_may_not_describe_the_topic() -> None:
-    verdict = decided(ApiKey.DELETE_TOPICS, deletable((None, ID_A)), topic_names={ID_A: "a"})
+    verdict = decided(ApiKey.DELETE_TOPICS, deletable((None, ID_A)), topic_names={(None, ID_A): "a"})
 
     assert isinstance(verdict.decision, Outcome)
     (result,) = verdict.decision.response.responses
     assert (result.name, result.error_code) == (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+@pytest.mark.spec("E2", "E4")
+def test_of_a_topic_that_he_may_not_delete_one_is_told_that_it_is_missing_if_he_may_describe_it() -> None:
+    image = allowed((Operation.DESCRIBE, "a"), (Operation.DESCRIBE, "gone"))
+    request = types.DeleteTopicsRequest(topic_names=["a", "gone", "hidden"])
+
+    verdict = decided(
+        ApiKey.DELETE_TOPICS, request, image=image, topic_names={("a", bytes(16)): "a"}, version=5
+    )
+
+    assert isinstance(verdict.decision, Outcome)
+    assert [topic.error_code for topic in verdict.decision.response.responses] == [
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ]
+
+
+@pytest.mark.spec("E2", "E4")
+def test_a_topic_told_by_its_id_is_deleted_without_the_right_to_describe_it() -> None:
+    deny = acl_record(99, "a", operation=Operation.DESCRIBE, permission_type=PermissionType.DENY)
+    image = image_of(deny, base=allowed((Operation.DELETE, "a")))
+
+    verdict = decided(
+        ApiKey.DELETE_TOPICS, deletable((None, ID_A)), image=image, topic_names={(None, ID_A): "a"}
+    )
+
+    assert isinstance(verdict.decision, AskBroker)
+    assert verdict.decision.request.topics == deletable((None, ID_A)).topics
+
+
+@pytest.mark.spec("E4")
+def test_log_levels_are_left_to_the_broker_by_who_has_the_right_to_alter_them() -> None:
+    request = config_changes(ApiKey.INCREMENTAL_ALTER_CONFIGS, (8, "1"))
+
+    verdict = decided(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, ADMIN)
+
+    assert isinstance(verdict.decision, Outcome)
+    assert [part.error_code for part in verdict.decision.response.responses] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.spec("E4")
@@ -131,7 +173,7 @@ def test_an_ids_name_is_not_told_to_one_who_may_not_describe_the_topic() -> None
     ],
 )
 def test_a_malformed_deletion_is_refused(topics: list[tuple[str | None, bytes]], message: str) -> None:
-    verdict = decided(ApiKey.DELETE_TOPICS, deletable(*topics), ADMIN, topic_names={ID_A: "a"})
+    verdict = decided(ApiKey.DELETE_TOPICS, deletable(*topics), ADMIN, topic_names={(None, ID_A): "a"})
 
     assert isinstance(verdict.decision, Outcome)
     (result,) = verdict.decision.response.responses
@@ -260,7 +302,7 @@ def test_configs_need_the_right_of_their_resource(api_key: int) -> None:
         (2, "a", 0),
         (2, "b", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (4, "1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (16, "m", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (32, "g", 0),
         (32, "h", ErrorCode.GROUP_AUTHORIZATION_FAILED),

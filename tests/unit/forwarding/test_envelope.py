@@ -25,6 +25,7 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_response_header, encode_request
+from tests.support.controllers import acls_request
 
 ALICE = Principal("User", "alice")
 LOOPBACK = bytes([127, 0, 0, 1])
@@ -58,7 +59,7 @@ def opened(envelope: Any) -> Forwarded | Refused:
 
 @pytest.mark.spec("E1", "E7")
 def test_what_was_wrapped_comes_out_as_if_the_client_had_asked_here() -> None:
-    request = types.CreateAclsRequest(creations=[types.CreateAclsRequest.AclCreation(resource_name="t")])
+    request = acls_request("t")
 
     forwarded = opened(envelope_of(request, ApiKey.CREATE_ACLS, 3))
 
@@ -148,6 +149,21 @@ def test_an_envelope_that_cannot_be_opened_is_refused_with_kafkas_code(
     assert isinstance(refused, Refused)
     assert refused.error_code == error_code
     assert refused.message
+
+
+@pytest.mark.spec("E1", "E4")
+@pytest.mark.parametrize("api_key", [ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS], ids=ApiKey.name_of)
+def test_a_number_of_an_acl_that_nobody_knows_makes_the_request_unreadable(api_key: int) -> None:
+    request = acls_request("t")
+    request.creations[0].operation = 99
+    if api_key == ApiKey.DELETE_ACLS:
+        unknown = types.DeleteAclsRequest.DeleteAclsFilter(operation=99)
+        request = types.DeleteAclsRequest(filters=[unknown])
+
+    refused = opened(envelope_of(request, api_key, 3))
+
+    assert isinstance(refused, Refused)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.spec("E10")
