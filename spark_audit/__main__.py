@@ -23,6 +23,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.ingest import Topics, ingest, ingest_continuously
 from spark_audit.reconciliation import reconcile
@@ -60,18 +61,14 @@ def parser() -> argparse.ArgumentParser:
     checking.add_argument(
         "--out", required=True, metavar="DIR", help="for findings.json and table `findings`"
     )
-    checking.add_argument(
-        "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
-    )
+    _checking_arguments(checking)
     showing = commands.add_parser("report", help="write one HTML page")
     showing.add_argument("--findings", required=True, metavar="DIR", help="what reconcile had as --out")
     showing.add_argument("--out", required=True, metavar="FILE", help="the page")
     everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
     _kafka_arguments(everything)
     everything.add_argument("--out", required=True, metavar="DIR", help="for findings.json and report.html")
-    everything.add_argument(
-        "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
-    )
+    _checking_arguments(everything)
     for command, run in ((reading, _ingest), (checking, _reconcile), (showing, _report), (everything, _run)):
         _common_arguments(command)
         command.set_defaults(command=run)
@@ -83,6 +80,13 @@ def _kafka_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--audit-topic", default="__penstock_audit", metavar="T")
     command.add_argument("--metadata-topic", default="__penstock_metadata", metavar="M")
     command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
+
+
+def _checking_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
+    )
+    command.add_argument("--chain-key", metavar="FILE", help="the key of the processes' audit.chain.key.file")
 
 
 def _common_arguments(command: argparse.ArgumentParser) -> None:
@@ -132,7 +136,8 @@ def _stop_on_signal() -> Event:
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     log_end = sources.log_end(spark, Tables(arguments.tables))
-    result = reconcile(*_trail(spark, arguments), log_end=log_end, days=arguments.date)
+    key = sources.chain_key(arguments.chain_key)
+    result = reconcile(*_trail(spark, arguments), log_end=log_end, days=arguments.date, chain_key=key)
     # The checks keep what several of them read; whoever comes next in this session needs none of it.
     spark.catalog.clearCache()
     sources.write_findings(spark, arguments.out, result.findings, result.summary)
@@ -150,7 +155,8 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
     tables = Tables(arguments.tables)
-    audit, quarantine = sources.read_table(spark, tables.audit), sources.read_table(spark, tables.quarantine)
+    audit = sources.read_table(spark, tables.audit, S.AUDIT)
+    quarantine = sources.read_table(spark, tables.quarantine)
     return audit, quarantine, sources.read_table(spark, tables.metadata_log)
 
 

@@ -18,6 +18,9 @@ cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untype
 
 LAST_TIME_MS = 253402300799999
 """The end of the year 9999, where Spark's dates end."""
+_LINK = 64
+_TAIL = len(',"chain":"') + _LINK + len('"}')
+"""How a chained line ends: `,"chain":"<64 hex>"}`."""
 _REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
 _DECODED = T.StructType(
     [
@@ -37,7 +40,10 @@ def judge_audit(kafka: DataFrame) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": S.CORRUPT}
     read = kafka.withColumn("envelope", F.from_json(line, S.ENVELOPE, options))
     judged = read.withColumn(S.REASON, F.coalesce(*_complaints()))
-    return judged.select(*_place(), "key", "value", F.col("envelope.data").alias("data"), S.REASON)
+    link = F.when(_is_chained(line), F.unhex(F.substring(line, -_LINK - 2, _LINK)))
+    body = F.when(_is_chained(line), F.substring(line, F.lit(1), F.length(line) - _TAIL))
+    data = F.col("envelope.data").alias("data")
+    return judged.select(*_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON)
 
 
 def audit_rows(judged: DataFrame) -> DataFrame:
@@ -51,6 +57,8 @@ def audit_rows(judged: DataFrame) -> DataFrame:
         S.KAFKA_OFFSET,
         S.KAFKA_TIMESTAMP,
         F.unhex(F.sha2("value", 256)).alias(S.BODY_SHA256),
+        S.CHAIN,
+        S.LINE,
     )
 
 
@@ -104,6 +112,7 @@ def _complaints() -> list[Column]:
     """In this order: the first one that holds is the reason."""
     author = F.concat_ws("/", _data(S.PROXY_ID), _data(S.BOOT_ID))
     identity = F.concat_ws("/", author, _data(S.SEQUENCE).cast("string"))
+    known = " and ".join(str(version) for version in S.READABLE_VERSIONS)
     return [
         F.when(F.col("value").isNull(), "no value"),
         F.when(~F.is_valid_utf8(F.col("value").cast("string")), "not UTF-8"),
@@ -113,10 +122,12 @@ def _complaints() -> list[Column]:
         ),
         F.when(_data(S.RECORD_SCHEMA_VERSION).isNull(), f"data.{S.RECORD_SCHEMA_VERSION} is missing"),
         F.when(
-            _data(S.RECORD_SCHEMA_VERSION) != S.SCHEMA_VERSION,
-            F.format_string(
-                f"schema version %d, known is {S.SCHEMA_VERSION}", _data(S.RECORD_SCHEMA_VERSION)
-            ),
+            ~_data(S.RECORD_SCHEMA_VERSION).isin(*S.READABLE_VERSIONS),
+            F.format_string(f"schema version %d, known are {known}", _data(S.RECORD_SCHEMA_VERSION)),
+        ),
+        F.when(
+            (_data(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE) & ~_is_chained(F.col("value").cast("string")),
+            "no chain at the end of the line",
         ),
         *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
         F.when(_on_the_calendar(_data(S.TIME_MS)).isNull(), f"data.{S.TIME_MS} is out of range"),
@@ -125,6 +136,10 @@ def _complaints() -> list[Column]:
         _unlike(F.col("envelope.type"), F.concat(F.lit(S.EVENT_TYPE_PREFIX), _data(S.EVENT)), "type"),
         _unlike(F.col("key").cast("string"), author, "key"),
     ]
+
+
+def _is_chained(line: Column) -> Column:
+    return F.coalesce(F.substring(line, -_TAIL, _TAIL).rlike('^,"chain":"[0-9a-f]{64}"\\}$'), F.lit(False))
 
 
 def _data(name: str) -> Column:

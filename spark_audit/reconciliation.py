@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.boots import boots
+from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
@@ -37,17 +39,22 @@ def reconcile(
     *,
     log_end: int | None = None,
     days: Sequence[str] = (),
+    chain_key: bytes | None = None,
 ) -> Result:
     """`days` (YYYY-MM-DD) limits the findings to faults that show on these days; none: all days.
 
     Checks still read the whole trail: a sequence and an ACL may have begun on any earlier day. `log_end`
     is the offset behind the last one read from the metadata topic, None where that is not known.
+    `chain_key` is the key of the hash chains, where processes have one.
     """
-    records = audit.transform(each_record_once).persist()
+    with_lines = audit.transform(each_record_once)
+    records = with_lines.drop(S.LINE).persist()
     log = metadata_log.persist()
     judged = verdicts(records, log, log_end).persist()
     checks = (
         gaps(audit),
+        chain(with_lines, chain_key),
+        boots(records),
         decision_findings(judged),
         forwarded(records, log),
         quotas(records, log),

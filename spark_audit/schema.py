@@ -7,6 +7,9 @@ an import, so that an executor needs no proxy. Times end in `_ms` (since the epo
 from pyspark.sql import types as T
 
 SCHEMA_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+CHAINED_SINCE = 2
+"""From this version on a line ends with the link of its boot's hash chain."""
 
 # Who wrote a record, and where it stands in what that process wrote.
 RECORD_SCHEMA_VERSION = "schema_version"
@@ -155,6 +158,7 @@ KAFKA_PARTITION = "kafka_partition"
 KAFKA_OFFSET = "kafka_offset"
 KAFKA_TIMESTAMP = "kafka_timestamp"
 BODY_SHA256 = "body_sha256"
+LINE = "line"
 _KAFKA_PLACE = [
     T.StructField(KAFKA_TOPIC, _STRING),
     T.StructField(KAFKA_PARTITION, _INT),
@@ -167,9 +171,14 @@ AUDIT = T.StructType(
         *DATA.fields,
         *_KAFKA_PLACE,
         T.StructField(BODY_SHA256, T.BinaryType()),
+        T.StructField(CHAIN, T.BinaryType()),
+        T.StructField(LINE, _STRING),
     ]
 )
-"""Table `audit`, partitioned by `date` (of time_ms). A record delivered twice stands in it twice."""
+"""Table `audit`, partitioned by `date` (of time_ms). A record delivered twice stands in it twice.
+
+`line` is what the chain was computed over: the line as it came, up to its last member. Null in version 1.
+"""
 
 RAW_KEY, RAW_VALUE, REASON = "key", "value", "reason"
 QUARANTINE = T.StructType(

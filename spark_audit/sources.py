@@ -15,6 +15,7 @@ from typing import Any
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
@@ -187,14 +188,25 @@ def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mappi
 
 
 def create_tables(spark: SparkSession, tables: Tables) -> None:
-    """Makes the three tables of a trail where they do not exist yet."""
+    """Makes the three tables of a trail where they do not exist yet, and adds columns that are new."""
     for path, schema in (
         (tables.audit, S.AUDIT),
         (tables.quarantine, S.QUARANTINE),
         (tables.metadata_log, S.METADATA_LOG),
     ):
-        if not DeltaTable.isDeltaTable(spark, path):
+        if DeltaTable.isDeltaTable(spark, path):
+            _widen(spark, path, schema)
+        else:
             _create(spark, path, schema)
+
+
+def _widen(spark: SparkSession, path: str, schema: StructType) -> None:
+    there = DeltaTable.forPath(spark, path).toDF().columns
+    new = ", ".join(
+        f"{field.name} {field.dataType.simpleString()}" for field in schema if field.name not in there
+    )
+    if new:
+        spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({new})")
 
 
 def _create(spark: SparkSession, path: str, schema: StructType) -> None:
@@ -208,10 +220,23 @@ def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
     writer.option("txnAppId", app_id).option("txnVersion", str(version)).save(path)
 
 
-def read_table(spark: SparkSession, path: str) -> DataFrame:
+def read_table(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
+    """All of a table. With a `schema`, columns that an older table lacks are null."""
     if not DeltaTable.isDeltaTable(spark, path):
         raise SourceError(f"{path} is not a Delta table: run `ingest` into this directory first")
-    return spark.read.format("delta").load(path)
+    table = spark.read.format("delta").load(path)
+    absent = [field for field in schema or () if field.name not in table.columns]
+    return table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
+
+
+def chain_key(path: str | None) -> bytes | None:
+    """The key of the hash chains, as processes read it from `audit.chain.key.file`: no newline at its end."""
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise SourceError(f"--chain-key {path}: {error.strerror}") from error
 
 
 def log_end(spark: SparkSession, tables: Tables) -> int | None:

@@ -12,9 +12,10 @@ from spark_audit import schema as S
 from spark_audit.reconcile.claims import claimed_offsets, possible_range, received
 from spark_audit.reconcile.finding import findings, sample, words
 
-# Kafka's error codes. `forwarded` tells that of the Envelope: NONE says that the controller's answer was
-# passed on as it was, errors in it included. The other two a proxy may tell whatever the controller said:
-# it never learnt the outcome, or it is none of the client's affair (KIP-590: a refused proxy).
+# Kafka's error codes. The Envelope's NONE says that the controller's answer was passed on as it was, errors
+# in it included. The other two a proxy may tell whatever the controller said: it never learnt the outcome,
+# or it is none of the client's affair (KIP-590: a refused proxy). A `forwarded` of version 1 tells that of
+# the Envelope only; since then it tells the answer's too, null where nobody read it.
 NONE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT = 0, -1, 7
 
 _PAIR = (
@@ -27,6 +28,7 @@ _PAIR = (
     "method_told",
     "method_received",
     "error_told",
+    "envelope_error_told",
     "errors_received",
     "offset_told",
     "offsets_committed",
@@ -103,8 +105,19 @@ def _told(records: DataFrame) -> DataFrame:
         F.min(S.DATE).alias("date_told"),
         F.max_by(S.PRINCIPAL, in_order).alias("principal_told"),
         F.max_by(S.METHOD, in_order).alias("method_told"),
-        F.max_by(S.ERROR_CODE, in_order).alias("error_told"),
+        F.max_by(_answer_error(), in_order).alias("error_told"),
+        F.max_by(_envelope_error(), in_order).alias("envelope_error_told"),
         F.max_by(S.LAST_OFFSET, in_order).alias("offset_told"),
+    )
+
+
+def _answer_error() -> Column:
+    return F.when(F.col(S.RECORD_SCHEMA_VERSION) > 1, F.col(S.ERROR_CODE))
+
+
+def _envelope_error() -> Column:
+    return F.when(F.col(S.RECORD_SCHEMA_VERSION) > 1, F.col(S.ENVELOPE_ERROR_CODE)).otherwise(
+        F.col(S.ERROR_CODE)
     )
 
 
@@ -128,8 +141,11 @@ def _done(records: DataFrame) -> DataFrame:
 
 def _faults() -> list[Column]:
     met = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
-    error_fits = F.array_contains("errors_received", F.col("error_told"))
-    error_fits = error_fits | F.col("error_told").isin(NONE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT)
+    of_envelope = F.col("envelope_error_told")
+    passed_on = F.array_contains("errors_received", F.col("error_told")) | F.col("error_told").isNull()
+    kept_back = of_envelope.isin(UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT)
+    kept_back = kept_back | F.array_contains("errors_received", of_envelope)
+    error_fits = F.when(of_envelope == NONE, passed_on).otherwise(kept_back)
     return [
         _fault(
             F.col("proxies").isNull(),
@@ -138,7 +154,7 @@ def _faults() -> list[Column]:
             "the controller received it, no proxy sent it",
         ),
         _fault(
-            F.col("attempts").isNull() & (F.col("error_told") == NONE),
+            F.col("attempts").isNull() & (of_envelope == NONE),
             "unknown_to_controller",
             "critical",
             words("the proxy told success for a %s that no controller received", "method_told"),
@@ -166,7 +182,11 @@ def _faults() -> list[Column]:
             met & ~F.coalesce(error_fits, F.lit(False)),
             "different_error",
             "high",
-            words("error %s told, error(s) %s at the controller", "error_told", F.to_json("errors_received")),
+            words(
+                "error %s told, error(s) %s at the controller",
+                F.coalesce("error_told", of_envelope),
+                F.to_json("errors_received"),
+            ),
         ),
         _fault(
             met & ~F.array_contains("offsets_committed", F.col("offset_told")),

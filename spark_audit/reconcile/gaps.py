@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.boots import proven_ends
 from spark_audit.reconcile.finding import findings, sample, words
 from spark_audit.trail import AUTHOR, KEY
 
@@ -18,13 +19,25 @@ BLOCK = 100_000
 SILENCE_MS = 300_000
 """A process that has written nothing for so long, high-water records included, is taken for gone."""
 
-_READ = (*KEY, S.DATE, S.TIME_MS, S.EVENT, S.COUNT, S.MESSAGE, S.KAFKA_OFFSET, S.BODY_SHA256)
+_READ = (
+    *KEY,
+    S.DATE,
+    S.TIME_MS,
+    S.EVENT,
+    S.COUNT,
+    S.MESSAGE,
+    S.SETTINGS,
+    S.KAFKA_PARTITION,
+    S.KAFKA_OFFSET,
+    S.BODY_SHA256,
+    S.CHAIN,
+)
 
 
 def gaps(audit: DataFrame) -> DataFrame:
     """All of the checks below as one table of findings."""
     narrow = audit.select(*_READ).persist()
-    checks = holes, different_copies, records_after_stop, unfinished, miscounted, dropped
+    checks = holes, different_copies, reordered, records_after_stop, unfinished, miscounted, dropped
     parts = [check(narrow) for check in checks]
     return reduce(DataFrame.unionByName, parts)
 
@@ -88,6 +101,36 @@ def different_copies(audit: DataFrame) -> DataFrame:
     )
 
 
+def reordered(audit: DataFrame) -> DataFrame:
+    """The first copies of a process's records lie in a partition in the order in which they were written."""
+    first = audit.groupBy(*KEY, S.KAFKA_PARTITION).agg(
+        F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
+    )
+    block = F.floor(F.col(S.SEQUENCE) / BLOCK)
+    in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION, block).orderBy(S.SEQUENCE)
+    placed = first.withColumn("offset_before", F.lag(S.KAFKA_OFFSET).over(in_order))
+    early = placed.where(F.col("offset_before") > F.col(S.KAFKA_OFFSET))
+    by_boot = early.groupBy(*AUTHOR).agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.count(F.lit(1)).alias("records"),
+        sample(S.SEQUENCE).alias("sequences"),
+        sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
+    )
+    return findings(
+        by_boot,
+        check="gaps.reordered",
+        severity="high",
+        date=S.DATE,
+        explanation=words(
+            "process %s/%s: %s record(s) lie in the topic before one that was written earlier (sequences %s)",
+            *AUTHOR,
+            "records",
+            F.array_join("sequences", ", "),
+        ),
+        evidence=[*AUTHOR, "records", "sequences", "kafka_offsets"],
+    )
+
+
 def records_after_stop(audit: DataFrame) -> DataFrame:
     """`stopped` is the last record of its process: what follows was written by someone else."""
     ends = _boots(audit).where(F.col("stopped_at") < F.col("last_sequence"))
@@ -109,7 +152,8 @@ def records_after_stop(audit: DataFrame) -> DataFrame:
 def unfinished(audit: DataFrame) -> DataFrame:
     """No `stopped`, and gone: another boot of the same id has come after, or all others have moved on.
 
-    A crash looks like this, and so does a tail that was cut off: from the table nobody can tell.
+    A crash looks like this, and so does a tail that was cut off. Where the next boot names the last record
+    that is there, it was a crash that lost nothing, and no finding; without such a link nobody can tell.
     """
     boots = _boots(audit)
     of_one_id = Window.partitionBy(S.PROXY_ID).orderBy("first_time_ms", S.BOOT_ID)
@@ -117,6 +161,7 @@ def unfinished(audit: DataFrame) -> DataFrame:
     placed = boots.withColumn("next_boot", F.lead(S.BOOT_ID).over(of_one_id)).crossJoin(newest)
     silent = F.col("newest_ms") - F.col("last_time_ms") > SILENCE_MS
     gone = placed.where(F.col("stopped_at").isNull() & (F.col("next_boot").isNotNull() | silent))
+    gone = gone.join(F.broadcast(proven_ends(audit)), S.BOOT_ID, "left_anti")
     return findings(
         gone,
         check="gaps.unfinished",

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame
 
+from spark_audit import schema as S
 from spark_audit.report import aggregates, plots
 from spark_audit.trail import each_record_once
 
@@ -23,7 +24,7 @@ def render(
     audit: DataFrame, quarantine: DataFrame, metadata_log: DataFrame, document: Mapping[str, Any]
 ) -> str:
     """The whole page as text. `document` is findings.json."""
-    records = audit.transform(each_record_once).persist()
+    records = audit.drop(S.LINE).transform(each_record_once).persist()
     log = metadata_log.persist()
     try:
         totals = _rows(aggregates.totals(records))[0]

@@ -71,7 +71,8 @@ class Process:
     def write(self, event: str, **fields: Any) -> Record:
         record: Record = dict.fromkeys(S.DATA.names)
         stamp = {
-            S.RECORD_SCHEMA_VERSION: S.SCHEMA_VERSION,
+            # Without a chain; `sealed` writes the same trail as processes write it now.
+            S.RECORD_SCHEMA_VERSION: 1,
             S.ROLE: self.role,
             S.PROXY_ID: self.proxy_id,
             S.BOOT_ID: self.boot_id,
@@ -160,7 +161,8 @@ class Trail:
             last_offset=last,
             **shared,
         )
-        return proxy.write("forwarded", last_offset=last, **shared), received
+        told = proxy.write("forwarded", last_offset=last, envelope_error_code=0, **shared)
+        return told, received
 
     def add_acl(self, number: int, text: str) -> Acl:
         acl = an_acl(number, text)

@@ -26,7 +26,7 @@ KAFKA = T.StructType(
 
 
 def line(record: Record) -> bytes:
-    """The CloudEvents line a process writes for a record."""
+    """The CloudEvents line a process wrote for a record before there was a hash chain."""
     envelope = {
         "specversion": "1.0",
         "id": f"{record['proxy_id']}/{record['boot_id']}/{record['sequence']}",
@@ -68,6 +68,8 @@ def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
             offset,
             moment(NOON_MS),
             sha256(line(record)).digest(),
+            None,
+            None,
         )
         for offset, record in enumerate(records)
     ]

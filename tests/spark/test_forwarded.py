@@ -46,6 +46,9 @@ def found(spark: SparkSession) -> Found:
     plant("other principal", *create(trail, 3))[0]["principal"] = "User:mallory"
     plant("other request", *create(trail, 4))[0]["method"] = "DeleteAcls"
     plant("other error", *create(trail, 5))[0]["error_code"] = 41
+    plant("other answer", *create(trail, 15))[0].update(schema_version=2, error_code=41)
+    plant("answer not read", *create(trail, 16))[0].update(schema_version=2, error_code=None)
+    plant("kept back", *create(trail, 17))[0].update(schema_version=2, error_code=None, envelope_error_code=7)
     plant("other offset", *create(trail, 6))[0]["last_offset"] += 1
     plant("offset from nowhere", *trail.forward("CreateTopics", []))[0]["last_offset"] = 7
     told, _ = plant("told twice", *create(trail, 7))
@@ -104,6 +107,7 @@ def test_a_true_trail_has_no_finding(spark: SparkSession) -> None:
         ("other principal", "forwarded.different_principal"),
         ("other request", "forwarded.different_request"),
         ("other error", "forwarded.different_error"),
+        ("other answer", "forwarded.different_error"),
         ("other offset", "forwarded.different_offset"),
         ("offset from nowhere", "forwarded.different_offset"),
         ("told twice", "forwarded.sent_twice"),
@@ -131,7 +135,7 @@ def test_a_removal_of_what_was_never_added_is_found(found: Found) -> None:
 
 
 def test_nothing_else_is_found(found: Found) -> None:
-    assert len(found) == 12 + 2 + 1
+    assert len(found) == 13 + 2 + 1
 
 
 def test_a_finding_tells_both_sides(found: Found) -> None:

@@ -1,0 +1,61 @@
+"""A made-up trail as its processes write it: lines of the real encoder, sealed by the real hash chain.
+
+What a test wants to spoil it spoils in the lines, as somebody would who can write to the audit topic.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from proxy.audit.chain import Chain, sealed
+from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
+from spark_audit import decode
+from tests.spark.audit_trail import Process, Record
+from tests.spark.frames import kafka_frame
+
+
+@dataclass
+class Line:
+    """One record on its way: its key, the record as it was meant, the bytes."""
+
+    key: bytes
+    record: Record
+    value: bytes
+
+
+def seal(process: Process, secret: bytes | None = None, previous: str | None = None) -> list[Line]:
+    """All of a process's records; `previous` is what its spool held: `<boot_id>/<sequence>/<link>`."""
+    author = Author(role=process.role, proxy_id=process.proxy_id, boot_id=process.boot_id)
+    encoder, chain = Encoder(author), Chain(author.key, secret)
+    lines = []
+    for record in process.records:
+        if record["event"] == "started":
+            settings = record["settings"] | {"audit.chain": chain.algorithm}
+            record["settings"] = settings | ({"audit.previous": previous} if previous else {})
+        event = AuditEvent(**{name: record[name] for name in EVENT_FIELDS})
+        body = encoder.body(event, record["sequence"], record["time_ms"])
+        chain.last = chain.after(body)
+        lines.append(Line(author.key, record, sealed(body, chain.last)))
+    return lines
+
+
+def end_of(lines: Sequence[Line]) -> str:
+    """What the next boot's spool says of these."""
+    record = lines[-1].record
+    return f"{record['boot_id']}/{record['sequence']}/{json.loads(lines[-1].value)['chain']}"
+
+
+def altered(line: Line, **data: Any) -> Line:
+    """The line with other data and its old chain."""
+    text = json.loads(line.value)
+    text["data"] |= data
+    return Line(line.key, line.record, json.dumps(text, separators=(",", ":")).encode())
+
+
+def table(spark: SparkSession, lines: Sequence[Line]) -> DataFrame:
+    """Lines as table `audit`, as ingest reads them from the topic."""
+    kafka = kafka_frame(spark, [(line.key, line.value) for line in lines])
+    return kafka.transform(decode.judge_audit).transform(decode.audit_rows)

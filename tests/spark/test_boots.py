@@ -1,0 +1,77 @@
+"""(g) How boots of one process follow each other."""
+
+import json
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_audit.reconcile.boots import boots, proven_ends
+from tests.spark.audit_trail import NOON_MS, Clock, Process
+from tests.spark.frames import audit_frame
+from tests.spark.sealed import Line, end_of, seal, table
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D2", "D5")]
+
+
+def a_boot(proxy_id: str, number: int, previous: str | None = None) -> list[Line]:
+    """One that ends without `stopped`."""
+    process = Process(proxy_id, Clock(NOON_MS + number * 60_000), boot_id=f"{proxy_id}-{number}")
+    process.start()
+    for _ in range(4):
+        process.high_water()
+    return seal(process, previous=previous)
+
+
+def written_anew(lines: list[Line]) -> list[Line]:
+    process = Process(lines[0].record["proxy_id"], Clock(), boot_id=lines[0].record["boot_id"])
+    process.records = [line.record for line in lines]
+    process.records[1] = process.records[1] | {"message": "forged"}
+    return seal(process)
+
+
+def three_boots(proxy_id: str) -> list[list[Line]]:
+    """Each crashed but the last; spoiled in the way that the id says."""
+    one = a_boot(proxy_id, 1)
+    two = a_boot(proxy_id, 2, end_of(one[:-2] if proxy_id == "later" else one))
+    third_follows = {"fork": end_of(one), "unnamed": None}.get(proxy_id, end_of(two))
+    three = a_boot(proxy_id, 3, third_follows)
+    if proxy_id == "cut":
+        one = one[:-2]
+    if proxy_id == "rewritten":
+        one = written_anew(one)
+    return [one, [] if proxy_id == "removed" else two, three]
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    ways = "whole", "cut", "later", "rewritten", "removed", "fork", "unnamed"
+    lines = [line for way in ways for boot in three_boots(way) for line in boot]
+    old = audit_frame(spark, [line.record | {"proxy_id": "renamed"} for line in a_boot("upgraded", 0)])
+    new = table(spark, [*lines, *a_boot("upgraded", 1, "upgraded-0/4/")])
+    return new.unionByName(old).persist()
+
+
+def test_what_a_boot_names_is_compared_with_what_is_there(rows: DataFrame) -> None:
+    found = boots(rows).collect()
+
+    named = {(row["check"], json.loads(row["evidence"])["proxy_id"]): row["explanation"] for row in found}
+    assert set(named) == {
+        ("chain.tail_missing", "cut"),
+        ("chain.after_the_end", "later"),
+        ("chain.other_end", "rewritten"),
+        ("chain.boot_missing", "removed"),
+        ("chain.forked", "fork"),
+        ("chain.unnamed", "unnamed"),
+    }
+    tail = "ended at sequence 4: its tail is missing, the last record is 2"
+    assert named["chain.tail_missing", "cut"] == f"process cut/cut-2 follows boot cut-1, which {tail}"
+
+
+def test_a_crash_is_proven_to_have_lost_nothing(rows: DataFrame) -> None:
+    proven = {row["boot_id"] for row in proven_ends(rows).collect()}
+
+    assert proven == {
+        *(f"{way}-1" for way in ("whole", "later", "fork", "unnamed")),
+        *(f"{way}-2" for way in ("whole", "cut", "later", "rewritten")),
+        "upgraded-0",
+    }
