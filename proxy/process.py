@@ -53,6 +53,7 @@ from proxy.session.memory import RequestMemory
 from proxy.wire.error_codes import ErrorCode
 
 AUDIT_CLOSE_MS = 5_000
+CONTROLLER_WAIT_MS = 10_000
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
@@ -211,6 +212,9 @@ class ProxyProcess:
         await self._watch.known.wait()
         await self._listeners.start(tasks, early=True)
         await self._feed.loaded.wait()
+        # Else a client's connection would be offered nothing that is forwarded, for all of its life.
+        if not await self._forwarder.reached(CONTROLLER_WAIT_MS):
+            log.warning("listeners open, and no controller was reached", waited_ms=CONTROLLER_WAIT_MS)
         await self._listeners.start(tasks, early=False)
         self._open = True
 

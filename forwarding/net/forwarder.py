@@ -81,6 +81,7 @@ class Forwarder:
         self._backoff = backoff or Backoff()
         self._channel: Channel | None = None
         self._found = asyncio.Event()
+        self._reached = asyncio.Event()
         self._abandoned = asyncio.Event()
         self._numbers = count()
         self.controller_api_versions: ApiVersions | None = None
@@ -90,6 +91,15 @@ class Forwarder:
     def connected(self) -> bool:
         """A controller answers, be it the active one or not."""
         return self._channel is not None and not self._channel.closed
+
+    async def reached(self, timeout_ms: int) -> bool:
+        """Wait until a controller has said what it speaks; False when none has in the time given."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._reached.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def run(self) -> None:
         """Keep a channel open, to the next endpoint whenever the present one will not do."""
@@ -243,6 +253,7 @@ class Forwarder:
         self.controller_api_versions = dict(channel.api_versions)
         self._on_api_versions(self.controller_api_versions)
         self._found.set()
+        self._reached.set()
         log.info("controller reached", endpoint=channel.endpoint.address)
 
     def _abandon(self, channel: Channel) -> None:

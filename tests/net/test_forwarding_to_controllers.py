@@ -214,6 +214,20 @@ async def test_a_new_controllers_versions_are_told_at_each_connection() -> None:
     assert now == told[-1]
 
 
+@pytest.mark.spec("E8")
+async def test_a_listener_may_wait_until_a_controller_has_said_what_it_speaks_or_for_a_time() -> None:
+    async with FakeBroker({}) as gone:
+        address = gone.address
+    async with a_forwarder(endpoint_of(address)) as forwarder:
+        assert not await forwarder.reached(50)
+    async with (
+        FakeBroker(in_turn(answered)) as controller,
+        a_forwarder(endpoint_of(controller.address)) as forwarder,
+    ):
+        assert await forwarder.reached(30_000)
+        assert forwarder.controller_api_versions is not None
+
+
 @pytest.mark.spec("E11")
 async def test_forwards_are_counted_by_client_and_retries_by_reason() -> None:
     registry = CollectorRegistry()

@@ -1,0 +1,91 @@
+"""A proxy and a controller that are not there, or not set up, for each other: what is seen of it."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import KafkaError, KafkaException
+
+from forwarding.versions import FORWARDABLE
+from proxy.demo import probe
+from proxy.demo.node import READY_TIMEOUT_MS
+from proxy.demo.stack import Stack
+from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
+from tests.support.cluster_admin import ClusterAdmin, admin
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 60
+
+
+async def _first_connection(stack: Stack) -> set[int]:
+    """The APIs that are offered to who connects as soon as the listener is open."""
+    user = stack.users["admin"]
+    host, port = stack.entrance().bootstrap.split(":")
+    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
+    endpoint = EndpointSettings(host=host, port=int(port), sasl=login)
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            try:
+                async with await Channel.open(endpoint) as channel:
+                    return set(channel.api_versions)
+            except ChannelError:
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.spec("E8", "S3")
+def test_who_connects_to_a_proxy_that_has_just_started_is_offered_what_the_controller_serves(
+    stack: Stack,
+) -> None:
+    stack.proxy.stop()
+    stack.controller.stop()
+
+    stack.proxy.start()
+    stack.controller.start()
+    offered = asyncio.run(_first_connection(stack))
+
+    stack.proxy.wait_until(lambda: probe.is_ready(stack.wiring.proxy_http), READY_TIMEOUT_MS)
+    stack.wait_for_controller()
+    assert FORWARDABLE - offered == set()
+
+
+@contextmanager
+def _without_cluster_action(stack: Stack) -> Iterator[None]:
+    """The controller knows the proxy, and gives it no right."""
+    before = stack.controller_file.read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.safe_load(before)
+    document["authorizer"]["super.users"] = "User:admin"
+    stack.controller.stop()
+    stack.controller_file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    stack.start_controller()
+    try:
+        yield
+    finally:
+        stack.controller.stop()
+        stack.controller_file.write_text(before, encoding="utf-8")
+        stack.start_controller()
+
+
+@pytest.mark.spec("E4", "E6")
+def test_a_proxy_without_cluster_action_gives_clients_an_unknown_error_and_the_operator_the_reason(
+    stack: Stack, cluster_admin: ClusterAdmin
+) -> None:
+    topic = admin.NewTopic("never-made", 1, 1)
+    with _without_cluster_action(stack):
+        (creating,) = cluster_admin.client.create_topics([topic], request_timeout=TIMEOUT_S).values()
+        with pytest.raises(KafkaException) as refused:
+            creating.result(TIMEOUT_S)
+    cluster_admin.topic("made-again")
+
+    assert refused.value.args[0].code() == KafkaError.UNKNOWN
+    (proxys,) = _lines(stack.proxy.log_text(), "controller refused the envelope")
+    assert "CLUSTER_AUTHORIZATION_FAILED" in proxys
+    (controllers,) = _lines(stack.controller.log_text(), "envelope refused")
+    assert f"User:{stack.wiring.proxy.name} does not have required CLUSTER_ACTION" in controllers
+
+
+def _lines(text: str, said: str) -> list[str]:
+    return [line for line in text.splitlines() if said in line]
