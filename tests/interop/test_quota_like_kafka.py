@@ -41,6 +41,9 @@ JITTER_MS = 250
 """How far apart two throttle times may be because a request of one side came so much later."""
 COMPARED = 18
 ATTEMPTS = 2
+TIMED, FAR_TOO_LITTLE = "timed", 0.01
+"""A tenth of a millisecond a second: each request takes more."""
+ONE_SAMPLE_MS = 1_000
 
 
 @dataclass
@@ -169,18 +172,24 @@ def _wait_for_leader(dialogue: Dialogue) -> None:
 
 
 def _set_quotas(dialogue: Dialogue, user: str) -> None:
-    """Of the user with each client id, so that every attempt has a quota of its own."""
+    """On bytes for the user with each client id: every attempt has a quota of its own. On time for one."""
     request = t.AlterClientQuotasRequest
-    entity = [
-        request.EntityData(entity_type="user", entity_name=user),
-        request.EntityData(entity_type="client-id", entity_name=None),
-    ]
-    limits = [
-        request.OpData(key=key, value=float(LIMIT)) for key in ("producer_byte_rate", "consumer_byte_rate")
-    ]
-    asked = request(entries=[request.EntryData(entity=entity, ops=limits)])
+
+    def entry(client_id: str | None, limits: dict[str, float]) -> Any:
+        parts = (("user", user), ("client-id", client_id))
+        entity = [request.EntityData(entity_type=kind, entity_name=name) for kind, name in parts]
+        return request.EntryData(
+            entity=entity, ops=[request.OpData(key=key, value=value) for key, value in limits.items()]
+        )
+
+    asked = request(
+        entries=[
+            entry(None, dict.fromkeys(("producer_byte_rate", "consumer_byte_rate"), float(LIMIT))),
+            entry(TIMED, {"request_percentage": FAR_TOO_LITTLE}),
+        ]
+    )
     answer = _asked(dialogue, ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
-    assert [each.error_code for each in answer.entries] == [0]
+    assert [each.error_code for each in answer.entries] == [0, 0]
 
 
 def _batch(size: int) -> bytes:
@@ -235,6 +244,56 @@ def _consumer(client_id: str, side: Side, began_ms: int) -> Seen:
     return seen
 
 
+def _fetched(dialogue: Dialogue) -> tuple[int, bool]:
+    """What one fetch is told, and whether it got records."""
+    partition = t.FetchRequest.FetchPartition(partition=0, partition_max_bytes=RECORD_BYTES)
+    request = t.FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=RECORD_BYTES,
+        session_epoch=-1,
+        topics=[t.FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
+    )
+    answer = _asked(dialogue, FETCH, 12, request)
+    return int(answer.throttle_time_ms), bool(answer.responses)
+
+
+@dataclass
+class Timed:
+    """What one whose share of the time is far too little was told, and how long each answer let wait."""
+
+    throttle_ms: dict[str, int] = field(default_factory=dict)
+    waited_ms: list[int] = field(default_factory=list)
+    got_records: bool = False
+
+
+def _of_every_kind(side: Side, began_ms: int) -> Timed:
+    """One request after the other, each as soon as the answer before is there."""
+    dialogue, timed, batch = side.dialogue(TIMED), Timed(), _batch(100)
+    topics = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=TOPIC)])
+    groups = t.FindCoordinatorRequest(key="alice", key_type=0)
+    asked: dict[str, Callable[[], int]] = {
+        "first": lambda: int(_asked(dialogue, ApiKey.METADATA, 8, topics).throttle_time_ms),
+        "metadata": lambda: int(_asked(dialogue, ApiKey.METADATA, 8, topics).throttle_time_ms),
+        "produce": lambda: _produce(dialogue, batch),
+        "coordinator": lambda: int(_asked(dialogue, ApiKey.FIND_COORDINATOR, 3, groups).throttle_time_ms),
+        "quotas": lambda: int(
+            _asked(
+                dialogue, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, t.DescribeClientQuotasRequest(components=[])
+            ).throttle_time_ms
+        ),
+    }
+    since_ms = began_ms
+    for name, ask in asked.items():
+        timed.throttle_ms[name] = ask()
+        timed.waited_ms.append(now_ms() - since_ms)
+        since_ms = now_ms()
+    timed.throttle_ms["fetch"], timed.got_records = _fetched(dialogue)
+    dialogue.close()
+    return timed
+
+
 def _whole_batches(records: bytes) -> int:
     count = position = 0
     while position + 12 <= len(records):
@@ -277,3 +336,25 @@ def test_throttle_times_and_rates_are_those_of_a_broker(sides: tuple[Side, Side]
     direct, proxied = rates[2:]
     assert [share < 1.05 for share in rates[2:]] == [True, True]
     assert abs(proxied - direct) < 0.2
+
+
+@pytest.mark.spec("Q7", "Q12")
+def test_who_has_far_too_little_time_waits_a_window_for_each_answer_as_at_a_broker(
+    sides: tuple[Side, Side],
+) -> None:
+    began_ms = now_ms()
+    with ThreadPoolExecutor() as pool:
+        direct, proxied = (
+            each.result() for each in [pool.submit(_of_every_kind, side, began_ms) for side in sides]
+        )
+
+    told = dict.fromkeys(("metadata", "produce", "coordinator", "quotas", "fetch"), ONE_SAMPLE_MS)
+    for timed in (direct, proxied):
+        # What the first request took is known when it has been answered, where it is not known before.
+        assert timed.throttle_ms.pop("first") in (0, ONE_SAMPLE_MS)
+        assert timed.throttle_ms == told
+        assert min(timed.waited_ms[2:]) > ONE_SAMPLE_MS - 50, (
+            f"told, and heard all the same: {timed.waited_ms}"
+        )
+    # Here the records have come already: to get them again would cost more of the time (decision 0013).
+    assert (direct.got_records, proxied.got_records) == (False, True)
