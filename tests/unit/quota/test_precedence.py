@@ -38,23 +38,42 @@ STRANGERS = {
 }
 
 
-@pytest.mark.spec("Q1", "Q2", "Q4")
+# Who asks, and by which of the levels they can be governed at all.
+CLIENTS = {
+    ("user", "client"): range(8),
+    ("user", "unknown"): (1, 2, 4, 5, 7),
+    ("stranger", "client"): (3, 4, 5, 6, 7),
+    ("stranger", "unknown"): (4, 5, 7),
+}
+EVERY_KEY = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+
+
+@pytest.mark.spec("Q1", "Q2", "Q3", "Q4")
+@pytest.mark.parametrize("key", EVERY_KEY)
 @pytest.mark.parametrize("static_default", [None, STATIC_DEFAULT])
-def test_of_every_set_of_configured_levels_the_most_specific_one_governs(
-    static_default: float | None,
+@pytest.mark.parametrize(("user", "client_id"), CLIENTS)
+def test_of_every_set_of_configured_levels_the_most_specific_one_governs_whoever_it_is_for(
+    user: str, client_id: str, static_default: float | None, key: str
 ) -> None:
+    others = {other: 1.5 for other in EVERY_KEY if other != key}
     for configured in product((False, True), repeat=len(LEVELS)):
-        set_levels = [index for index, is_set in enumerate(configured) if is_set]
-        quotas = quotas_image({**STRANGERS, **{LEVELS[i][0]: {KEY: 10.0 + i} for i in set_levels}})
+        # A level that is not set for this key limits all others: that shadows nothing.
+        of_levels = {
+            entity: others | ({key: 10.0 + i} if configured[i] else {})
+            for i, (entity, _) in enumerate(LEVELS)
+        }
+        strangers = {entity: {key: 1.5} for entity in STRANGERS}
 
-        found = governing(quotas, "user", "client", KEY, static_default)
+        found = governing(quotas_image({**strangers, **of_levels}), user, client_id, key, static_default)
 
-        if set_levels:
-            entity, quota_id = LEVELS[set_levels[0]]
+        first = next((i for i in CLIENTS[user, client_id] if configured[i]), None)
+        if first is not None:
+            entity, shared_by = LEVELS[first]
+            quota_id = shared_by.replace("user", user).replace("client", client_id)
             assert found is not None
-            assert (found.limit, found.entity, found.quota_id) == (10.0 + set_levels[0], entity, quota_id)
+            assert (found.limit, found.entity, found.quota_id) == (10.0 + first, entity, quota_id)
         elif static_default is not None:
-            assert found == Governing(STATIC_DEFAULT, None, "", "client")
+            assert found == Governing(STATIC_DEFAULT, None, "", client_id)
         else:
             assert found is None
 
