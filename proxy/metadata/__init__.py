@@ -6,6 +6,8 @@
     quota_entity.py   whom a quota is for, and the filter of DescribeClientQuotas
     scram.py          SCRAM credentials as Kafka stores them
     tokens.py         delegation tokens as Kafka stores them
+    topics.py         topics, their configs and owners; topics_delta.py: records onto them
+    topic_acls.py     the ACLs of a topic as the value of one of its configs
     image.py          the immutable whole: MetadataImage
     delta.py          records in log order onto an image
     loader.py         batches in, images out; knows when the high-water mark is reached

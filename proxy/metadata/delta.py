@@ -16,25 +16,22 @@ from proxy.metadata.image import MetadataImage, QuotasImage, ScramImage, TokensI
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.tokens import DelegationToken, token_from_record
+from proxy.metadata.topics_delta import TopicsDelta
 from proxy.wire import types
 
-__all__ = ["IGNORED_API_KEYS", "IGNORED_RECORDS", "MetadataDelta", "MetadataError"]
+__all__ = ["IGNORED_API_KEYS", "IGNORED_RECORDS", "TOPIC_API_KEYS", "MetadataDelta", "MetadataError"]
 
 IGNORED_RECORDS = frozenset(
     {
         "BrokerRegistrationChangeRecord",
         "ClearElrRecord",
-        "ConfigRecord",
         "FeatureLevelRecord",
         "FenceBrokerRecord",
         "NoOpRecord",
         "PartitionChangeRecord",
-        "PartitionRecord",
         "ProducerIdsRecord",
         "RegisterBrokerRecord",
         "RegisterControllerRecord",
-        "RemoveTopicRecord",
-        "TopicRecord",
         "UnfenceBrokerRecord",
         "UnregisterBrokerRecord",
         "ZkMigrationStateRecord",
@@ -45,6 +42,12 @@ stops the replay: a record we do not know may be a restriction we would fail to 
 
 IGNORED_API_KEYS = frozenset(getattr(types, kind).api_key for kind in IGNORED_RECORDS)
 """The same by api key, for who does not want to decode them."""
+
+TOPIC_API_KEYS = frozenset(
+    getattr(types, kind).api_key
+    for kind in ("ConfigRecord", "PartitionRecord", "RemoveTopicRecord", "TopicRecord")
+)
+"""Records of topics: of those in Kafka's own log no decision depends."""
 
 
 class MetadataDelta:
@@ -60,6 +63,7 @@ class MetadataDelta:
         self._limits: dict[QuotaEntity, dict[str, float]] = {}
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential | None] = {}
         self._tokens: dict[str, DelegationToken | None] = {}
+        self._topics = TopicsDelta(image.topics)
         self._replays: Mapping[str, Callable[[Any], None]] = {
             "AccessControlEntryRecord": self._add_acl,
             "RemoveAccessControlEntryRecord": self._remove_acl,
@@ -68,6 +72,10 @@ class MetadataDelta:
             "RemoveUserScramCredentialRecord": self._remove_credential,
             "DelegationTokenRecord": self._set_token,
             "RemoveDelegationTokenRecord": self._remove_token,
+            "TopicRecord": self._topics.set_topic,
+            "PartitionRecord": self._topics.set_partition,
+            "ConfigRecord": self._topics.set_config,
+            "RemoveTopicRecord": self._topics.remove_topic,
         }
 
     def replay(self, message: Any) -> None:
@@ -87,6 +95,7 @@ class MetadataDelta:
             self._applied_quotas(),
             self._applied_scram(),
             self._applied_tokens(),
+            self._topics.apply(),
         )
 
     @property

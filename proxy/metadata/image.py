@@ -15,8 +15,9 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.tokens import DelegationToken
+from proxy.metadata.topics import TopicsImage
 
-__all__ = ["AclsImage", "MetadataImage", "QuotasImage", "ScramImage", "TokensImage"]
+__all__ = ["AclsImage", "MetadataImage", "QuotasImage", "ScramImage", "TokensImage", "TopicsImage"]
 
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
@@ -67,6 +68,7 @@ class MetadataImage:
     quotas: QuotasImage = QuotasImage()
     scram: ScramImage = ScramImage()
     tokens: TokensImage = TokensImage()
+    topics: TopicsImage = TopicsImage.EMPTY
 
     def same_content(self, other: "MetadataImage") -> bool:
         """Nothing has changed between the two but the offset; both must come from one run of deltas."""
@@ -75,6 +77,7 @@ class MetadataImage:
             and self.quotas is other.quotas
             and self.scram is other.scram
             and self.tokens is other.tokens
+            and self.topics is other.topics
         )
 
 

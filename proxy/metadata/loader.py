@@ -10,7 +10,7 @@ Knows nothing of topics, fetches or snapshot files.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from proxy.metadata.delta import IGNORED_API_KEYS, MetadataDelta
+from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.image import MetadataImage, QuotasImage
 from proxy.wire import metadata_records
@@ -25,15 +25,26 @@ OnImage = Callable[[MetadataImage, tuple[str, ...]], None]
 class Loader:
     """Follows one log. After a MetadataError it stays stopped: every later call raises it again."""
 
-    def __init__(self, on_image: OnImage, *, compacted: bool = True, every_offset: bool = True) -> None:
+    def __init__(
+        self,
+        on_image: OnImage,
+        *,
+        compacted: bool = True,
+        every_offset: bool = True,
+        topics: bool | None = None,
+    ) -> None:
         """`compacted`: as for MetadataDelta, False on KRaft's own log.
 
         `every_offset`: False where most of the log is none of our business. An image is then shown only
-        when something in it has changed, and records without meaning to us are not even decoded.
+        when something in it has changed, and records without meaning to us are not even decoded: those of
+        topics among them, unless `topics`.
         """
         self._on_image = on_image
         self._compacted = compacted
         self._every_offset = every_offset
+        self._skipped: frozenset[int] = frozenset()
+        if not every_offset:
+            self._skipped = IGNORED_API_KEYS if topics else IGNORED_API_KEYS | TOPIC_API_KEYS
         self._image = MetadataImage.EMPTY
         self._high_water_offset: int | None = None
         self._caught_up = False
@@ -120,7 +131,7 @@ class Loader:
                 self._replay(record, last_offset - len(values) + 1 + index)
 
     def _is_none_of_ours(self, value: bytes | memoryview) -> bool:
-        return not self._every_offset and metadata_records.record_api_key(value) in IGNORED_API_KEYS
+        return bool(self._skipped) and metadata_records.record_api_key(value) in self._skipped
 
     def _replay(self, record: Any, offset: int) -> None:
         kind = type(record).__name__

@@ -2,6 +2,7 @@
 
 Deny over allow; literal, prefixed and wildcard patterns; host exact or `*`; principals exact or
 `User:*`; an ALLOW of some operations implies DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing.
+Where no ACL decides, the owner of a topic may do everything with it (KIP-11, decision 0028).
 A decision costs O(length of the resource name) whatever the number of ACLs (see acls_image).
 """
 
@@ -18,12 +19,15 @@ from proxy.metadata.acl import (
 )
 from proxy.metadata.acls_image import AclsImage, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import MetadataImage
+from proxy.metadata.topic_acls import TOPIC_OPERATIONS
+from proxy.metadata.topics import TopicsImage
 from proxy.security.authorizer import (
     ACL,
     ALLOW_EVERYONE,
     DEFAULT_DENY,
     NOT_READY,
     SUPER_USERS,
+    TOPIC_OWNER,
     Action,
     Decision,
     RequestContext,
@@ -49,6 +53,9 @@ _SUPER_USER = Decision(True, SUPER_USERS)
 _NOT_READY = Decision(False, NOT_READY)
 _DENIED = Decision(False, DEFAULT_DENY)
 _EVERYONE = Decision(True, ALLOW_EVERYONE)
+_OWNER = Decision(True, TOPIC_OWNER)
+
+_OWNERS_OPERATIONS = frozenset(TOPIC_OPERATIONS) - {Operation.ALL}
 
 _NO_ACLS = ResourceAcls()
 
@@ -64,9 +71,9 @@ class StandardAuthorizer:
     def __init__(self) -> None:
         self._super_users: frozenset[str] = frozenset()
         self._without_acl = _DENIED
-        self._found_in: AclsImage | None = None
+        self._found_in: tuple[AclsImage, TopicsImage] | None = None
         self._found: dict[tuple[str, str, Operation, ResourceType], Decision] = {}
-        """Answers by resource type, of the ACLs in `_found_in`."""
+        """Answers by resource type, of the ACLs and owners in `_found_in`."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`: "User:a;User:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
@@ -80,8 +87,8 @@ class StandardAuthorizer:
             return [_SUPER_USER] * len(actions)
         if context.image is None:
             return [_NOT_READY] * len(actions)
-        acls, subjects = context.image.acls, _subjects(principal, context.host)
-        return [self._decide(acls, subjects, action) for action in actions]
+        image, subjects = context.image, _subjects(principal, context.host)
+        return [self._decide(image, subjects, action) for action in actions]
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
@@ -95,34 +102,50 @@ class StandardAuthorizer:
         (decision,) = self.authorize(context, [Action(operation, resource_type, _ANY_NAME)])
         if decision.allowed or context.image is None or operation not in DENYING:
             return decision
-        acls = context.image.acls
-        if self._found_in is not acls or len(self._found) >= _MAX_FOUND:
-            self._found_in, self._found = acls, {}
+        acls, topics = context.image.acls, context.image.topics
+        known = self._found_in
+        if known is None or known[0] is not acls or known[1] is not topics or len(self._found) >= _MAX_FOUND:
+            self._found_in, self._found = (acls, topics), {}
         key = (str(context.principal), context.host, operation, resource_type)
         found = self._found.get(key)
         if found is None:
             resource = acls.resources.get(resource_type, _NO_ACLS)
-            found = self._found[key] = _by_resource_type(resource, _subjects(*key[:2]), DENYING[operation])
+            owned = topics.owned_by(key[0]) if _is_owners(operation, resource_type) else ()
+            found = _by_resource_type(resource, _subjects(*key[:2]), DENYING[operation], owned)
+            self._found[key] = found
         return found
 
     def acl_count(self, image: MetadataImage) -> int:
         return image.acls.count
 
-    def _decide(self, acls: AclsImage, subjects: Sequence[Subject], action: Action) -> Decision:
+    def _decide(self, image: MetadataImage, subjects: Sequence[Subject], action: Action) -> Decision:
         if action.operation not in ALLOWING:
             return _DENIED
-        resource = acls.resources.get(action.resource_type)
+        resource = image.acls.resources.get(action.resource_type)
         if resource is None:
-            return self._without_acl
+            return _OWNER if _owns(image.topics, subjects[0][0], action) else self._without_acl
         # Mostly only one of the four has ACLs at all; then the others need not be looked for.
         known = [subject for subject in subjects if subject in resource.acls_of_subject]
         if known:
             decided = _matching(resource.covering(action.resource_name), known, action.operation)
             if decided is not None:
                 return Decision(decided.permission_type == PermissionType.ALLOW, ACL, decided.id)
+        if _owns(image.topics, subjects[0][0], action):
+            return _OWNER
         if self._without_acl is _DENIED or resource.covers(action.resource_name):
             return _DENIED
         return self._without_acl
+
+
+def _is_owners(operation: Operation, resource_type: ResourceType) -> bool:
+    return resource_type is ResourceType.TOPIC and operation in _OWNERS_OPERATIONS
+
+
+def _owns(topics: TopicsImage, principal: str, action: Action) -> bool:
+    """Asked when no ACL decides, so it costs those whom an ACL lets in nothing."""
+    return (
+        _is_owners(action.operation, action.resource_type) and topics.owner(action.resource_name) == principal
+    )
 
 
 def _matching(
@@ -155,17 +178,26 @@ def _subjects(principal: str, host: str) -> tuple[Subject, ...]:
 
 
 def _by_resource_type(
-    resource: ResourceAcls, subjects: Sequence[Subject], operations: frozenset[Operation]
+    resource: ResourceAcls,
+    subjects: Sequence[Subject],
+    operations: frozenset[Operation],
+    owned: Iterable[str],
 ) -> Decision:
     everything = _restricting(resource.literal.get(WILDCARD), subjects, operations)
     if everything is not None:
         return Decision(False, ACL, everything.id)
     covered = None
     for allow in _grants(resource, subjects, operations):
-        deny = None if _is_wildcard(allow) else _covering_deny(resource, subjects, allow, operations)
+        deny = None
+        if not _is_wildcard(allow):
+            name, pattern_type = allow.resource_name, allow.pattern_type
+            deny = _covering_deny(resource, subjects, name, pattern_type, operations)
         if deny is None:
             return Decision(True, ACL, allow.id)
         covered = deny
+    for name in owned:
+        if _covering_deny(resource, subjects, name, PatternType.LITERAL, operations) is None:
+            return _OWNER
     return _DENIED if covered is None else Decision(False, ACL, covered.id)
 
 
@@ -180,11 +212,14 @@ def _grants(
 
 
 def _covering_deny(
-    resource: ResourceAcls, subjects: Sequence[Subject], allow: Acl, operations: frozenset[Operation]
+    resource: ResourceAcls,
+    subjects: Sequence[Subject],
+    name: str,
+    pattern_type: PatternType,
+    operations: frozenset[Operation],
 ) -> Acl | None:
     """A DENY on the same literal name or on a prefix of the allowed name (or prefix)."""
-    name = allow.resource_name
-    literal = resource.literal.get(name) if allow.pattern_type == PatternType.LITERAL else None
+    literal = resource.literal.get(name) if pattern_type == PatternType.LITERAL else None
     # Kafka looks for denied prefixes of one character and more.
     for pattern in (literal, *resource.prefixes(name, shortest=1)):
         deny = _restricting(pattern, subjects, operations)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
@@ -22,12 +22,15 @@ from proxy.wire import types
 from tests.support.metadata_log import (
     acl,
     acl_record,
+    owner_record,
     quota_record,
     removed_acl_record,
     removed_token_record,
+    removed_topic_record,
     scram_record,
     token,
     token_record,
+    topic_record,
     values,
 )
 
@@ -40,6 +43,8 @@ class Agreed:
     limits: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     credentials: dict[tuple[ScramMechanism, str], ScramCredential] = field(default_factory=dict)
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
+    topics: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """By name: the id, and what the config `owner` says."""
 
     def records(self) -> list[Any]:
         """As a snapshot has it: what there is, and nothing of how it came about."""
@@ -48,6 +53,8 @@ class Agreed:
             *(quota_record(e, key, value) for e, keys in self.limits.items() for key, value in keys.items()),
             *(scram_record(mechanism, user, c) for (mechanism, user), c in self.credentials.items()),
             *(token_record(one) for one in self.tokens.values()),
+            *(topic_record(name, topic_id) for name, (topic_id, _) in self.topics.items() if topic_id),
+            *(owner_record(name, owner) for name, (_, owner) in self.topics.items() if owner),
         ]
 
 
@@ -119,11 +126,29 @@ def _token_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
     return token_record(tokens[token_id]), replace(agreed, tokens=tokens)
 
 
+def _topic_step(draw: st.DrawFn, agreed: Agreed) -> tuple[Any, Agreed]:
+    name, topics = draw(st.sampled_from(["t", "u"])), dict(agreed.topics)
+    topic_id, owner = topics.pop(name, (None, None))
+    kind = draw(st.sampled_from(["topic", "owner", "removal"]))
+    if kind == "removal" and topic_id is not None:
+        return removed_topic_record(topic_id), replace(agreed, topics=topics)
+    if kind == "topic":
+        other = uuid_text(bytes([*bytes(14), ord(name), draw(st.integers(1, 2))]))
+        # Another topic of the same name has nothing from the one before.
+        topics[name] = other, owner if topic_id in (None, other) else None
+        return topic_record(name, other), replace(agreed, topics=topics)
+    owner = draw(st.sampled_from([None, "User:alice", "User:bob"]))
+    if topic_id is not None or owner is not None:
+        topics[name] = topic_id, owner
+    return owner_record(name, owner), replace(agreed, topics=topics)
+
+
 STEPS: list[Callable[[st.DrawFn, Agreed], tuple[Any, Agreed]]] = [
     _acl_step,
     _quota_step,
     _scram_step,
     _token_step,
+    _topic_step,
 ]
 
 
@@ -139,7 +164,10 @@ def batches(draw: st.DrawFn) -> list[list[tuple[Any, Agreed]]]:
 
 def agreed_of(image: MetadataImage) -> Agreed:
     limits = {entity: dict(keys) for entity, keys in image.quotas.limits.items()}
-    return Agreed(dict(image.acls.by_id), limits, dict(image.scram.credentials), dict(image.tokens.by_id))
+    topics = {name: (topic.id, topic.configs.get("owner")) for name, topic in image.topics.by_name.items()}
+    return Agreed(
+        dict(image.acls.by_id), limits, dict(image.scram.credentials), dict(image.tokens.by_id), topics
+    )
 
 
 def followed(log: list[list[tuple[Any, Agreed]]], high_water_offset: int) -> list[MetadataImage]:
@@ -210,6 +238,22 @@ def test_reading_the_log_again_gives_the_same_image_and_shows_none_on_the_way(
 
     assert shown[: len(before)] == before
     assert [image == before[-1] for image in shown[len(before) :]] == [True]
+
+
+@pytest.mark.spec("A6")
+@settings(max_examples=150, deadline=None)
+@given(batches())
+def test_who_owns_which_topics_is_the_same_asked_from_either_side(
+    log: list[list[tuple[Any, Agreed]]],
+) -> None:
+    for image in followed(log, 0):
+        topics = image.topics
+        by_topic = {(topics.owner(name), name) for name in topics.by_name if topics.owner(name)}
+        by_owner = {(owner, name) for owner, names in topics.owned.items() for name in names}
+        ids = {topic.id: name for name, topic in topics.by_name.items() if topic.id}
+
+        assert by_owner == by_topic
+        assert dict(topics.names_by_id) == ids
 
 
 @pytest.mark.spec("S2")

@@ -140,3 +140,22 @@ def image_of(*acls: Acl) -> MetadataImage:
 
 def quotas_image(limits: dict[QuotaEntity, dict[str, float]]) -> QuotasImage:
     return QuotasImage(ShardedMap({entity: MappingProxyType(keys) for entity, keys in limits.items()}))
+
+
+def topic_record(name: str, topic_id: str) -> Any:
+    """A TopicRecord; the id in Kafka's text form."""
+    return types.TopicRecord(name=name, topic_id=uuid_bytes(topic_id))
+
+
+def removed_topic_record(topic_id: str) -> Any:
+    return types.RemoveTopicRecord(topic_id=uuid_bytes(topic_id))
+
+
+def owner_record(name: str, owner: str | None) -> Any:
+    """The ConfigRecord that names a topic's owner, or nobody."""
+    return types.ConfigRecord(resource_type=2, resource_name=name, name="owner", value=owner)
+
+
+def owned(name: str, owner: str, number: int = 1) -> list[Any]:
+    """The records of a topic that `owner` owns, its id made of the number."""
+    return [topic_record(name, uuid_text(number.to_bytes(16, "big"))), owner_record(name, owner)]

@@ -1,0 +1,103 @@
+"""The ACLs on exactly one topic as the value of its config `acls`, and back (decision 0028).
+
+    User:bob:READ+DESCRIBE:allow:*;User:eve:ALL:deny:10.0.0.9
+
+Entries are type:name:operations:permission:host, the host `*` when left out. `%`, `:`, `;` and blanks in a
+name are written as %XX. It has neither commas nor equals signs of its own: kafka-configs splits at them.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from proxy.metadata.acl import WILDCARD, Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.image import MetadataImage
+
+TOPIC_OPERATIONS = (
+    Operation.ALL,
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+"""What an ACL on a topic can be about."""
+
+FORM = "type:name:OPERATION+OPERATION:allow|deny[:host]"
+_OPERATIONS = {operation.name: operation for operation in TOPIC_OPERATIONS}
+_PERMISSIONS = {"allow": PermissionType.ALLOW, "deny": PermissionType.DENY}
+_PLAIN_IN_NAMES = "!#$&'()*+,/<=>?@[]^_`{|}~-."
+
+
+class TopicAcl(NamedTuple):
+    """One ACL on a topic, without the topic and without an id."""
+
+    principal: str
+    host: str
+    operation: Operation
+    permission_type: PermissionType
+
+
+def parse_topic_acls(text: str) -> list[TopicAcl]:
+    """Each ACL once, in the order of the text; ValueError names the entry that is wrong."""
+    entries = [entry.strip() for entry in text.split(";")]
+    found = [acl for entry in entries if entry for acl in _parsed(entry)]
+    if not found:
+        raise ValueError(f"there is no entry in it; one is {FORM}")
+    return list(dict.fromkeys(found))
+
+
+def topic_acls_text(acls: Iterable[TopicAcl]) -> str:
+    """The same ACLs always give the same text; denials stand first."""
+    operations: dict[tuple[str, str, str], set[Operation]] = {}
+    for acl in acls:
+        key = acl.permission_type.name.lower(), acl.principal, acl.host
+        operations.setdefault(key, set()).add(acl.operation)
+    order = sorted(operations, key=lambda key: (key[0] != "deny", key))
+    return ";".join(_entry(*key, operations[key]) for key in order)
+
+
+def topic_acls(image: MetadataImage, topic: str) -> list[Acl]:
+    """Those on exactly this topic: neither prefixes of its name nor `*`."""
+    resource = image.acls.resources.get(ResourceType.TOPIC)
+    pattern = None if resource is None else resource.patterns(PatternType.LITERAL).get(topic)
+    return [] if pattern is None else [acl for acls in pattern.values() for acl in acls]
+
+
+def stripped(acl: Acl) -> TopicAcl:
+    """Of an ACL of the log, what stands in the text."""
+    return TopicAcl(acl.principal, acl.host, acl.operation, acl.permission_type)
+
+
+def _entry(permission: str, principal: str, host: str, operations: set[Operation]) -> str:
+    kind, _, name = principal.partition(":")
+    names = "+".join(operation.name for operation in sorted(operations))
+    return f"{kind}:{quote(name, safe=_PLAIN_IN_NAMES)}:{names}:{permission}:{host}"
+
+
+def _parsed(entry: str) -> list[TopicAcl]:
+    parts = entry.split(":", 4)
+    if len(parts) < 4:
+        raise ValueError(f"{entry!r} is not {FORM}")
+    kind, name, operations, permission = parts[:4]
+    host = parts[4] if len(parts) == 5 else WILDCARD
+    if not kind or not name or not host:
+        raise ValueError(f"{entry!r}: type, name and host must not be empty")
+    if permission.lower() not in _PERMISSIONS:
+        raise ValueError(f"{entry!r}: {permission!r} is neither allow nor deny")
+    return [
+        TopicAcl(f"{kind}:{unquote(name)}", host, _operation(word, entry), _PERMISSIONS[permission.lower()])
+        for word in operations.split("+")
+    ]
+
+
+def _operation(word: str, entry: str) -> Operation:
+    operation = _OPERATIONS.get(word.strip().upper())
+    if operation is None:
+        raise ValueError(
+            f"{entry!r}: {word!r} is no operation on a topic; there are {', '.join(_OPERATIONS)}"
+        )
+    return operation

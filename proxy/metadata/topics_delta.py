@@ -1,0 +1,91 @@
+"""Topic and config records, in log order, onto a TopicsImage.
+
+Only what they touch is copied. A config may stand before its topic (a snapshot has them in that order) and
+outlive it in a compacted log until the record that takes it back; neither makes an owner. Fed by delta.
+"""
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from proxy.metadata.acl import uuid_text
+from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.topics import TOPIC_CONFIG, Topic, TopicsImage
+
+
+class TopicsDelta:
+    """Changes to `image`."""
+
+    def __init__(self, image: TopicsImage) -> None:
+        self._image = image
+        self._topics: dict[str, Topic | None] = {}
+        self._names: dict[str, str | None] = {}
+
+    def set_topic(self, record: Any) -> None:
+        """TopicRecord. One of another id is another topic: it has nothing from the one before."""
+        topic_id = uuid_text(bytes(record.topic_id))
+        known = self._topic(record.name)
+        if known is not None and known.id is not None and known.id != topic_id:
+            self._names[known.id] = None
+            known = None
+        self._topics[record.name] = replace(known or Topic(record.name), id=topic_id)
+        self._names[topic_id] = record.name
+
+    def set_partition(self, record: Any) -> None:
+        """PartitionRecord: partitions are numbered from 0 and never taken away from a topic."""
+        topic = self._of_id(record)
+        if topic is not None:
+            count = max(topic.partitions, record.partition_id + 1)
+            self._topics[topic.name] = replace(topic, partitions=count)
+
+    def set_config(self, record: Any) -> None:
+        """ConfigRecord, of topics only; without a value the config goes back to its default."""
+        if record.resource_type != TOPIC_CONFIG:
+            return
+        topic = self._topic(record.resource_name) or Topic(record.resource_name)
+        configs = dict(topic.configs)
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+        told = topic.id is not None or configs
+        changed = replace(topic, configs=MappingProxyType(configs)) if told else None
+        self._topics[record.resource_name] = changed
+
+    def remove_topic(self, record: Any) -> None:
+        """RemoveTopicRecord. One that is not known was compacted away before."""
+        topic = self._of_id(record)
+        if topic is not None:
+            self._topics[topic.name] = None
+            self._names[uuid_text(bytes(record.topic_id))] = None
+
+    def apply(self) -> TopicsImage:
+        before = self._image.by_name
+        changes = {name: topic for name, topic in self._topics.items() if topic != before.get(name)}
+        if not changes:
+            return self._image
+        return TopicsImage(
+            before.updated(changes), self._image.names_by_id.updated(self._names), self._owned(changes)
+        )
+
+    def _owned(self, changes: dict[str, Topic | None]) -> ShardedMap[str, ShardedMap[str, str]]:
+        touched: dict[str, dict[str, str | None]] = {}
+        for name, topic in changes.items():
+            before = self._image.by_name.get(name)
+            if before is not None and before.owner is not None:
+                touched.setdefault(before.owner, {})[name] = None
+            if topic is not None and topic.owner is not None:
+                touched.setdefault(topic.owner, {})[name] = topic.id
+        owned: dict[str, ShardedMap[str, str] | None] = {}
+        for owner, names in touched.items():
+            theirs = self._image.owned_by(owner).updated(names)
+            owned[owner] = theirs if theirs else None
+        return self._image.owned.updated(owned)
+
+    def _topic(self, name: str) -> Topic | None:
+        return self._topics[name] if name in self._topics else self._image.by_name.get(name)
+
+    def _of_id(self, record: Any) -> Topic | None:
+        topic_id = uuid_text(bytes(record.topic_id))
+        known = self._names[topic_id] if topic_id in self._names else self._image.names_by_id.get(topic_id)
+        return None if known is None else self._topic(known)
