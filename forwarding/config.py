@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.net.process import ProcessSettings
 from forwarding.net.server import ServerLimits
 from proxy.config import (
@@ -31,6 +32,8 @@ from proxy.config import (
     require_users_file,
     split_host_port,
 )
+from proxy.security.authorizer import load_authorizer
+from proxy.security.protected import acls_in_log
 
 
 class BrokerPeer(Peer):
@@ -53,6 +56,13 @@ class MutationQuota(Part):
     controller_quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
 
 
+class Topics(Part):
+    """What the controller does besides with topics that a broker creates for it."""
+
+    topic_owner_creator: bool = False
+    topic_owner_check_interval_ms: Annotated[int, Field(ge=100)] = 30_000
+
+
 class ControllerConfig(Part):
     """The controller's whole file."""
 
@@ -67,6 +77,7 @@ class ControllerConfig(Part):
     authorizer: Authorizer = Authorizer()
     delegation_token: DelegationTokens = DelegationTokens()
     quota: MutationQuota = MutationQuota()
+    topics: Topics = Topics()
     audit: Audit
     limits: Limits = Limits()
     http: Http | None = None
@@ -76,6 +87,8 @@ class ControllerConfig(Part):
     def _parts_fit_together(self) -> "ControllerConfig":
         require_users_file((self.listener,), self.users_file)
         require_authorizer((self.listener,), self.authorizer)
+        if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):
+            raise ValueError("topic.owner.creator: the configured authorizer knows no owners of topics")
         unknown = set(self.authorizer.early_start_listeners) - {self.listener.name}
         if unknown:
             raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
@@ -87,6 +100,11 @@ class ControllerConfig(Part):
         if "early_start_listeners" not in self.authorizer.model_fields_set:
             return True
         return self.listener.name in self.authorizer.early_start_listeners
+
+
+def _knows_owners(authorizer: Authorizer) -> bool:
+    name = authorizer.authorizer_class_name
+    return bool(name) and acls_in_log(load_authorizer(name or "", authorizer.settings()))
 
 
 def process_settings(config: ControllerConfig) -> ProcessSettings:
@@ -106,6 +124,8 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         topic=config.metadata.topic,
         transactional_id=config.metadata.transactional_id,
         tokens=_token_settings(config),
+        owners=OwnerSettings(config.topics.topic_owner_creator),
+        owner_check_interval_ms=config.topics.topic_owner_check_interval_ms,
         token_expiry_check_interval_ms=config.delegation_token.expiry_check_interval_ms,
         mutation_window_num=config.quota.controller_quota_window_num,
         mutation_window_size_seconds=config.quota.controller_quota_window_size_seconds,

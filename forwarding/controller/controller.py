@@ -7,11 +7,12 @@ knows nothing of sockets, nor of the log that commits the records.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from forwarding.controller.access import Access
 from forwarding.controller.acls import create_acls, delete_acls
-from forwarding.controller.configs import alter_configs
+from forwarding.controller.configs import alter_configs, kept_topics
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
 from forwarding.controller.quotas import alter_client_quotas
 from forwarding.controller.scram import alter_user_scram_credentials
@@ -22,7 +23,9 @@ from forwarding.controller.tokens import (
     expire_delegation_token,
     renew_delegation_token,
 )
+from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.controller.topics import (
+    NO_TOPIC_ID,
     Key,
     create_partitions,
     create_topics,
@@ -44,6 +47,7 @@ from proxy.wire.header import RequestHeader
 
 CLUSTER_DENIED = "Cluster authorization failed."
 NO_TOKENS = TokenSettings()
+NO_IDS: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Controller:
         new_id: Callable[[], bytes],
         protected_topics: frozenset[str] = frozenset(),
         tokens: TokenSettings = NO_TOKENS,
+        owners: OwnerSettings = NO_OWNERS,
     ) -> None:
         """`new_id`: 16 random bytes, for an ACL or a token."""
         self._authorizer = authorizer
@@ -81,6 +86,7 @@ class Controller:
         self._new_id = new_id
         self._protected_topics = protected_topics
         self._tokens = tokens
+        self._owners = owners
 
     def open(
         self, envelope: Any, sender: Sender, image: MetadataImage | None
@@ -99,9 +105,11 @@ class Controller:
         return unwrap(envelope, self._deserialize_principal, FORWARDABLE), ()
 
     def topics_in_question(self, forwarded: Forwarded) -> list[Key]:
-        """The topics of which the decision will need to know whether they exist, and their names."""
+        """The topics of which the decision will need to know whether they exist, their names and ids."""
         if forwarded.header.api_key == ApiKey.DELETE_TOPICS:
             return topics_in_question(forwarded.message)
+        if forwarded.header.api_key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
+            return [(name, NO_TOPIC_ID) for name in kept_topics(forwarded.message)]
         return []
 
     def decide(
@@ -111,6 +119,7 @@ class Controller:
         image: MetadataImage,
         topic_names: Mapping[Key, str],
         now_ms: int,
+        topic_ids: Mapping[str, bytes] = NO_IDS,
     ) -> Verdict:
         """What is to become of a request that was opened; the image is one whole, read once."""
         header = forwarded.header
@@ -136,22 +145,27 @@ class Controller:
             token_id = uuid_text(self._new_id())
             asked = TokenRequest(forwarded.message, access, image.tokens, self._tokens, token_id, now_ms)
             return Verdict(token_decision(asked), tuple(access.events))
-        decision = self._decision(forwarded, access, image, topic_names)
+        decision = self._decision(forwarded, access, image, topic_names, topic_ids)
         return Verdict(decision, tuple(access.events))
 
     def _decision(
-        self, forwarded: Forwarded, access: Access, image: MetadataImage, topic_names: Mapping[Key, str]
+        self,
+        forwarded: Forwarded,
+        access: Access,
+        image: MetadataImage,
+        topic_names: Mapping[Key, str],
+        topic_ids: Mapping[str, bytes],
     ) -> Decision:
         request = forwarded.message
         match forwarded.header.api_key:
             case ApiKey.CREATE_TOPICS:
-                return create_topics(request, access)
+                return create_topics(request, access, image, self._new_id, self._owners)
             case ApiKey.DELETE_TOPICS:
-                return delete_topics(request, access, topic_names)
+                return delete_topics(request, access, topic_names, image)
             case ApiKey.CREATE_PARTITIONS:
                 return create_partitions(request, access)
             case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
-                return alter_configs(request, access)
+                return alter_configs(request, access, image, self._new_id, topic_ids)
         return self._cluster_decision(forwarded.header, request, access, image)
 
     def _cluster_decision(

@@ -89,6 +89,20 @@ def tokens_expired(
     )
 
 
+def topics_gone(
+    records: Collection[Any], offsets: tuple[int | None, int], metadata_offset: int
+) -> AuditEvent:
+    """Topics deleted at a broker without us: what the log said of them is taken back."""
+    return AuditEvent(
+        event="topics_gone",
+        method=ApiKey.name_of(ApiKey.DELETE_TOPICS),
+        count=sum(type(record).__name__ == "RemoveTopicRecord" for record in records),
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        metadata_offset=metadata_offset,
+    )
+
+
 def _of_forwarded(event: str, sender: Sender, forwarded: Forwarded) -> AuditEvent:
     """Who asked for what, through whom, and by which forward."""
     header = forwarded.header

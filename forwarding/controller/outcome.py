@@ -4,9 +4,11 @@ Made by the files of this package, carried out by forwarding.net.writer. The dec
 itself: the log commits the records, the replay makes them count.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+from proxy.metadata.image import MetadataImage
 
 MAX_RECORDS_PER_REQUEST = 10_000
 """As KRaft's controller: one request is one atomic batch, and a batch has to stay handy."""
@@ -21,6 +23,21 @@ class Outcome:
     response: Any
 
 
+class FollowUp(Protocol):
+    """What the metadata log has to be told once a broker has carried out its part."""
+
+    def unknown_ids(self, response: Any) -> list[str]:
+        """Of the whole response: the topics whose ids it does not tell and the records need."""
+        ...
+
+    def records(self, response: Any, image: MetadataImage, topic_ids: Mapping[str, bytes]) -> tuple[Any, ...]:
+        """To be committed before the response leaves; `image` is the newest, `topic_ids` what was asked for.
+
+        None of what a broker refused: the response tells.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AskBroker:
     """A broker has to do it: send `request`, then answer with what `merge` makes of the broker's response."""
@@ -29,6 +46,7 @@ class AskBroker:
     """What is left of the client's request: allowed resources only."""
     merge: Callable[[Any], Any]
     """The broker's response -> the whole response, refused parts put back in the order of the request."""
+    follow_up: FollowUp | None = None
 
 
 Decision = Outcome | AskBroker

@@ -11,10 +11,13 @@ from typing import Any
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
+from proxy.metadata.topics import TOPIC_CONFIG
 
 
 def key_of(record: Any) -> str:
-    """`/acl/id/<uuid>`, `/config/users/<user>/<quota key>`, `/scram/<mechanism>/<user>`, `/token/<id>`."""
+    """`/acl/id/<uuid>`, `/config/users/<user>/<quota key>`, `/scram/<mechanism>/<user>`, `/token/<id>`,
+    `/topic/id/<uuid>`, `/config/topics/<topic>/<config>`.
+    """
     return _KEYS[type(record).__name__](record)
 
 
@@ -40,6 +43,17 @@ def _token(record: Any) -> str:
     return f"/token/{record.token_id}"
 
 
+def _topic(record: Any) -> str:
+    # By id: a removal names nothing else, and a topic of the same name is another one.
+    return f"/topic/id/{uuid_text(bytes(record.topic_id))}"
+
+
+def _config(record: Any) -> str:
+    if record.resource_type != TOPIC_CONFIG:
+        raise ValueError(f"a config of resource type {record.resource_type} is the brokers' to keep")
+    return f"/config/topics/{record.resource_name}/{record.name}"
+
+
 _KEYS: dict[str, Callable[[Any], str]] = {
     "AccessControlEntryRecord": _acl,
     "RemoveAccessControlEntryRecord": _acl,
@@ -48,4 +62,7 @@ _KEYS: dict[str, Callable[[Any], str]] = {
     "RemoveUserScramCredentialRecord": _scram,
     "DelegationTokenRecord": _token,
     "RemoveDelegationTokenRecord": _token,
+    "TopicRecord": _topic,
+    "RemoveTopicRecord": _topic,
+    "ConfigRecord": _config,
 }

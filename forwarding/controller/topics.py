@@ -1,5 +1,7 @@
 """CreateTopics, DeleteTopics and CreatePartitions: the allowed part goes on to a broker.
 
+Owner and ACLs of a new topic are ours to keep (topic_owner.py), in the log once the broker has made it.
+
 CREATE or DELETE on the cluster covers all topics; otherwise each topic is asked for. Parts refused here
 are put back into the broker's response in the order of the request. Topic names behind ids come from
 forwarding.net.broker, which asks before the decision.
@@ -10,9 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from forwarding.controller.access import Access
-from forwarding.controller.outcome import AskBroker, Decision, Outcome
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
+from forwarding.controller.topic_owner import NO_OWNERS, Fault, Keeping, OwnerSettings, at_creation, without
+from forwarding.controller.topic_records import Creation, Deletion, shown
 from proxy.metadata.acl import Operation
+from proxy.metadata.image import MetadataImage
+from proxy.session.apis.refusal import ANY_VERSION, refusal
 from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 NO_TOPIC_ID = bytes(16)
@@ -23,7 +30,13 @@ Key = tuple[str | None, bytes]
 """A topic as a request names it: by name, or by id (name None)."""
 
 
-def create_topics(request: Any, access: Access) -> Decision:
+def create_topics(
+    request: Any,
+    access: Access,
+    image: MetadataImage = MetadataImage.EMPTY,
+    new_id: Callable[[], bytes] = lambda: NO_TOPIC_ID,
+    owners: OwnerSettings = NO_OWNERS,
+) -> Decision:
     """CREATE on the cluster or on each topic; configs are told with DESCRIBE_CONFIGS on the topic only."""
     result = types.CreateTopicsResponse.CreatableTopicResult
     times = Counter(topic.name for topic in request.topics)
@@ -36,10 +49,20 @@ def create_topics(request: Any, access: Access) -> Decision:
         if name not in creatable
     }
     topics = [topic for topic in request.topics if topic.name in creatable]
+    keeping, faults = _kept(topics, access, owners)
+    refused |= {(name, NO_TOPIC_ID): result(name=name, **_fault(fault)) for name, fault in faults.items()}
+    topics = [topic for topic in topics if topic.name in keeping]
+    count = sum(2 + len(kept.acls or ()) for kept in keeping.values() if kept.anything)
+    if count > MAX_RECORDS_PER_REQUEST:
+        message = f"Unable to keep {count} records of new topics, the limit is {MAX_RECORDS_PER_REQUEST}."
+        return Outcome(
+            (), refusal(ApiKey.CREATE_TOPICS, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, message)
+        )
     order = [(name, NO_TOPIC_ID) for name in times]
 
     def merge(answer: Any) -> Any:
         for topic in answer.topics:
+            shown(topic, keeping.get(topic.name))
             if topic.name not in describable:
                 _hide_configs(topic)
         answer.topics = _merged(order, refused, answer.topics, lambda topic: (topic.name, NO_TOPIC_ID))
@@ -47,10 +70,33 @@ def create_topics(request: Any, access: Access) -> Decision:
 
     if not topics:
         return Outcome((), merge(types.CreateTopicsResponse(topics=[])))
-    return AskBroker(with_topics(request, topics), merge)
+    for topic in topics:
+        topic.configs = without(topic.configs)
+    known = any(kept.anything or name in image.topics.by_name for name, kept in keeping.items())
+    follow_up = Creation(keeping, new_id) if known and not request.validate_only else None
+    return AskBroker(with_topics(request, topics), merge, follow_up)
 
 
-def delete_topics(request: Any, access: Access, topic_names: Mapping[Key, str]) -> Decision:
+def _kept(
+    topics: list[Any], access: Access, owners: OwnerSettings
+) -> tuple[dict[str, Keeping], dict[str, Fault]]:
+    asked = {topic.name: at_creation(topic, access, owners) for topic in topics}
+    return (
+        {name: kept for name, kept in asked.items() if isinstance(kept, Keeping)},
+        {name: fault for name, fault in asked.items() if not isinstance(fault, Keeping)},
+    )
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {"error_code": fault[0], "error_message": fault[1]}
+
+
+def delete_topics(
+    request: Any,
+    access: Access,
+    topic_names: Mapping[Key, str],
+    image: MetadataImage = MetadataImage.EMPTY,
+) -> Decision:
     """DELETE on the cluster or on each topic; without DESCRIBE not even an id's name is told.
 
     `topic_names`: of those that exist. That one is missing is told to who may describe it.
@@ -77,7 +123,8 @@ def delete_topics(request: Any, access: Access, topic_names: Mapping[Key, str]) 
 
     if not allowed:
         return Outcome((), merge(types.DeleteTopicsResponse(responses=[])))
-    return AskBroker(deletion_of(request, allowed), merge)
+    known = {name: topic for name in names if (topic := image.topics.by_name.get(name)) is not None}
+    return AskBroker(deletion_of(request, allowed), merge, Deletion(known) if known else None)
 
 
 def create_partitions(request: Any, access: Access) -> Decision:

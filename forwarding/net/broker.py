@@ -19,6 +19,8 @@ from proxy.wire.error_codes import ErrorCode
 
 METADATA_BY_ID_VERSIONS = (12, 12)
 METADATA_BY_NAME_VERSIONS = (4, 12)
+IDS_BY_NAME_VERSIONS = (10, 12)
+TOPICS_AT_ONCE = 500
 CREATE_TOPICS_VERSIONS = (5, 7)
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
@@ -51,6 +53,22 @@ class Broker:
         """One request, not repeated: ChannelError means that it may or may not have been done."""
         channel = await self._open()
         return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
+
+    async def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of topics; of those that there are none of, and of brokers that tell no ids, nothing."""
+        topics = await self._topics_of_names(list(dict.fromkeys(names)))
+        return {topic.name: topic.topic_id for topic in topics if any(topic.topic_id)}
+
+    async def found_ids(self, names: list[str]) -> dict[str, bytes | None]:
+        """The id of each topic, None where the broker says that there is none; others are left out."""
+        found: dict[str, bytes | None] = {}
+        for start in range(0, len(names), TOPICS_AT_ONCE):
+            for topic in await self._described(names[start : start + TOPICS_AT_ONCE]):
+                if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    found[topic.name] = None
+                elif topic.error_code == ErrorCode.NONE and any(topic.topic_id):
+                    found[topic.name] = bytes(topic.topic_id)
+        return found
 
     async def existing(self, keys: Iterable[Key]) -> dict[Key, Existing]:
         """Those of the topics that there are."""
@@ -108,6 +126,17 @@ class Broker:
         return await self._metadata([topic(name=name) for name in names], METADATA_BY_NAME_VERSIONS)
 
     async def _metadata(self, topics: list[Any], versions: tuple[int, int]) -> list[Existing]:
+        return [
+            Existing(topic.name, bytes(topic.topic_id), len(topic.partitions))
+            for topic in await self._told(topics, versions)
+            if topic.error_code == ErrorCode.NONE
+        ]
+
+    async def _described(self, names: list[str]) -> list[Any]:
+        topic = types.MetadataRequest.MetadataRequestTopic
+        return await self._told([topic(name=name) for name in names], IDS_BY_NAME_VERSIONS)
+
+    async def _told(self, topics: list[Any], versions: tuple[int, int]) -> list[Any]:
         if not topics:
             # An empty list would mean all that there are, or none, by version.
             return []
@@ -117,11 +146,7 @@ class Broker:
             channel.version(ApiKey.METADATA, versions),
             types.MetadataRequest(topics=topics, allow_auto_topic_creation=False),
         )
-        return [
-            Existing(topic.name, bytes(topic.topic_id), len(topic.partitions))
-            for topic in response.topics
-            if topic.error_code == ErrorCode.NONE
-        ]
+        return list(response.topics)
 
     async def _create(self, topic: str, replication_factor: int) -> tuple[int, str]:
         request = types.CreateTopicsRequest

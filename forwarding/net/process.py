@@ -6,7 +6,7 @@ handed in or stands around it.
 
 import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,9 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from forwarding.controller.controller import NO_TOKENS, SERVED, TO_BROKER, Controller
+from forwarding.controller.gone_topics import GoneTopics
 from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.net.broker import Broker
 from forwarding.net.connection import Surroundings
 from forwarding.net.election import Election
@@ -63,6 +65,8 @@ class ProcessSettings:
     limits: ServerLimits = field(default_factory=ServerLimits)
     tokens: TokenSettings = NO_TOKENS
     token_expiry_check_interval_ms: int = 3_600_000
+    owners: OwnerSettings = NO_OWNERS
+    owner_check_interval_ms: int = 30_000
     mutation_window_num: int = 11
     mutation_window_size_seconds: int = 1
 
@@ -93,7 +97,14 @@ class ControllerProcess:
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader)
         self._broker = Broker(settings.broker)
         self.writer = Writer(
-            Controller(authorizer, deserialize, new_id, frozenset((settings.topic,)), settings.tokens),
+            Controller(
+                authorizer,
+                deserialize,
+                new_id,
+                frozenset((settings.topic,)),
+                settings.tokens,
+                settings.owners,
+            ),
             MetadataLog(settings.broker, settings.topic, settings.transactional_id),
             self.feed,
             self.loader,
@@ -139,13 +150,18 @@ class ControllerProcess:
 
     async def run(self) -> None:
         """Serve until drained; then the log and the channels are let go."""
+        tokens_ms = self._settings.token_expiry_check_interval_ms
+        owners_ms, gone = self._settings.owner_check_interval_ms, GoneTopics()
         async with asyncio.TaskGroup() as tasks:
             background: list[asyncio.Task[Any]] = [
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
                 tasks.create_task(self._learn_versions()),
             ]
-            sweeping = tasks.create_task(self._remove_expired_tokens())
+            sweeping = [
+                tasks.create_task(self._sweep(tokens_ms, self.writer.remove_expired_tokens)),
+                tasks.create_task(self._sweep(owners_ms, lambda: self.writer.forget_gone_topics(gone))),
+            ]
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
                 background += loaded
@@ -153,9 +169,9 @@ class ControllerProcess:
                     await asyncio.wait(loaded, return_when=asyncio.FIRST_COMPLETED)
                 await self.server.run()
                 # While the feed goes on: a removal that is under way comes to its end, and on record.
-                await sweeping
+                await asyncio.gather(*sweeping)
             finally:
-                for task in (sweeping, *background):
+                for task in (*sweeping, *background):
                     task.cancel()
         await self.writer.resign()
         await self._broker.close()
@@ -174,12 +190,13 @@ class ControllerProcess:
                 log.warning("broker not reached", error=str(error))
                 await asyncio.sleep(1)
 
-    async def _remove_expired_tokens(self) -> None:
+    async def _sweep(self, interval_ms: int, remove: Callable[[], Awaitable[bool | None]]) -> None:
+        """`remove` says whether there may be more to remove at once."""
         while not self._drained.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.token_expiry_check_interval_ms / 1000):
+                async with asyncio.timeout(interval_ms / 1000):
                     await self._drained.wait()
-            while not self._drained.is_set() and await self.writer.remove_expired_tokens():
+            while not self._drained.is_set() and await remove():
                 pass
 
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:

@@ -19,7 +19,9 @@ from forwarding.controller.facts import (
     forwarded_received,
     quotas_changed,
     tokens_expired,
+    topics_gone,
 )
+from forwarding.controller.gone_topics import GoneTopics
 from forwarding.controller.in_effect import in_effect
 from forwarding.controller.outcome import AskBroker, Outcome
 from forwarding.controller.record_keys import key_of
@@ -167,7 +169,8 @@ class Writer:
                 return self._refused(NOT_CONTROLLER, envelope_version, sender)
             image = self._loader.image
             names = {key: topic.name for key, topic in existing.items()}
-            verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms())
+            ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
+            verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids)
             self._tell(verdict.events)
             decision = verdict.decision
             if isinstance(decision, Outcome):
@@ -235,9 +238,18 @@ class Writer:
                 return self._refused(Refused(ErrorCode.UNSUPPORTED_VERSION, fault), envelope_version, sender)
             ask = partial(self._broker.request, header.api_key, header.api_version, timeout_ms=timeout_ms)
             response = await self._mutations.carry_out(forwarded, sender, decision.request, image, ask)
+            response = decision.merge(response)
+            if decision.follow_up is None:
+                return self._answered(forwarded, sender, response)
+            topic_ids = await self._broker.topic_ids(decision.follow_up.unknown_ids(response))
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
-        return self._answered(forwarded, sender, decision.merge(response))
+        async with self._turn:
+            if not self.active:
+                # What the broker has done stays; that nobody owns it is the safe side.
+                return self._refused(NOT_CONTROLLER, envelope_version, sender)
+            records = decision.follow_up.records(response, self._loader.image, topic_ids)
+            return await self._commit(Outcome(records, response), forwarded, sender, envelope_version)
 
     def _no_broker(self, forwarded: Forwarded, error: ChannelError) -> Any:
         header = forwarded.header
@@ -264,19 +276,42 @@ class Writer:
 
     async def remove_expired_tokens(self) -> bool:
         """Take some of the tokens that have expired out of the log; whether there may be more of them."""
+        return await self._by_itself(lambda image: expired_tokens(image, self._now_ms()), tokens_expired)
+
+    async def forget_gone_topics(self, gone: GoneTopics) -> None:
+        """Take topics that a broker no longer has out of the log."""
+        names = sorted(self._loader.image.topics.by_name) if self.active else []
+        try:
+            found = await self._broker.found_ids(names)
+        except ChannelError as error:
+            log.warning("no answer from the broker", about="topics in the log", error=str(error))
+            return
+        await self._by_itself(lambda image: gone.records(image, found), topics_gone)
+
+    async def _by_itself(
+        self,
+        records_at: Callable[[MetadataImage], tuple[Any, ...]],
+        event: Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent],
+    ) -> bool:
+        """Commit what nobody has asked for; whether anything was."""
         async with self._turn:
-            records = expired_tokens(self._loader.image, self._now_ms()) if self.active else ()
+            records = records_at(self._loader.image) if self.active else ()
             if not records or not self._may_write():
                 return False
-            unsettled = Unsettled(records, partial(self._removed, records))
+            unsettled = Unsettled(records, partial(self._removed, records, event))
             committed = await self._append(_entries(records), None, unsettled)
             if committed is not None:
                 unsettled.tell(committed)
             return committed is not None
 
-    def _removed(self, records: Sequence[Any], committed: Committed) -> None:
+    def _removed(
+        self,
+        records: Sequence[Any],
+        event: Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent],
+        committed: Committed,
+    ) -> None:
         offsets = committed.first_offset, committed.last_offset
-        self._record(tokens_expired(records, offsets, self._loader.image.offset))
+        self._record(event(records, offsets, self._loader.image.offset))
 
     def _answered(
         self, forwarded: Forwarded, sender: Sender, response: Any, committed: Committed | None = None

@@ -5,6 +5,7 @@ from typing import Any
 
 from forwarding.controller.controller import NO_TOKENS, Controller, Sender, Verdict
 from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.controller.topics import Key
 from forwarding.envelope import Forwarded, wrap
 from proxy.metadata.acl import Operation, ResourceType
@@ -22,9 +23,20 @@ METADATA_TOPIC = "__penstock_metadata"
 NOW_MS = 1_000_000
 
 
-def controller(super_users: str = "User:admin;User:proxy-1", tokens: TokenSettings = NO_TOKENS) -> Controller:
-    authorizer = load_authorizer(STANDARD, {"super.users": super_users})
-    return Controller(authorizer, deserialize, lambda: b"\x01" * 16, frozenset({METADATA_TOPIC}), tokens)
+def controller(
+    super_users: str = "User:admin;User:proxy-1",
+    tokens: TokenSettings = NO_TOKENS,
+    owners: OwnerSettings = NO_OWNERS,
+    authorizer: str = STANDARD,
+) -> Controller:
+    return Controller(
+        load_authorizer(authorizer, {"super.users": super_users}),
+        deserialize,
+        lambda: b"\x01" * 16,
+        frozenset({METADATA_TOPIC}),
+        tokens,
+        owners,
+    )
 
 
 def envelope_of(api_key: int, request: Any, principal: Principal = ALICE, version: int | None = None) -> Any:
@@ -50,11 +62,14 @@ def decided(
     topic_names: Mapping[Key, str] | None = None,
     version: int | None = None,
     tokens: TokenSettings = NO_TOKENS,
+    owners: OwnerSettings = NO_OWNERS,
+    topic_ids: Mapping[str, bytes] | None = None,
+    authorizer: str = STANDARD,
 ) -> Verdict:
-    served = controller(tokens=tokens)
+    served = controller(tokens=tokens, owners=owners, authorizer=authorizer)
     forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
     assert isinstance(forwarded, Forwarded)
-    return served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS)
+    return served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS, topic_ids or {})
 
 
 def allowed(*rights: tuple[Operation, str]) -> MetadataImage:

@@ -1,0 +1,44 @@
+"""What the controller's file says of topics."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forwarding.config import ControllerConfig, process_settings
+from proxy.config import ConfigError, load
+
+STANDARD = "proxy.security.standard.StandardAuthorizer"
+
+
+def loaded(directory: Path, topics: dict[str, Any], authorizer: str = STANDARD) -> ControllerConfig:
+    document = {
+        "controller.id": "c",
+        "listener": {"name": "CONTROLLER", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"},
+        "broker": {"bootstrap": "broker:9092"},
+        "authorizer": {"authorizer.class.name": authorizer},
+        "audit": {"spool.dir": "spool"},
+        "topics": topics,
+    }
+    path = directory / "controller.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return load(path, ControllerConfig)
+
+
+@pytest.mark.spec("A6", "O5")
+def test_creators_own_nothing_unless_the_file_says_so(tmp_path: Path) -> None:
+    default = process_settings(loaded(tmp_path, {}))
+    said = process_settings(
+        loaded(tmp_path, {"topic.owner.creator": True, "topic.owner.check.interval.ms": 500})
+    )
+
+    assert (default.owners.creator, default.owner_check_interval_ms) == (False, 30_000)
+    assert (said.owners.creator, said.owner_check_interval_ms) == (True, 500)
+
+
+@pytest.mark.spec("A6", "O5")
+@pytest.mark.parametrize("authorizer", ["", "proxy.security.simple.SimpleAclAuthorizer"])
+def test_creators_cannot_own_where_nobody_looks_at_owners(tmp_path: Path, authorizer: str) -> None:
+    with pytest.raises(ConfigError, match=r"topic\.owner\.creator"):
+        loaded(tmp_path, {"topic.owner.creator": True}, authorizer)
