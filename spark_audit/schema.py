@@ -146,6 +146,7 @@ EVENTS = (
     "forwarded_received",
     "quota_changed",
     "tokens_expired",
+    "topics_gone",
     "throttled",
     "records_dropped",
     "configuration_changed",

@@ -52,6 +52,8 @@ class Gate:
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
+    keeps_topic_configs: bool = True
+    """Whether the controller keeps owner and acls as configs of topics: ours does, KRaft's does not."""
     auto_creates_topics: bool = False
     """Whether the broker makes a missing topic that a client asks after."""
     api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)

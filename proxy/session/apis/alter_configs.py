@@ -12,7 +12,8 @@ from typing import Any
 from proxy.metadata.acl import Operation
 from proxy.session.apis.api import Api
 from proxy.session.apis.cluster_operations import to_the_controller
-from proxy.session.apis.config_resources import BROKER, BROKER_LOGGER, config_kind, resource_key
+from proxy.session.apis.config_resources import BROKER, BROKER_LOGGER, TOPIC, config_kind, resource_key
+from proxy.session.apis.kept_configs import NOT_KEPT, names_kept_configs
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import MESSAGES
 from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, ReplyHandler, Verdict
@@ -77,8 +78,15 @@ def _error(call: Call, resource: Any, count: int, incremental: bool) -> Error | 
     assert kind is not None
     name = CLUSTER_NAME if kind.by_cluster else resource.resource_name
     if call.allows(Operation.ALTER_CONFIGS, kind.resource_type, name):
-        return None
+        return _unkept(call, resource)
     return kind.error_code, MESSAGES[kind.error_code]
+
+
+def _unkept(call: Call, resource: Any) -> Error | None:
+    """Owner and ACLs of a topic, where the controller does not keep them."""
+    if call.gate.keeps_topic_configs or resource.resource_type != TOPIC:
+        return None
+    return (ErrorCode.INVALID_CONFIG, NOT_KEPT) if names_kept_configs(resource.configs) else None
 
 
 def _malformed(resource: Any, count: int, incremental: bool) -> str | None:

@@ -13,6 +13,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.protected import changeable
 from proxy.session.apis.api import Api
 from proxy.session.apis.cluster_operations import to_the_controller
+from proxy.session.apis.kept_configs import NOT_KEPT, names_kept_configs
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.topic_shapes import TOPIC_SHAPES, TopicShape
 from proxy.session.call import CLUSTER_NAME, Answer, Call, ReplyHandler, Verdict
@@ -37,6 +38,10 @@ def decide_create_topics(call: Call, request: Any) -> Verdict:
     for name in times:
         if name not in creatable:
             errors.setdefault(name, (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+    if not call.gate.keeps_topic_configs:
+        for topic in request.topics:
+            if names_kept_configs(topic.configs):
+                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_KEPT))
     told = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
     def hide(response: Any) -> None:

@@ -1,14 +1,17 @@
 """DescribeConfigs (KIP-133, KIP-412, KIP-714): DESCRIBE_CONFIGS on the topic, the group or the cluster.
 
 Brokers, their loggers and client metrics stand under the cluster. Denied resources carry the error of their
-kind. A resource of a type that nobody knows fails the whole request, as at a broker.
+kind. A resource of a type that nobody knows fails the whole request, as at a broker. Owner and ACLs of
+a topic, which no broker knows, are told with its other configs (kept_configs.py).
 """
 
 from typing import Any
 
 from proxy.metadata.acl import Operation
+from proxy.security.protected import acls_in_log
 from proxy.session.apis.api import Api
-from proxy.session.apis.config_resources import config_kind, resource_key
+from proxy.session.apis.config_resources import TOPIC, config_kind, resource_key
+from proxy.session.apis.kept_configs import described, kept_configs
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import MESSAGES, refused
 from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, Verdict
@@ -26,16 +29,37 @@ def decide(call: Call, request: Any) -> Verdict:
     asked = [resource_key(resource) for resource in request.resources]
     errors = {resource: _error(call, resource) for resource in dict.fromkeys(asked)}
     denials = [_denial(resource, code) for resource in asked if (code := errors[resource]) is not None]
-    if not denials:
+    kept = _kept(call, [resource for resource, code in errors.items() if code is None])
+    if not denials and not kept:
         return Forward()
+    wanted = {resource_key(resource): resource.configuration_keys or None for resource in request.resources}
     request.resources = [r for r in request.resources if errors[resource_key(r)] is None]
     if not request.resources:
         return Answer(types.DescribeConfigsResponse(results=denials))
 
     def on_reply(response: Any) -> None:
+        for result in response.results:
+            key = resource_key(result)
+            if result.error_code == ErrorCode.NONE and key in kept:
+                result.configs = [
+                    *result.configs,
+                    *described(
+                        kept[key], wanted[key], request.include_synonyms, request.include_documentation
+                    ),
+                ]
         response.results = in_request_order(asked, [*response.results, *denials], resource_key)
 
-    return Forward(request, on_reply)
+    return Forward(request if denials else None, on_reply)
+
+
+def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
+    """What we keep of each topic, where we keep anything of topics at all."""
+    if not call.gate.keeps_topic_configs or not acls_in_log(call.gate.authorizer):
+        return {}
+    found = {
+        resource: kept_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
+    }
+    return {resource: configs for resource, configs in found.items() if configs}
 
 
 def _error(call: Call, resource: tuple[int, str]) -> ErrorCode | None:

@@ -1,0 +1,70 @@
+"""The configs `owner` and `acls` of topics, which no broker knows (KIP-11, decision 0028).
+
+Shown with the broker's own by describe_configs, from the image; refused where nobody keeps them: a KRaft
+controller has no such configs. Who may set them is the controller's to decide.
+"""
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
+from proxy.metadata.topics import ACLS, OWNER
+from proxy.wire import types
+
+NOT_KEPT = (
+    "The configs owner and acls of a topic are kept by Penstock's own controller; this cluster is run"
+    " by Kafka's (controller.mode: kraft), which knows no owners. Use kafka-acls."
+)
+
+DYNAMIC_TOPIC_CONFIG = 1
+"""DescribeConfigsResponse.ConfigSource, by Kafka's number."""
+STRING = 2
+"""DescribeConfigsResponse.ConfigType."""
+MAX_SHOWN_BYTES = 32_000
+"""Strings of old versions end at 32,767 bytes."""
+
+_DOCUMENTATION = {
+    OWNER: "The principal that may do everything with this topic unless an ACL denies it.",
+    ACLS: "The ACLs on exactly this topic, as type:name:operations:permission:host, separated by semicolons.",
+}
+
+
+def names_kept_configs(configs: Iterable[Any]) -> bool:
+    """Whether any of the configs that a request sets is not the broker's."""
+    return any(config.name in (OWNER, ACLS) for config in configs)
+
+
+def kept_configs(image: MetadataImage, topic: str) -> dict[str, str]:
+    """What there is of both, name -> value."""
+    acls = topic_acls(image, topic)
+    values = {OWNER: image.topics.owner(topic), ACLS: _shown(topic, acls) if acls else None}
+    return {name: value for name, value in values.items() if value}
+
+
+def described(
+    values: dict[str, str], asked: Container[str] | None, synonyms: bool, documentation: bool
+) -> list[Any]:
+    """As parts of a DescribeConfigsResponse; `asked`: the names that a client wants, None for all."""
+    response = types.DescribeConfigsResponse
+    return [
+        response.DescribeConfigsResourceResult(
+            name=name,
+            value=value,
+            config_source=DYNAMIC_TOPIC_CONFIG,
+            config_type=STRING,
+            documentation=_DOCUMENTATION[name] if documentation else None,
+            synonyms=[response.DescribeConfigsSynonym(name=name, value=value, source=DYNAMIC_TOPIC_CONFIG)]
+            if synonyms
+            else [],
+        )
+        for name, value in values.items()
+        if asked is None or name in asked
+    ]
+
+
+def _shown(topic: str, acls: list[Any]) -> str:
+    text = topic_acls_text(map(stripped, acls))
+    if len(text.encode()) <= MAX_SHOWN_BYTES:
+        return text
+    return f"({len(acls)} ACLs: kafka-acls --list --topic {topic})"

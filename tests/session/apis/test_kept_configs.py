@@ -1,0 +1,179 @@
+"""Owner and ACLs of a topic among its configs, as a client is told them, and where nobody keeps them."""
+
+from typing import Any
+
+import pytest
+
+from proxy.metadata.image import MetadataImage
+from proxy.security.authorizer import AllowAll
+from proxy.session.apis.kept_configs import kept_configs
+from proxy.session.call import ToTheController
+from proxy.wire import codecs
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.asking import Asking
+from tests.support.images import acl_record, image_of
+from tests.support.metadata_log import owned
+
+pytestmark = pytest.mark.spec("A6")
+
+TOPIC, BROKER = 2, 4
+OWNED = image_of(*owned("orders", "User:olga"), acl_record(9, "orders", principal="User:bob"))
+RIGHTS = ("DESCRIBE_CONFIGS TOPIC orders", "ALTER_CONFIGS TOPIC orders", "CREATE TOPIC orders")
+OWNER = ("owner", "User:olga")
+
+
+def question(*names: str, keys: list[str] | None = None, **flags: bool) -> Any:
+    request = t.DescribeConfigsRequest
+    resources = [
+        request.DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=keys)
+        for name in names
+    ]
+    return request(resources=resources, **flags)
+
+
+def answered(*names: str, error_code: int = 0) -> Any:
+    response = t.DescribeConfigsResponse
+    config = response.DescribeConfigsResourceResult(name="retention.ms", value="1", config_source=5)
+    return response(
+        results=[
+            response.DescribeConfigsResult(
+                resource_type=TOPIC, resource_name=name, error_code=error_code, configs=[config]
+            )
+            for name in names
+        ]
+    )
+
+
+def told(result: Any) -> list[tuple[str, str]]:
+    return [(config.name, config.value) for config in result.configs]
+
+
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DESCRIBE_CONFIGS))
+def test_owner_and_acls_stand_among_the_configs_of_a_topic(version: int) -> None:
+    asked = Asking(ApiKey.DESCRIBE_CONFIGS, version, *RIGHTS, base=OWNED).for_(question("orders"))
+
+    assert asked.goes_as_it_came
+    (result,) = asked.told(answered("orders")).results
+    mine = "User:alice:CREATE+DESCRIBE_CONFIGS+ALTER_CONFIGS:allow:*"
+    assert told(result) == [("retention.ms", "1"), OWNER, ("acls", f"{mine};User:bob:READ:allow:*")]
+    assert [config.config_source for config in result.configs] == [5, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        (None, ["owner", "acls"]),
+        ([], ["owner", "acls"]),
+        (["owner"], ["owner"]),
+        (["acls", "retention.ms"], ["acls"]),
+        (["retention.ms"], []),
+    ],
+)
+def test_only_what_was_asked_for_is_told(keys: list[str] | None, names: list[str]) -> None:
+    asked = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *RIGHTS, base=OWNED).for_(question("orders", keys=keys))
+
+    (result,) = asked.told(answered("orders")).results
+    assert [config.name for config in result.configs] == ["retention.ms", *names]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_synonyms_and_documentation_are_told_when_asked_for(wanted: bool) -> None:
+    request = question("orders", include_synonyms=wanted, include_documentation=wanted)
+
+    (result,) = (
+        Asking(ApiKey.DESCRIBE_CONFIGS, 4, *RIGHTS, base=OWNED).for_(request).told(answered("orders")).results
+    )
+
+    owner = result.configs[1]
+    assert [(s.name, s.value, s.source) for s in owner.synonyms] == ([(*OWNER, 1)] if wanted else [])
+    assert (owner.documentation is not None) is wanted
+    assert owner.config_type == 2
+
+
+def test_a_topic_without_either_and_one_that_is_not_there_are_told_as_the_broker_tells_them() -> None:
+    rights = ("DESCRIBE_CONFIGS TOPIC *",)
+    none = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *rights).for_(question("payments"))
+    missing = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *rights, base=OWNED).for_(question("orders"))
+
+    assert none.passes_unread
+    (result,) = missing.told(answered("orders", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)).results
+    assert told(result) == [("retention.ms", "1")]
+
+
+def test_one_who_may_not_describe_the_configs_learns_no_owner() -> None:
+    answer = Asking(ApiKey.DESCRIBE_CONFIGS, 4, "READ TOPIC orders", base=OWNED).for_(question("orders"))
+
+    (result,) = answer.answer.results
+    assert (result.error_code, result.configs) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
+
+
+def test_where_acls_of_the_log_do_not_count_neither_is_told() -> None:
+    asking = Asking(ApiKey.DESCRIBE_CONFIGS, 4, base=OWNED)
+    asking.gate.authorizer = AllowAll()
+
+    assert asking.for_(question("orders")).passes_unread
+
+
+def test_a_text_too_long_for_old_clients_says_where_to_look_instead() -> None:
+    image = image_of(*(acl_record(n, "orders", principal=f"User:{'x' * 100}{n}") for n in range(300)))
+
+    assert kept_configs(image, "orders") == {"acls": "(300 ACLs: kafka-acls --list --topic orders)"}
+    assert kept_configs(MetadataImage.EMPTY, "orders") == {}
+
+
+def creation(name: str = "owner") -> Any:
+    request = t.CreateTopicsRequest
+    config = request.CreatableTopicConfig(name=name, value="User:alice")
+    topic = request.CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=[config])
+    return request(topics=[topic])
+
+
+def alteration(key: int, name: str = "owner", kind: int = TOPIC) -> Any:
+    request = t.AlterConfigsRequest if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsRequest
+    config = request.AlterableConfig(name=name, value="User:alice")
+    resource = request.AlterConfigsResource(resource_type=kind, resource_name="orders", configs=[config])
+    return request(resources=[resource])
+
+
+REQUESTS = [
+    (ApiKey.CREATE_TOPICS, creation, "topics"),
+    (ApiKey.ALTER_CONFIGS, lambda name="owner": alteration(ApiKey.ALTER_CONFIGS, name), "responses"),
+    (
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        lambda name="owner": alteration(ApiKey.INCREMENTAL_ALTER_CONFIGS, name),
+        "responses",
+    ),
+]
+
+
+@pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
+@pytest.mark.parametrize("name", ["owner", "acls"])
+def test_under_a_kraft_controller_they_are_refused_with_the_reason(
+    key: int, request_: Any, parts: str, name: str
+) -> None:
+    asking = Asking(key, codecs.request_versions(key)[-1], *RIGHTS)
+    asking.gate.keeps_topic_configs = False
+
+    (result,) = getattr(asking.for_(request_(name)).answer, parts)
+
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert "kept by Penstock's own controller" in result.error_message
+
+
+@pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
+def test_otherwise_they_go_to_the_controller_as_they_are(key: int, request_: Any, parts: str) -> None:
+    asked = Asking(key, codecs.request_versions(key)[-1], *RIGHTS).for_(request_())
+
+    assert isinstance(asked.verdict, ToTheController)
+    assert asked.forwarded == request_()
+
+
+def test_a_kraft_controller_gets_all_other_configs() -> None:
+    asking = Asking(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, *RIGHTS)
+    asking.gate.keeps_topic_configs = False
+
+    asked = asking.for_(alteration(ApiKey.INCREMENTAL_ALTER_CONFIGS, "retention.ms"))
+
+    assert isinstance(asked.verdict, ToTheController)
