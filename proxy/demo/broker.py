@@ -139,6 +139,18 @@ class Broker:
         }
 
 
+def guard(super_users: Sequence[str], token_key: str) -> dict[str, str]:
+    """Kafka's StandardAuthorizer at brokers and controllers, and delegation tokens: see docs/kraft.md."""
+    # ANONYMOUS: brokers among each other, and whoever looks past the proxies, on the PLAINTEXT listener.
+    names = ("ANONYMOUS", BROKER_AT_CONTROLLER, *super_users)
+    return {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": ";".join(f"User:{name}" for name in names),
+        "delegation.token.secret.key": token_key,
+        "delegation.token.expiry.check.interval.ms": "1000",
+    }
+
+
 def join(brokers: Sequence[Broker]) -> None:
     """One cluster of them; before any is started. With three, one may be away."""
     for broker in brokers:

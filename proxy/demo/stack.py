@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from proxy.demo import certificates, probe, settings
-from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, join
+from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
 from proxy.demo.errors import SetupError
 from proxy.demo.node import CHECKOUT, READY_TIMEOUT_MS, node, numbered, penstock
 from proxy.demo.ports import free_addresses
@@ -248,14 +248,8 @@ class Stack:
         """What Kafka is told where its own controllers are ours too; docs/kraft.md says why."""
         if not self.kraft:
             return {}
-        # ANONYMOUS: brokers among each other, and whoever looks past the proxies, on the PLAINTEXT listener.
-        names = ("admin", "ANONYMOUS", BROKER_AT_CONTROLLER, broker_login.name)
-        return {
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": ";".join(f"User:{name}" for name in (*names, *(p.name for p in self._proxies))),
-            "delegation.token.secret.key": self._token_key,
-            "delegation.token.expiry.check.interval.ms": "1000",
-        }
+        names = ("admin", broker_login.name, *(proxy.name for proxy in self._proxies))
+        return guard(names, self._token_key)
 
 
 def _logins() -> dict[str, tuple[str, str]]:

@@ -158,6 +158,7 @@ async def a_forwarder(
     registry: CollectorRegistry | None = None,
     on_api_versions: Callable[[Mapping[int, tuple[int, int]]], None] = lambda _versions: None,
     attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
+    leader: Callable[[], EndpointSettings | None] = lambda: None,
 ) -> AsyncIterator[Forwarder]:
     forwarder = Forwarder(
         endpoints,
@@ -167,6 +168,7 @@ async def a_forwarder(
         on_api_versions,
         Backoff(initial_ms=10, maximum_ms=100),
         attempt_timeout_ms,
+        leader,
     )
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(forwarder.run())

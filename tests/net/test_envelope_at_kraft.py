@@ -1,0 +1,317 @@
+"""Every API that is forwarded, in our Envelope to a real KRaft quorum: what it answers, and what then holds.
+
+Three nodes with Kafka's own authorizer. What proxies follow is read from a QuorumFeed, the rest is asked of a
+broker. The last test kills the leader.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forwarding.net.forwarder import Forwarder
+from forwarding.versions import FORWARDABLE
+from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.scram import ScramMechanism
+from proxy.security.principal import Principal
+from proxy.security.token_secret import TokenSecret
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.support.controllers import ADMIN, a_forwarder, acl_creation, acl_names, acls_request, forward
+from tests.support.kafka_quorum import TIMEOUT_MS, TOKEN_KEY, KafkaQuorum, a_quorum
+from tests.support.quorum import Follower, following
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("E1", "E2")]
+
+MALLORY = Principal("User", "mallory")
+TOPIC = 2
+"""ConfigResource's and ResourceType's number of a topic."""
+SET, PREFERRED, SAFE_DOWNGRADE, UPGRADE = 0, 0, 2, 1
+sent: set[int] = set()
+"""The APIs that the tests here have sent."""
+
+
+@pytest.fixture(scope="module")
+def quorum(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaQuorum]:
+    with a_quorum(kafka_libs, tmp_path_factory.mktemp("quorum")) as quorum:
+        yield quorum
+
+
+@dataclass
+class Plane:
+    """What a proxy has in kraft mode, put together as the process does it."""
+
+    quorum: KafkaQuorum
+    follower: Follower
+    forwarder: Forwarder
+
+    async def __call__(self, api_key: int, request: Any, principal: Principal = ADMIN) -> Any:
+        """The response inside; what was acknowledged is then in force here."""
+        sent.add(api_key)
+        reply, response = await forward(self.forwarder, api_key, request, principal, TIMEOUT_MS)
+        assert reply.error_code == ErrorCode.NONE, reply
+        await self.follower.feed.wait_until_now(TIMEOUT_MS)
+        return response
+
+    async def once_known(self, api_key: int, request: Any) -> Any:
+        """The same again while Kafka's controller has not heard of its own new token: it does so later."""
+        async with asyncio.timeout(TIMEOUT_MS / 1000):
+            response = await self(api_key, request)
+            while response.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND:
+                response = await self(api_key, request)
+        return response
+
+    @property
+    def image(self) -> Any:
+        return self.follower.loader.image
+
+
+@asynccontextmanager
+async def plane(quorum: KafkaQuorum) -> AsyncIterator[Plane]:
+    endpoints = quorum.controllers()
+    async with following(*endpoints) as follower:
+        await follower.loaded()
+        leader = follower.feed.leader
+        async with a_forwarder(*endpoints, leader=lambda: leader.endpoint) as forwarder:
+            yield Plane(quorum, follower, forwarder)
+
+
+def topic_request(name: str, *replicas: list[int]) -> Any:
+    request = types.CreateTopicsRequest
+    assignments = [
+        request.CreatableReplicaAssignment(partition_index=index, broker_ids=ids)
+        for index, ids in enumerate(replicas)
+    ]
+    topic = request.CreatableTopic(
+        name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
+    )
+    return request(topics=[topic], timeout_ms=TIMEOUT_MS)
+
+
+async def create(plane: Plane, name: str, *replicas: list[int]) -> None:
+    created = await plane(ApiKey.CREATE_TOPICS, topic_request(name, *replicas))
+    assert [(t.name, t.error_code, t.num_partitions) for t in created.topics] == [(name, 0, len(replicas))]
+
+
+async def config_of(quorum: KafkaQuorum, topic: str, key: str) -> str:
+    request = types.DescribeConfigsRequest
+    resource = request.DescribeConfigsResource(
+        resource_type=TOPIC, resource_name=topic, configuration_keys=[key]
+    )
+    told = await quorum.ask(ApiKey.DESCRIBE_CONFIGS, request(resources=[resource]))
+    value: str = told.results[0].configs[0].value
+    return value
+
+
+async def test_topics_are_created_grown_and_deleted(quorum: KafkaQuorum, topic_name: str) -> None:
+    async with plane(quorum) as ask:
+        await create(ask, topic_name, [1], [2])
+        await quorum.until(topic_name, lambda told: len(told.partitions) == 2)
+        more = types.CreatePartitionsRequest
+        wanted = more.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)
+        grown = await ask(ApiKey.CREATE_PARTITIONS, more(topics=[wanted], timeout_ms=TIMEOUT_MS))
+        await quorum.until(topic_name, lambda told: len(told.partitions) == 3)
+        less = types.DeleteTopicsRequest
+        gone = await ask(
+            ApiKey.DELETE_TOPICS,
+            less(topics=[less.DeleteTopicState(name=topic_name)], timeout_ms=TIMEOUT_MS),
+        )
+        await quorum.until(topic_name, lambda told: told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    assert [(r.name, r.error_code) for r in grown.results] == [(topic_name, 0)]
+    assert [(r.name, r.error_code) for r in gone.responses] == [(topic_name, 0)]
+
+
+async def test_configs_are_altered_both_ways(quorum: KafkaQuorum, topic_name: str) -> None:
+    one_by_one, whole = types.IncrementalAlterConfigsRequest, types.AlterConfigsRequest
+    async with plane(quorum) as ask:
+        await create(ask, topic_name, [1])
+        config = one_by_one.AlterableConfig(name="retention.ms", config_operation=SET, value="11111")
+        resource = one_by_one.AlterConfigsResource(
+            resource_type=TOPIC, resource_name=topic_name, configs=[config]
+        )
+        changed = await ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, one_by_one(resources=[resource]))
+        await quorum.until(topic_name, lambda told: told.partitions)
+        first = await config_of(quorum, topic_name, "retention.ms")
+        other = whole.AlterableConfig(name="retention.ms", value="22222")
+        everything = whole.AlterConfigsResource(
+            resource_type=TOPIC, resource_name=topic_name, configs=[other]
+        )
+        replaced = await ask(ApiKey.ALTER_CONFIGS, whole(resources=[everything]))
+        second = await config_of(quorum, topic_name, "retention.ms")
+
+    assert [(r.resource_name, r.error_code) for r in changed.responses] == [(topic_name, 0)]
+    assert [(r.resource_name, r.error_code) for r in replaced.responses] == [(topic_name, 0)]
+    assert (first, second) == ("11111", "22222")
+
+
+async def test_replicas_are_moved_and_the_preferred_one_is_elected(
+    quorum: KafkaQuorum, topic_name: str
+) -> None:
+    moves, elections = types.AlterPartitionReassignmentsRequest, types.ElectLeadersRequest
+    async with plane(quorum) as ask:
+        await create(ask, topic_name, [1, 2])
+        await quorum.until(
+            topic_name, lambda told: told.partitions and len(told.partitions[0].isr_nodes) == 2
+        )
+        partition = moves.ReassignablePartition(partition_index=0, replicas=[2, 1])
+        topic = moves.ReassignableTopic(name=topic_name, partitions=[partition])
+        moved = await ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, moves(topics=[topic]))
+        told = await quorum.until(topic_name, lambda told: told.partitions[0].replica_nodes == [2, 1])
+        wanted = elections.TopicPartitions(topic=topic_name, partitions=[0])
+        elected = await ask(
+            ApiKey.ELECT_LEADERS, elections(election_type=PREFERRED, topic_partitions=[wanted])
+        )
+        await quorum.until(topic_name, lambda told: told.partitions[0].leader_id == 2)
+
+    assert told.partitions[0].leader_id == 1
+    assert [p.error_code for r in moved.responses for p in r.partitions] == [0]
+    assert [p.error_code for r in elected.replica_election_results for p in r.partition_result] == [0]
+
+
+@pytest.mark.spec("S8", "E13")
+async def test_acls_are_created_and_deleted(quorum: KafkaQuorum, topic_name: str) -> None:
+    filters = types.DeleteAclsRequest
+    async with plane(quorum) as ask:
+        created = await ask(ApiKey.CREATE_ACLS, acls_request(topic_name))
+        then = topic_name in acl_names(ask.image)
+        binding = acl_creation(topic_name)
+        wanted = filters.DeleteAclsFilter(
+            resource_type_filter=TOPIC,
+            resource_name_filter=topic_name,
+            pattern_type_filter=3,
+            principal_filter=binding.principal,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
+        deleted = await ask(ApiKey.DELETE_ACLS, filters(filters=[wanted]))
+        left = topic_name in acl_names(ask.image)
+
+    assert [result.error_code for result in created.results] == [0]
+    assert [len(result.matching_acls) for result in deleted.filter_results] == [1]
+    assert (then, left) == (True, False)
+
+
+@pytest.mark.spec("Q8", "R9", "E13")
+async def test_quotas_and_credentials_are_stored(quorum: KafkaQuorum, topic_name: str) -> None:
+    quotas, scram = types.AlterClientQuotasRequest, types.AlterUserScramCredentialsRequest
+    async with plane(quorum) as ask:
+        entity = [quotas.EntityData(entity_type="user", entity_name=topic_name)]
+        limit = quotas.EntryData(entity=entity, ops=[quotas.OpData(key="producer_byte_rate", value=1e6)])
+        limited = await ask(ApiKey.ALTER_CLIENT_QUOTAS, quotas(entries=[limit]))
+        credential = scram.ScramCredentialUpsertion(
+            name=topic_name, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
+        )
+        stored = await ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram(upsertions=[credential]))
+        image = ask.image
+
+    assert [entry.error_code for entry in limited.entries] == [0]
+    assert [(result.user, result.error_code) for result in stored.results] == [(topic_name, 0)]
+    assert image.quotas.limit(QuotaEntity(user=topic_name), "producer_byte_rate") == 1e6
+    assert image.scram.credential(ScramMechanism.SCRAM_SHA_256, topic_name).iterations == 4096
+
+
+@pytest.mark.spec("R9", "E13")
+async def test_a_delegation_token_is_created_renewed_and_expired(quorum: KafkaQuorum) -> None:
+    secret = TokenSecret(TOKEN_KEY.encode())
+    async with plane(quorum) as ask:
+        created = await ask(
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            types.CreateDelegationTokenRequest(
+                renewers=[], max_lifetime_ms=3_600_000, owner_principal_type=None, owner_principal_name=None
+            ),
+        )
+        mac = bytes(created.hmac)
+        renewal = types.RenewDelegationTokenRequest(hmac=mac, renew_period_ms=60_000)
+        renewed = await ask.once_known(ApiKey.RENEW_DELEGATION_TOKEN, renewal)
+        kept = ask.image.tokens.by_id.get(created.token_id)
+        end = types.ExpireDelegationTokenRequest(hmac=mac, expiry_time_period_ms=-1)
+        expired = await ask(ApiKey.EXPIRE_DELEGATION_TOKEN, end)
+        gone = ask.image.tokens.by_id.get(created.token_id)
+
+    assert [created.error_code, renewed.error_code, expired.error_code] == [0, 0, 0]
+    assert (created.principal_name, kept.owner) == ("admin", "User:admin")
+    assert kept.expiry_timestamp_ms == renewed.expiry_timestamp_ms
+    assert secret.hmac(created.token_id) == mac, "a token that one side made is proved at the other"
+    assert gone is None
+
+
+async def test_a_feature_is_set_back_and_raised_again(quorum: KafkaQuorum) -> None:
+    features = types.UpdateFeaturesRequest
+    async with plane(quorum) as ask:
+        answers = []
+        for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE)):
+            update = features.FeatureUpdateKey(
+                feature="share.version", max_version_level=level, upgrade_type=kind
+            )
+            answers.append(await ask(ApiKey.UPDATE_FEATURES, features(feature_updates=[update])))
+        unknown = features.FeatureUpdateKey(feature="no.such", max_version_level=1)
+        refused = await ask(ApiKey.UPDATE_FEATURES, features(feature_updates=[unknown]))
+
+    assert [(answer.error_code, answer.error_message) for answer in answers] == [(0, None), (0, None)]
+    assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "no.such" in refused.error_message
+
+
+@pytest.mark.spec("E4")
+async def test_the_client_is_authorised_by_the_controller_too(quorum: KafkaQuorum, topic_name: str) -> None:
+    async with plane(quorum) as ask:
+        refused = await ask(ApiKey.CREATE_ACLS, acls_request(topic_name), principal=MALLORY)
+
+    assert [result.error_code for result in refused.results] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+
+
+def test_no_api_was_left_out() -> None:
+    assert sent == FORWARDABLE
+
+
+@pytest.mark.spec("E4", "E6")
+async def test_whoever_has_no_cluster_action_is_shut_out_until_an_acl_grants_it(quorum: KafkaQuorum) -> None:
+    request = types.CreateAclsRequest
+    grant = request.AclCreation(
+        resource_type=4,
+        resource_name="kafka-cluster",
+        resource_pattern_type=3,
+        principal="User:proxy-2",
+        host="*",
+        operation=9,
+        permission_type=3,
+    )
+    endpoints = quorum.controllers("proxy-2")
+    async with plane(quorum) as ask, following(*endpoints) as follower, a_forwarder(*endpoints) as stranger:
+        refused, _ = await forward(stranger, ApiKey.CREATE_ACLS, acls_request("t"))
+        before = follower.feed.loaded.is_set()
+        await ask(ApiKey.CREATE_ACLS, request(creations=[grant]))
+        await follower.loaded()
+        taken, _ = await forward(stranger, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert (refused.error_code, before) == (ErrorCode.UNKNOWN_SERVER_ERROR, False)
+    assert taken.error_code == ErrorCode.NONE
+
+
+@pytest.mark.spec("E5", "E12", "E13")
+async def test_when_the_leader_dies_the_next_one_is_followed_and_takes_what_is_forwarded(
+    quorum: KafkaQuorum, topic_name: str
+) -> None:
+    names = [f"{topic_name}-{number}" for number in range(6)]
+    async with plane(quorum) as ask:
+        leader = ask.follower.feed.leader
+        first, epoch = leader.endpoint, leader.epoch
+        assert first is not None
+        for number, name in enumerate(names):
+            if number == 3:
+                quorum.node_of(first).process.kill()
+            created = await ask(ApiKey.CREATE_ACLS, acls_request(name))
+            assert [result.error_code for result in created.results] == [0]
+        image, second = ask.image, leader.endpoint
+
+    assert second is not None
+    assert second.address != first.address
+    assert leader.epoch > epoch
+    assert set(names) <= set(acl_names(image))
