@@ -12,7 +12,8 @@ from ipaddress import IPv6Address, ip_address
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.rate import Rate
+from proxy.quota.counts import Counts, OwnCounts
+from proxy.quota.rate import Rate, Rates, alone
 
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
@@ -48,7 +49,7 @@ class TurnedAway:
 
 
 class ConnectionQuotas:
-    """The connections of all listeners of one proxy."""
+    """The connections of all listeners of one proxy, or of one worker of it."""
 
     def __init__(
         self,
@@ -57,61 +58,75 @@ class ConnectionQuotas:
         window_size_seconds: int = 1,
         *,
         enforced: bool = True,
+        counts: Counts | None = None,
+        rates: Rates = alone,
     ) -> None:
         """quota.window.num and quota.window.size.seconds: what a rate is measured over.
 
         `enforced`: quota.mode. It is about the rate; limits of the configuration always hold.
+        `counts`, `rates`: where connections are counted, None: by this process alone.
         """
         self._limits = limits
         self._enforced = enforced
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
-        self._of_listener: dict[str, int] = {}
-        self._of_address: dict[str, int] = {}
+        self._counts = counts or OwnCounts()
+        self._new_rate = rates
         self._rates: dict[str, _AddressRate] = {}
         self._sweep_at = _SWEEP_FROM
         self._seen: QuotasImage | None = None
         self._rate_limits: dict[str, float] = {}
-        self.count = 0
-        """Connections in all."""
+
+    @property
+    def count(self) -> int:
+        """Connections of this process."""
+        return self._counts.own(_ALL)
 
     def open(self, listener: str, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
         """Count a new connection, unless it is turned away; `address` is as `same_address` has it."""
-        if self.count >= self._limits.max_connections:
+        if not self._counts.take(_ALL, self._limits.max_connections):
             return TurnedAway(TOO_MANY)
-        if self._of_listener.get(listener, 0) >= self._limits.of_listener.get(listener, UNLIMITED):
-            return TurnedAway(TOO_MANY_OF_LISTENER)
-        delay_ms = self._delay_ms(address, quotas, now_ms)
-        if delay_ms > 0 and self._enforced:
-            return TurnedAway(TOO_FAST, delay_ms)
-        limits = self._limits
-        if self.of_address(address) >= limits.per_ip_overrides.get(address, limits.max_connections_per_ip):
-            return TurnedAway(TOO_MANY_OF_ADDRESS)
-        self.count += 1
-        self._of_listener[listener] = self._of_listener.get(listener, 0) + 1
-        self._of_address[address] = self.of_address(address) + 1
-        return TurnedAway(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
+        refused = self._open_of_listener(listener, address, quotas, now_ms)
+        return self._kept_if_let_in(_ALL, refused)
 
     def close(self, listener: str, address: str) -> None:
         """A connection that was counted is over; ValueError when there is none from there."""
-        left = self.of_address(address) - 1
-        if left < 0:
+        if not self.of_address(address):
             raise ValueError(f"no connection from {address}")
-        if left:
-            self._of_address[address] = left
-        else:
-            del self._of_address[address]
-        self.count -= 1
-        self._of_listener[listener] -= 1
+        for name in (_of_address(address), _of_listener(listener), _ALL):
+            self._counts.give_back(name)
 
     def of_address(self, address: str) -> int:
-        """Its connections at the moment."""
-        return self._of_address.get(address, 0)
+        """Its connections to this process at the moment."""
+        return self._counts.own(_of_address(address))
 
     @property
     def measured_addresses(self) -> int:
         """How many addresses' rates are kept."""
         return len(self._rates)
+
+    def _open_of_listener(
+        self, listener: str, address: str, quotas: QuotasImage, now_ms: int
+    ) -> TurnedAway | None:
+        name = _of_listener(listener)
+        if not self._counts.take(name, self._limits.of_listener.get(listener, UNLIMITED)):
+            return TurnedAway(TOO_MANY_OF_LISTENER)
+        return self._kept_if_let_in(name, self._open_of_address(address, quotas, now_ms))
+
+    def _open_of_address(self, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
+        delay_ms = self._delay_ms(address, quotas, now_ms)
+        if delay_ms > 0 and self._enforced:
+            return TurnedAway(TOO_FAST, delay_ms)
+        limits = self._limits
+        limit = limits.per_ip_overrides.get(address, limits.max_connections_per_ip)
+        if not self._counts.take(_of_address(address), limit):
+            return TurnedAway(TOO_MANY_OF_ADDRESS)
+        return TurnedAway(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
+
+    def _kept_if_let_in(self, name: tuple[str, ...], refused: TurnedAway | None) -> TurnedAway | None:
+        if refused is not None and not refused.only_observed:
+            self._counts.give_back(name)
+        return refused
 
     def _delay_ms(self, address: str, quotas: QuotasImage, now_ms: int) -> int:
         limit = self._rate_limit(address, quotas)
@@ -120,7 +135,9 @@ class ConnectionQuotas:
         entry = self._rates.get(address)
         if entry is None:
             self._sweep(now_ms)
-            entry = self._rates[address] = _AddressRate(Rate(self._window_ms, self._samples))
+            name = (CONNECTION_CREATION_RATE, address)
+            rate = self._new_rate(name, self._window_ms, self._samples)
+            entry = self._rates[address] = _AddressRate(rate)
         entry.last_record_ms = now_ms
         entry.rate.record(1, now_ms)
         throttle_ms = entry.rate.throttle_ms(limit, now_ms)
@@ -158,6 +175,15 @@ class _AddressRate:
 
 
 _ANY_ADDRESS = QuotaEntity(ip=DEFAULT)
+_ALL = ("connections",)
+
+
+def _of_listener(listener: str) -> tuple[str, ...]:
+    return ("listener", listener)
+
+
+def _of_address(address: str) -> tuple[str, ...]:
+    return ("address", address)
 
 
 def _rate_limits(quotas: QuotasImage) -> dict[str, float]:
