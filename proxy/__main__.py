@@ -41,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("-c", "--config", type=Path, required=True, metavar="FILE")
         command.set_defaults(run=run)
+        if name == "proxy":
+            command.add_argument("--worker", help=argparse.SUPPRESS)  # A supervisor starts its workers so.
         if name == "shell":
             command.add_argument("action", choices=("ls", "cat", "find", "tree"))
             command.add_argument("path", nargs="?", default="/")
@@ -64,7 +66,7 @@ def _level(config_path: Path) -> str:
 def _proxy(arguments: argparse.Namespace) -> int:
     from proxy.process import run_proxy
 
-    return run_proxy(arguments.config)
+    return run_proxy(arguments.config, arguments.worker)
 
 
 def _controller(arguments: argparse.Namespace) -> int:

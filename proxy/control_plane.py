@@ -22,6 +22,7 @@ from proxy.net.quorum_feed import QuorumFeed
 from proxy.net.quorum_metrics import QuorumCollector
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire.error_codes import ErrorCode
+from proxy.workers.member import Member
 
 READ_YOUR_WRITES_MS = 5_000
 
@@ -39,8 +40,13 @@ class ControlPlane:
         registry: CollectorRegistry,
         on_image: OnImage,
         on_api_versions: Callable[[ApiVersions], None],
+        member: Member | None = None,
     ) -> None:
-        """`internal`: the broker's listener that the metadata topic is read from in penstock mode."""
+        """`internal`: the broker's listener that the metadata topic is read from in penstock mode.
+
+        `member`: where we are one of several workers; what one has changed holds at all of them.
+        """
+        self._member = member
         self.endpoints = [
             endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints
         ]
@@ -51,6 +57,8 @@ class ControlPlane:
         else:
             self.loader = Loader(on_image)
             self.feed = TopicFeed(internal, config.metadata.topic, self.loader)
+        if member is not None:
+            self.feed.tell(member.publish)
         self.forwarder = Forwarder(
             self.endpoints,
             f"{config.proxy_id}/{boot_id}",
@@ -70,6 +78,9 @@ class ControlPlane:
         except FeedTimeout as error:
             # The change is made; only this proxy's own view of it is late.
             log.warning("answered before the image had the change", error=str(error))
+        changed = reply.last_offset is not None or self._quorum is not None
+        if self._member is not None and changed and self.loader.applied_offset is not None:
+            await self._member.everywhere(self.loader.applied_offset, READ_YOUR_WRITES_MS)
 
     def _follow_quorum(self, registry: CollectorRegistry) -> QuorumFeed:
         self._quorum = QuorumFeed(self.endpoints, self.loader)

@@ -23,7 +23,9 @@ from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
+from proxy.quota.rate import alone
 from proxy.session.gate import Gate, ListenerPolicy
+from proxy.workers.member import Member
 
 STARVED_POLL_S = 0.02
 """How often room is looked for; nothing is looked at while nobody waits."""
@@ -45,8 +47,9 @@ class Listeners:
         forward: Forwarder,
         record: Callable[[AuditEvent], None],
         observer: Observer,
+        member: Member | None = None,
     ) -> None:
-        """TlsError or ValueError name what cannot be used."""
+        """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
         self._config = config
         self._memory = gate.memory
         self._parts = (gate, verifications, broker, identity, forward, record, observer)
@@ -58,7 +61,10 @@ class Listeners:
             config.quota.quota_window_num,
             config.quota.quota_window_size_seconds,
             enforced=config.quota.quota_mode == "enforce",
+            counts=member,
+            rates=alone if member is None else member.rate,
         )
+        self._reuse_port = member is not None
         self._admission = Admission(quotas, lambda: gate.image, observer)
 
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
@@ -132,7 +138,7 @@ class Listeners:
             identity,
         )
         host, port = split_host_port(entry.bind)
-        bound = await listener.start(host, port, self.tls[index])
+        bound = await listener.start(host, port, self.tls[index], reuse_port=self._reuse_port)
         self._open.append(listener)
         log.info("listening", listener=entry.name, host=host, port=bound)
 

@@ -9,6 +9,7 @@ import gc
 import json
 import secrets
 import signal
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -19,7 +20,6 @@ from forwarding.net.log import connection_arguments
 from forwarding.versions import for_clients
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
-from proxy.config import Listener as ListenerConfig
 from proxy.control_plane import ControlPlane
 from proxy.listeners import Listeners
 from proxy.metadata.image import MetadataImage
@@ -41,6 +41,7 @@ from proxy.net.tls import TlsError
 from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.verification import Verifications
 from proxy.net.watched_file import FileReloads
+from proxy.quota.rate import alone
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
@@ -51,6 +52,11 @@ from proxy.session.effects import ToController
 from proxy.session.gate import Gate, Limits
 from proxy.session.memory import RequestMemory
 from proxy.wire.error_codes import ErrorCode
+from proxy.workers.control import worker_pages
+from proxy.workers.member import Member
+from proxy.workers.seat import Seat
+from proxy.workers.spools import ship_left_over
+from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
 CONTROLLER_WAIT_MS = 10_000
@@ -59,11 +65,17 @@ EXIT_FAULT, EXIT_CONFIG = 1, 2
 log = structlog.get_logger(__name__)
 
 
-def run_proxy(config_path: str | Path) -> int:
-    """Run one proxy; 0 after a drain, 1 after a fault, 2 when it cannot start as configured."""
+def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
+    """Run one proxy; 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
+
+    `seat`: given by a supervisor to each of its workers (proxy.workers.seat).
+    """
     try:
-        config = load(Path(config_path), ProxyConfig)
-        process = ProxyProcess(config)
+        path, worker = Path(config_path), None if seat is None else Seat.read(seat)
+        config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
+        if worker is None and config.workers > 1:
+            return run_supervisor(path)
+        process = ProxyProcess(config, None if worker is None else worker.member(config))
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("proxy cannot start", error=str(error))
         return EXIT_CONFIG
@@ -82,27 +94,34 @@ def run_proxy(config_path: str | Path) -> int:
 class ProxyProcess:
     """All parts of one proxy."""
 
-    def __init__(self, config: ProxyConfig) -> None:
-        """ConfigError, TlsError, SpoolError or ValueError name what cannot be used."""
+    def __init__(self, config: ProxyConfig, member: Member | None = None) -> None:
+        """ConfigError, TlsError, SpoolError or ValueError name what cannot be used.
+
+        `member`: our place among the workers of one proxy; None: there is only us.
+        """
         self._config = config
+        self._member = member
         self._registry = CollectorRegistry()
         self._telemetry = Telemetry(self._registry)
         self._reloads = FileReloads(self._registry)
         self._revocations = Revocations(lambda: self._listeners.connections())
         self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
+        self._new_sink = partial(
+            AuditSink, internal, lambda: connection_arguments(internal), config.audit.topic
+        )
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._audit = AuditLog(
             self.author,
             Spool(config.audit.spool_dir, config.audit.spool_max_bytes),
-            AuditSink(internal, lambda: connection_arguments(internal), config.audit.topic),
+            self._new_sink(),
             now_ms,
             config.audit.spool_fsync_interval_ms,
             [self._telemetry.read],
             config.audit.chain_key(),
         )
-        self._gate = Gate(_authorizer(config), _quotas(config), _limits(config))
+        self._gate = Gate(_authorizer(config), _quotas(config, member), _limits(config))
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
         self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
@@ -114,6 +133,7 @@ class ProxyProcess:
             self._registry,
             self._on_image,
             lambda _versions: self._offer_versions(),
+            member,
         )
         self._loader, self._feed, self._forwarder = (
             self._plane.loader,
@@ -141,6 +161,7 @@ class ProxyProcess:
             self._forward,
             self._audit.append,
             self._telemetry,
+            member,
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(
@@ -158,6 +179,8 @@ class ProxyProcess:
                 lambda: self._forwarder.connected,
             )
         )
+        if member is not None:
+            self._registry.register(member)
 
     def not_ready(self) -> str | None:
         """Why traffic should not come yet, for /readyz; None when it may."""
@@ -175,7 +198,7 @@ class ProxyProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._draining.set)
         loop.set_exception_handler(_log_fault)
-        self._audit.start(self._told_settings())
+        self._audit.start(self._config.told_settings())
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(part)
@@ -190,9 +213,13 @@ class ProxyProcess:
                     self._identity.run(),
                     self._users.run(),
                     self._revocations.run(),
+                    self._ship_left_over(),
                 )
             ]
             http = await self._start_http()
+            if self._member is not None:
+                pages = worker_pages(self._registry, self.not_ready, self._quota_page)
+                background.append(tasks.create_task(self._member.answer(pages, self._draining)))
             background += [tasks.create_task(run()) for run in self._credentials.background]
             background.append(tasks.create_task(self._serve(tasks)))
             background.append(tasks.create_task(self._sweep()))
@@ -201,6 +228,8 @@ class ProxyProcess:
             await self._listeners.drain()
             for task in background:
                 task.cancel()
+            if self._member is not None:
+                self._member.leave()
             self._verifications.close()
         self._audit.append(AuditEvent(event="stopped"))
         await self._audit.close(AUDIT_CLOSE_MS)
@@ -215,8 +244,16 @@ class ProxyProcess:
         # Else a client's connection would be offered nothing that is forwarded, for all of its life.
         if not await self._forwarder.reached(CONTROLLER_WAIT_MS):
             log.warning("listeners open, and no controller was reached", waited_ms=CONTROLLER_WAIT_MS)
+        if self._member is not None:
+            await self._member.catch_up(self._feed)
         await self._listeners.start(tasks, early=False)
         self._open = True
+
+    async def _ship_left_over(self) -> None:
+        if self._member is None or self._member.number == 0:
+            directory, workers = self._config.audit.spool_dir, self._config.workers
+            locked = self._member is not None
+            await ship_left_over(directory, workers, self._new_sink, locked=locked)
 
     async def _sweep(self) -> None:
         """Write out what was counted, close idle connections, forget idle buckets."""
@@ -300,26 +337,6 @@ class ProxyProcess:
         sessions = (connection.session for connection in self._listeners.connections())
         return quota_page(self._gate.quotas, sessions, now_ms())
 
-    def _told_settings(self) -> dict[str, str]:
-        """What decisions rest on besides the log, for whoever evaluates them again later."""
-        listeners = ",".join(
-            f"{entry.name}={entry.security_protocol}/{_told_limits(entry, self._config)}"
-            for entry in self._config.listeners
-        )
-        told = self._config.authorizer.told_settings() | self._config.quota.told_settings()
-        return told | {
-            "controller.mode": self._config.controller.mode,
-            "metadata.topic": self._config.metadata.topic,
-            "listeners": listeners,
-        }
-
-
-def _told_limits(entry: ListenerConfig, config: ProxyConfig) -> str:
-    """connections.max.reauth.ms of each mechanism."""
-    default_ms = config.connections_max_reauth_ms
-    limits = [f"{name}:{entry.max_reauth_ms(name, default_ms)}" for name in entry.sasl_enabled_mechanisms]
-    return "+".join(limits)
-
 
 def _authorizer(config: ProxyConfig) -> Authorizer:
     name = config.authorizer.authorizer_class_name or ""
@@ -329,8 +346,9 @@ def _authorizer(config: ProxyConfig) -> Authorizer:
     return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
 
 
-def _quotas(config: ProxyConfig) -> ClientQuotas:
-    return ClientQuotas(config.quota, config.quota.quota_mode == "enforce", config.quota.excluded)
+def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
+    quota, rates = config.quota, alone if member is None else member.rate
+    return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
 
 
 def _limits(config: ProxyConfig) -> Limits:

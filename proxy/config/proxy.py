@@ -136,6 +136,7 @@ class ProxyConfig(Part):
     """The proxy's whole file."""
 
     proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
+    workers: Annotated[int, Field(ge=1, le=128)] = 1
     listeners: tuple[Listener, ...] = Field(min_length=1)
     users_file: ExistingFile | None = None
     connections_max_reauth_ms: Milliseconds = 0
@@ -184,3 +185,22 @@ class ProxyConfig(Part):
         if unknown:
             raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
         return self
+
+    def told_settings(self) -> dict[str, str]:
+        """What decisions rest on besides the log, for whoever evaluates them again later."""
+        listeners = ",".join(
+            f"{entry.name}={entry.security_protocol}/{self._told_limits(entry)}" for entry in self.listeners
+        )
+        told = self.authorizer.told_settings() | self.quota.told_settings()
+        return told | {
+            "controller.mode": self.controller.mode,
+            "metadata.topic": self.metadata.topic,
+            "listeners": listeners,
+        }
+
+    def _told_limits(self, entry: Listener) -> str:
+        """connections.max.reauth.ms of each mechanism."""
+        default_ms = self.connections_max_reauth_ms
+        return "+".join(
+            f"{name}:{entry.max_reauth_ms(name, default_ms)}" for name in entry.sasl_enabled_mechanisms
+        )

@@ -5,7 +5,7 @@ Only GET, only small requests, one answer per connection: nobody else is meant t
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -29,8 +29,13 @@ class HttpServer:
         registry: CollectorRegistry,
         not_ready: Callable[[], str | None],
         pages: Mapping[str, Callable[[], bytes]] | None = None,
+        before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`not_ready`: why traffic should not come yet, None when it may; `pages`: JSON by its path."""
+        """`not_ready`: why traffic should not come yet, None when it may; `pages`: JSON by its path.
+
+        `before`: awaited with the path of each request, for who has to ask others first.
+        """
+        self._before = before
         self._pages = pages or {}
         self._host = host
         self._port = port
@@ -53,7 +58,10 @@ class HttpServer:
             async with asyncio.timeout(_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, path, *_ = head.split(b" ", 2)
-                writer.write(self._answer(method.decode("latin-1"), path.decode("latin-1")))
+                wanted = path.decode("latin-1").partition("?")[0]
+                if self._before is not None:
+                    await self._before(wanted)
+                writer.write(self._answer(method.decode("latin-1"), wanted))
                 await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # Whoever it was did not speak HTTP, or left.
@@ -66,7 +74,6 @@ class HttpServer:
     def _answer(self, method: str, path: str) -> bytes:
         if method != "GET":
             return _response("405 Method Not Allowed", _PLAIN, b"only GET\n")
-        path = path.partition("?")[0]
         if path == "/metrics":
             return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
         if path == "/healthz":

@@ -97,13 +97,15 @@ class Listener:
         self._verifications = verifications
         self._server: asyncio.Server | TlsAcceptor | None = None
 
-    async def start(self, host: str, port: int, tls: ServerTls | None) -> int:
-        """Listen; gives back the port."""
+    async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
+        """Listen; gives back the port. `reuse_port`: other processes of ours accept there too."""
         if tls is not None:
             self._server = TlsAcceptor(tls, self._new_connection, self._failed, self._enter, self._tasks)
-            return self._server.listen(host, port, BACKLOG)
+            return self._server.listen(host, port, BACKLOG, reuse_port=reuse_port)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._new_connection, host, port, backlog=BACKLOG)
+        self._server = await loop.create_server(
+            self._new_connection, host, port, backlog=BACKLOG, reuse_port=reuse_port
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop_accepting(self) -> None:

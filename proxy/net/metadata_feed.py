@@ -6,6 +6,7 @@ piece: compaction may have taken records out of what lies between, and no reques
 """
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -55,6 +56,10 @@ class TopicFeed:
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until an image with this offset or a later one serves (E13); FeedTimeout if not in time."""
         await self._waiters.wait_for(offset, timeout_ms)
+
+    def tell(self, watcher: Callable[[int], None]) -> None:
+        """Call it with each offset that is in force from now on."""
+        self._waiters.tell(watcher)
 
     async def stable_offset(self) -> int:
         """The log's end now, asked of its leader: everything before it is decided."""

@@ -16,6 +16,7 @@ class OffsetWaiters:
 
     def __init__(self, applied: Callable[[], int | None]) -> None:
         self._applied = applied
+        self._watchers: list[Callable[[int], None]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
@@ -36,9 +37,16 @@ class OffsetWaiters:
         finally:
             self._waiting.remove(waiter)
 
+    def tell(self, watcher: Callable[[int], None]) -> None:
+        """Call it with each offset that is in force from now on."""
+        self._watchers.append(watcher)
+
     def wake(self) -> None:
         """Something was applied."""
         applied = self._applied()
+        for watcher in self._watchers:
+            if applied is not None:
+                watcher(applied)
         for wanted, done in self._waiting:
             if applied is not None and wanted <= applied and not done.done():
                 done.set_result(None)

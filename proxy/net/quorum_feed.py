@@ -6,7 +6,7 @@ one for KRaft's log: `Loader(on_image, compacted=False, every_offset=False)`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -64,6 +64,10 @@ class QuorumFeed:
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until this offset or a later one is in force (E13); FeedTimeout if not in time."""
         await self._waiters.wait_for(offset, timeout_ms)
+
+    def tell(self, watcher: Callable[[int], None]) -> None:
+        """Call it with each offset that is in force from now on."""
+        self._waiters.tell(watcher)
 
     async def stable_offset(self) -> int:
         """The high watermark now, asked of the leader; ChannelError while there is none."""

@@ -44,10 +44,15 @@ class TlsAcceptor:
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
 
-    def listen(self, host: str, port: int, backlog: int) -> int:
-        """Begin; gives back the port. OSError when the address cannot be had."""
+    def listen(self, host: str, port: int, backlog: int, *, reuse_port: bool = False) -> int:
+        """Begin; gives back the port. OSError when the address cannot be had.
+
+        `reuse_port`: other processes of ours accept there too.
+        """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=backlog)
+        self._socket = socket.create_server(
+            (host, port), family=family, backlog=backlog, reuse_port=reuse_port
+        )
         self._socket.setblocking(False)
         self._accepting = self._tasks.create_task(self._accept(self._socket))
         return int(self._socket.getsockname()[1])

@@ -3,7 +3,8 @@
 One client's requests of a hundred bytes and their answers through a session, without sockets: with no quota
 in the image; with 10,000 entities of which 5,000 are in use, where the client is not limited; and where it
 is, but stays far from its bound. CPU time, the cases in turns, so that others on the machine count less; what
-counts is how the rows compare. Beside it: what making a client known takes, and what operators ask for.
+counts is how the rows compare. Beside it: what making a client known takes, what operators ask for, and what
+a record costs in a bucket that several workers have together.
 """
 
 import gc
@@ -15,12 +16,17 @@ from pathlib import Path
 from statistics import median
 from time import process_time
 
+from proxy.config import ProxyConfig
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.net.quota_page import quota_page
-from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.quota.precedence import Governing
+from proxy.quota.rate import Rates, alone
+from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, Bucket, ClientQuotas
 from proxy.session.client_state import ClientState
 from proxy.wire.api_keys import ApiKey
+from proxy.workers.member import Member
+from proxy.workers.segment import Segment, layout
 from tests.session.apis.asking import image_with
 from tests.session.conversation import (
     NOW_MS,
@@ -128,6 +134,55 @@ def becoming_known(images: Mapping[str, QuotasImage]) -> list[Row]:
     return in_turns({name: case(image) for name, image in images.items()}, "client known")
 
 
+def records(workers: int) -> dict[str, Callable[[], float]]:
+    """A record far from the bound, and one beyond it, in a bucket of so many workers (0: not shared)."""
+    rates = [alone] if not workers else group(workers)
+    found = Governing(1e6, None, "alice", "")
+    ours, *others = [Bucket(PRODUCER_BYTE_RATE, found, 1000, 11, True, rate) for rate in rates]
+    clock = [NOW_MS]
+
+    def once(value: float) -> None:
+        clock[0] += 1
+        if not ours.record_within(value, clock[0]):
+            ours.record(value, clock[0])
+
+    def case(value: float) -> float:
+        clock[0] += 60_000
+        for second in range(11):
+            for bucket in (ours, *others):
+                bucket.record(value, clock[0] + 1_000 * second)
+        clock[0] += 10_000
+        return took_us(lambda: once(value), 500)
+
+    return {"far": lambda: case(1.0), "beyond": lambda: case(2e6)}
+
+
+def group(workers: int) -> list[Rates]:
+    """The rates of workers that share memory."""
+    config = ProxyConfig.model_validate(
+        {
+            "proxy.id": "p",
+            "workers": workers,
+            "listeners": [{"name": "PLAIN", "bind": "h:1", "security.protocol": "PLAINTEXT"}],
+            "upstream": {"bootstrap": "h:2"},
+            "controller": {"endpoints": ["h:3"]},
+            "audit": {"spool.dir": "spool"},
+        }
+    )
+    segment = Segment.create(layout(config))
+    return [Member(segment, number).rate for number in range(workers)]
+
+
+def shared_buckets() -> list[Row]:
+    """What it costs that a bucket is one of a group."""
+    cases = {workers: records(workers) for workers in (0, 2, 4)}
+    rows = []
+    for what in ("far", "beyond"):
+        of_all = {"alone" if not n else f"of {n}": case[what] for n, case in cases.items()}
+        rows += in_turns(of_all, f"record {what}")
+    return rows
+
+
 def asked_by_operators(image: QuotasImage) -> list[Row]:
     """The page of all who are active."""
     quotas: ClientQuotas = client_under(image).gate.quotas
@@ -144,7 +199,12 @@ def main() -> None:
         "others": quotas_image(OTHERS),
         "limited": quotas_image(OTHERS | OURS),
     }
-    rows = [*requests(images), *becoming_known(images), *asked_by_operators(images["others"])]
+    rows = [
+        *requests(images),
+        *becoming_known(images),
+        *asked_by_operators(images["others"]),
+        *shared_buckets(),
+    ]
     for row in rows:
         sys.stdout.write(
             f"{row.case:<8} {row.what:<13} {row.median:>8.2f} {row.unit} ({row.min:.2f} to {row.max:.2f})\n"

@@ -37,6 +37,7 @@ OUTSIDE_THE_CORE = {
     "process",
     "control_plane",
     "shell",
+    "workers",
 }
 
 # Said of a test, on purpose: it proves no requirement of docs/spec.md.

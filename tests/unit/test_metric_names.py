@@ -1,6 +1,6 @@
 """The metrics that alerts and dashboard name are those that the code exports, and none is left unseen.
 
-Exported names are read from the syntax trees of proxy/net and forwarding/net: the first argument wherever
+Exported names are read from the syntax trees of the folders that make metrics: the first argument wherever
 one of prometheus_client's metrics or families is made, also through a function of such a name.
 """
 
@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "penstock.json"
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
+FOLDERS = ("proxy/net", "proxy/workers", "forwarding/net")
 NAMED = re.compile(r"\bpenstock_\w+")
 
 # What Prometheus calls the series of each kind of metric, after the name without its `_total`.
@@ -30,7 +31,7 @@ MAKERS = re.compile(r"(?P<kind>counter|Counter|Gauge|Histogram|Info)(MetricFamil
 @cache
 def families() -> dict[str, tuple[str, ...]]:
     """Name of each metric of ours -> the names of its series."""
-    sources = [*(ROOT / "proxy" / "net").glob("*.py"), *(ROOT / "forwarding" / "net").glob("*.py")]
+    sources = [path for folder in FOLDERS for path in (ROOT / folder).glob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
     calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
     found: dict[str, tuple[str, ...]] = {}
@@ -44,6 +45,11 @@ def families() -> dict[str, tuple[str, ...]]:
 
 def series() -> set[str]:
     return {name for names in families().values() for name in names}
+
+
+def gauges() -> set[str]:
+    """The names of those that go up and down."""
+    return {name for name, of_it in families().items() if of_it == (name,) and not name.endswith("_total")}
 
 
 def named_in(path: Path) -> set[str]:

@@ -1,0 +1,120 @@
+"""The metrics of all workers in, those of one proxy out: counters summed, gauges by their own rule.
+
+Fed by the supervisor with what each worker exposes, at each scrape and every few seconds in between. A worker
+that dies takes its counters along; the last that was seen of them stays in the sum, or Prometheus would take
+the smaller sum for a counter that began anew, and count all of it again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from proxy.quota.throttle import IDLE_MS
+
+GAUGES = {
+    "penstock_metadata_ready": min,
+    "penstock_metadata_offset": min,
+    "penstock_controller_connected": min,
+    "penstock_acl_count": min,
+    "penstock_brokers_not_told": max,
+    "penstock_build_info": max,
+    # Each worker knows the rate of the whole group.
+    "penstock_quota_limit": max,
+    "penstock_quota_byte_rate": max,
+    "penstock_quota_request_time": max,
+    "penstock_quorum_connected": min,
+    "penstock_quorum_applied_offset": min,
+    "penstock_quorum_leader_epoch": max,
+    "penstock_jwks_loaded_timestamp_seconds": min,
+}
+"""How the workers' values become one; those that are not here are summed."""
+
+ENDING = ("penstock_quota_throttled", "penstock_quota_throttle_time_seconds")
+"""Counters whose series end when their quota-id was idle for long: their number is bounded."""
+
+Key = tuple[str, str, tuple[tuple[str, str], ...]]
+"""Name of the metric, name of the series, its labels."""
+
+
+@dataclass(slots=True)
+class _Base:
+    value: float = 0
+    since_ms: int = 0
+
+
+@dataclass(slots=True)
+class _Seen:
+    counted: dict[Key, float] = field(default_factory=dict)
+    gauges: dict[Key, float] = field(default_factory=dict)
+
+
+class Exposition(Collector):
+    """What was last seen of each worker, and what dead ones had counted."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[str, str]] = {}
+        self._seen: dict[int, _Seen] = {}
+        self._base: dict[Key, _Base] = {}
+
+    def update(self, worker: int, text: str, now_ms: int) -> None:
+        """What this worker exposes now."""
+        seen = self._read(text)
+        before = self._seen.get(worker, _Seen()).counted
+        gone = {key: value for key, value in before.items() if seen.counted.get(key, -1) < value}
+        self._seen[worker] = seen
+        self._keep(gone, now_ms)
+        self._drop_ended(now_ms)
+
+    def died(self, worker: int, now_ms: int) -> None:
+        """What it had counted stays counted; it holds nothing any more."""
+        seen = self._seen.pop(worker, None)
+        if seen is not None:
+            self._keep(seen.counted, now_ms)
+
+    def collect(self) -> Iterable[Metric]:
+        totals = {key: base.value for key, base in self._base.items()}
+        for seen in self._seen.values():
+            for key, value in seen.counted.items():
+                totals[key] = totals.get(key, 0.0) + value
+        return self._metrics(totals | self._gauges())
+
+    def _read(self, text: str) -> _Seen:
+        seen = _Seen()
+        for family in text_string_to_metric_families(text):
+            self._kinds[family.name] = family.type, family.documentation
+            into = seen.counted if family.type in ("counter", "histogram") else seen.gauges
+            for sample in family.samples:
+                into[family.name, sample.name, tuple(sample.labels.items())] = sample.value
+        return seen
+
+    def _keep(self, counted: Mapping[Key, float], now_ms: int) -> None:
+        for key, value in counted.items():
+            base = self._base.setdefault(key, _Base())
+            base.value += value
+            base.since_ms = now_ms
+
+    def _drop_ended(self, now_ms: int) -> None:
+        for key, base in list(self._base.items()):
+            idle = key[0] in ENDING and now_ms - base.since_ms >= IDLE_MS
+            if idle and not any(key in seen.counted for seen in self._seen.values()):
+                del self._base[key]
+
+    def _gauges(self) -> dict[Key, float]:
+        found: dict[Key, list[float]] = {}
+        for seen in self._seen.values():
+            for key, value in seen.gauges.items():
+                found.setdefault(key, []).append(value)
+        return {key: GAUGES.get(key[0], sum)(values) for key, values in found.items()}
+
+    def _metrics(self, values: Mapping[Key, float]) -> Iterable[Metric]:
+        metrics: dict[str, Metric] = {}
+        for (family, series, labels), value in values.items():
+            if family not in metrics:
+                kind, text = self._kinds[family]
+                metrics[family] = Metric(family, text, kind)
+            metrics[family].samples.append(Sample(series, dict(labels), value))
+        return metrics.values()

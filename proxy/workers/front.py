@@ -1,0 +1,117 @@
+"""What is told of the workers over HTTP, as if they were one process: /metrics, /quotas, /readyz, /workers.
+
+Fed by the supervisor with the workers there are. Each page is made of what they answer at that moment; one
+that does not answer in time is told by what was last seen of it.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.config import Http, split_host_port
+from proxy.net.clock import now_ms
+from proxy.net.http import HttpServer
+from proxy.workers.child import Child
+from proxy.workers.control import METRICS, QUOTAS, READY
+from proxy.workers.exposition import Exposition
+from proxy.workers.pages import merged_quotas
+
+ASK_MS = 2_000
+
+
+class Front(Collector):
+    """The workers as one."""
+
+    def __init__(self, count: int) -> None:
+        """`count`: how many there are to be."""
+        self.children: dict[int, Child] = {}
+        self.restarts = 0
+        self.exposition = Exposition()
+        self._count = count
+        self._quotas: list[bytes] = []
+        self._registry = CollectorRegistry()
+        self._registry.register(self.exposition)
+        self._registry.register(self)
+
+    async def serve(self, wanted: Http | None) -> HttpServer | None:
+        """Begin to answer where the configuration says."""
+        if wanted is None:
+            return None
+        pages = {"/quotas": lambda: merged_quotas(self._quotas), "/workers": self._workers}
+        http = HttpServer(
+            *split_host_port(wanted.bind), self._registry, self.not_ready, pages, before=self._ask_for
+        )
+        await http.start()
+        return http
+
+    async def ask_all(self) -> None:
+        """Bring what we know of the workers up to date."""
+        await asyncio.gather(self._ask_ready(), self._ask_metrics())
+
+    def not_ready(self) -> str | None:
+        """None while at least one worker takes traffic."""
+        if self._ready():
+            return None
+        told = {child.not_ready for child in self.children.values()}
+        return f"0 of {self._count} workers are ready: {', '.join(sorted(told)) or 'none runs'}"
+
+    def collect(self) -> Iterable[Metric]:
+        workers = GaugeMetricFamily("penstock_workers", "Worker processes by state", labels=["state"])
+        ready, running = self._ready(), len(self.children)
+        for state, count in (
+            ("ready", ready),
+            ("not_ready", running - ready),
+            ("down", self._count - running),
+        ):
+            workers.add_metric([state], count)
+        yield workers
+        yield CounterMetricFamily(
+            "penstock_worker_restarts_total", "Workers that ended and were replaced", self.restarts
+        )
+
+    def _ready(self) -> int:
+        return sum(not child.not_ready for child in self.children.values())
+
+    async def _ask_for(self, path: str) -> None:
+        if path == "/quotas":
+            self._quotas = [page for _, page in await self._answers(QUOTAS)]
+        elif path == "/metrics":
+            await self.ask_all()
+        elif path in ("/readyz", "/workers"):
+            await self._ask_ready()
+
+    async def _ask_ready(self) -> None:
+        for child, page in await self._answers(READY):
+            child.not_ready = page.decode()
+
+    async def _ask_metrics(self) -> None:
+        for child, page in await self._answers(METRICS):
+            # Its end may have been seen meanwhile, and what it had counted is kept already.
+            if self.children.get(child.number) is child:
+                self.exposition.update(child.number, page.decode(), now_ms())
+
+    async def _answers(self, page: str) -> list[tuple[Child, bytes]]:
+        children = list(self.children.values())
+        answers = await asyncio.gather(*(child.asker.ask(page, ASK_MS) for child in children))
+        return [
+            (child, answer) for child, answer in zip(children, answers, strict=True) if answer is not None
+        ]
+
+    def _workers(self) -> bytes:
+        rows = [
+            {
+                "worker": child.number,
+                "pid": child.pid,
+                "ready": not child.not_ready,
+                "not_ready": child.not_ready or None,
+                "since_ms": child.since_ms,
+            }
+            for _, child in sorted(self.children.items())
+        ]
+        page = {"workers": self._count, "restarts": self.restarts, "running": rows}
+        return json.dumps(page, indent=1).encode() + b"\n"

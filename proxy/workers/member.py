@@ -1,0 +1,187 @@
+"""One worker's view of its group: what the others have used and hold, and how far their images are.
+
+Handed by proxy.process to the parts that count (proxy.quota) and to the one that answers admin changes. Where
+the shared memory has no room for a name, this worker keeps to its N-th part of the limit by itself.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Protocol
+
+import structlog
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.net.channel import ChannelError
+from proxy.net.clock import now_ms
+from proxy.net.offset_waiters import FeedTimeout
+from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
+from proxy.quota.rate import Rate
+from proxy.quota.shared import Place, SharedRate, column_cells
+from proxy.workers.control import answer
+from proxy.workers.segment import Segment
+from proxy.workers.table import Table, TableFull
+
+CATCH_UP_MS, CATCH_UP_PAUSE_S = 5_000, 0.2
+POLL_S = 0.002
+"""How often the others' images are looked at; they are at the same offset within milliseconds."""
+_NONE_YET = 2
+"""The offset of an empty image is -1, and 0 says that there is none."""
+
+log = structlog.get_logger(__name__)
+
+
+class Feed(Protocol):
+    """The metadata log, as far as its end matters here."""
+
+    async def stable_offset(self) -> int: ...
+
+    async def wait_for(self, offset: int, timeout_ms: int) -> None: ...
+
+
+class Member(Collector):
+    """Worker `number` of the group that has this memory."""
+
+    def __init__(self, segment: Segment, number: int, control: int = -1) -> None:
+        """`control`: descriptor of the socket to the supervisor."""
+        self.number = number
+        self._control = control
+        self.unshared_count = 0
+        """Rates and addresses that the memory had no room for."""
+        self._segment = segment
+        self._cells = segment.cells
+        self._where = segment.where
+        self._numbers = {name: index for index, name in enumerate(segment.where.names)}
+        self._own: dict[tuple[str, ...], int] = {}
+        self._places: dict[tuple[str, ...], tuple[int, ...]] = {}
+
+    @property
+    def workers(self) -> int:
+        return self._where.workers
+
+    def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
+        """One that all workers record (as proxy.quota.rate.Rates)."""
+        of_address = name[0] == CONNECTION_CREATION_RATE
+        table = self._segment.addresses if of_address else self._segment.quotas
+        return SharedRate(window_ms, samples, partial(self._place, table, name, samples))
+
+    def take(self, name: tuple[str, ...], limit: int) -> bool:
+        """As proxy.quota.counts.Counts; of two workers that take the last one at once neither gets it."""
+        at = self._places.get(name) or self._count_cells(name, limit)
+        own = self._own.get(name, 0)
+        if at:
+            self._cells[at[0]] = own + 1
+            if sum(self._cells[each] for each in at) > limit:
+                self._let_go(name, at, own)
+                return False
+            self._places[name] = at
+        elif own >= (limit if limit >= UNLIMITED else max(1, limit // self.workers)):
+            return False
+        self._own[name] = own + 1
+        return True
+
+    def give_back(self, name: tuple[str, ...]) -> None:
+        left = self._own.get(name, 0) - 1
+        if left < 0:
+            raise ValueError(f"there is none of {' '.join(name)}")
+        self._own[name] = left
+        self._let_go(name, self._places.get(name, ()), left)
+
+    def own(self, name: tuple[str, ...]) -> int:
+        return self._own.get(name, 0)
+
+    def publish(self, offset: int) -> None:
+        """Our image has come to this offset: from now on others wait for us."""
+        self._cells[self._where.offset_at(self.number)] = offset + _NONE_YET
+
+    def leave(self) -> None:
+        """We take no more requests: nobody need wait for us."""
+        self._cells[self._where.offset_at(self.number)] = 0.0
+
+    async def catch_up(self, feed: Feed) -> None:
+        """Before the listeners open: whatever was answered while nobody waited for us is in our image."""
+        while True:
+            try:
+                await feed.wait_for(await feed.stable_offset() - 1, CATCH_UP_MS)
+                return
+            except (ChannelError, FeedTimeout) as error:
+                log.warning("the end of the metadata log is not reached", error=str(error))
+                await asyncio.sleep(CATCH_UP_PAUSE_S)
+
+    async def answer(
+        self, pages: Mapping[str, Callable[[], bytes]], supervisor_is_gone: asyncio.Event
+    ) -> None:
+        """Answer the supervisor as long as it lives; without it we are to end as well."""
+        await answer(self._control, pages)
+        supervisor_is_gone.set()
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily(
+            "penstock_workers_unshared_total",
+            "Quota-ids and addresses that the workers count each by itself, in its part of the limit",
+            self.unshared_count,
+        )
+
+    def behind(self, offset: int) -> list[int]:
+        """The workers that serve clients by an older image than that."""
+        told = enumerate(self._cells[: self.workers].tolist())
+        return [number for number, at in told if 0 < at < offset + _NONE_YET]
+
+    async def everywhere(self, offset: int, timeout_ms: int) -> list[int]:
+        """Until no worker is behind this offset, or the time is up: those that still are."""
+        deadline_ms = now_ms() + timeout_ms
+        while True:
+            late = self.behind(offset)
+            if late and now_ms() >= deadline_ms:
+                log.warning("answered before all workers had the change", behind=late, offset=offset)
+            if not late or now_ms() >= deadline_ms:
+                return late
+            await asyncio.sleep(POLL_S)
+
+    def _place(self, table: Table, name: tuple[str, ...], samples: int) -> Place:
+        try:
+            slot = table.slot(name)
+        except TableFull as error:
+            self._tell_unshared(name, error)
+            cells = memoryview(bytearray(8 * (1 + column_cells(samples)))).cast("d")
+            return Place(cells, 1, 1, 0, divided_by=self.workers)
+        generation_at = table.generation_at(slot)
+        return Place(
+            self._cells,
+            table.rate_at(slot),
+            self.workers,
+            self.number,
+            generation_at,
+            self._cells[generation_at],
+        )
+
+    def _count_cells(self, name: tuple[str, ...], limit: int) -> tuple[int, ...]:
+        """Where all workers count it, ours first; nowhere when this worker counts by itself."""
+        number = self._numbers.get(name)
+        if number is not None:
+            return self._ours_first(partial(self._where.count_at, number))
+        if limit >= UNLIMITED or self._own.get(name):
+            return ()
+        table = self._segment.addresses
+        try:
+            return self._ours_first(partial(table.count_at, table.slot(name)))
+        except TableFull as error:
+            self._tell_unshared(name, error)
+            return ()
+
+    def _ours_first(self, at: "partial[int]") -> tuple[int, ...]:
+        others = (at(number) for number in range(self.workers) if number != self.number)
+        return (at(self.number), *others)
+
+    def _let_go(self, name: tuple[str, ...], at: tuple[int, ...], left: int) -> None:
+        if at:
+            self._cells[at[0]] = left
+        if not left and name not in self._numbers:
+            self._places.pop(name, None)
+            self._own.pop(name, None)
+
+    def _tell_unshared(self, name: tuple[str, ...], error: TableFull) -> None:
+        self.unshared_count += 1
+        log.warning("limit divided among the workers", name=list(name), reason=str(error))

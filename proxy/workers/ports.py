@@ -1,0 +1,51 @@
+"""Addresses that stay ours while workers come and go: bound, and never listened on.
+
+Linux gives connections to listening sockets only, so what is held here gets none. Nobody else can bind the
+port meanwhile, and where the configuration says port 0 all workers get the same one.
+"""
+
+import socket
+from collections.abc import Iterable
+
+from proxy.config import Listener, split_host_port
+
+
+class HeldPorts:
+    """One socket for each listener."""
+
+    def __init__(self, listeners: Iterable[Listener]) -> None:
+        """OSError names an address that cannot be had."""
+        self._sockets: dict[str, socket.socket] = {}
+        for listener in listeners:
+            try:
+                self._sockets[listener.name] = _held(*split_host_port(listener.bind))
+            except OSError as error:
+                self.close()
+                raise OSError(f"listener {listener.name}: {listener.bind}: {error.strerror}") from error
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Name of each listener -> its port."""
+        return {name: int(held.getsockname()[1]) for name, held in self._sockets.items()}
+
+    def close(self) -> None:
+        for held in self._sockets.values():
+            held.close()
+
+
+def _held(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    held = socket.socket(family, kind, protocol)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            # As whoever listens there does: the IPv4 port of that number is another's.
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.bind(address)
+    except OSError:
+        held.close()
+        raise
+    return held

@@ -1,0 +1,99 @@
+"""Where each worker's audit spool is, and what becomes of spools whose workers are no more (SPEC D3).
+
+The first worker has the directory that a proxy without workers has, so nothing is lost when `workers` is
+raised; when it is lowered, the first worker ships what the others had left, each under its own identity.
+"""
+
+import asyncio
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from proxy.net.audit_sink import AuditSink
+from proxy.net.spool import Spool, SpoolError
+
+BATCH_LINES = 2_000
+LOCK_PAUSE_S = 0.2
+_NAMED = re.compile(r"worker-([1-9][0-9]*)")
+
+log = structlog.get_logger(__name__)
+
+
+def spool_directory(directory: Path, worker: int) -> Path:
+    """`directory`: spool.dir of the configuration."""
+    return directory if worker == 0 else directory / f"worker-{worker}"
+
+
+def left_over(directory: Path, workers: int) -> list[Path]:
+    """Spools below spool.dir that none of so many workers has."""
+    if not directory.is_dir():
+        return []
+    named = ((path, _NAMED.fullmatch(path.name)) for path in directory.iterdir() if path.is_dir())
+    return sorted(path for path, match in named if match and int(match[1]) >= workers)
+
+
+def lock_file(directory: Path) -> int:
+    """The file whose lock a supervisor and its workers have together, so that nobody else writes there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return os.open(directory / "workers.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+async def wait_for_lock(file: int) -> None:
+    """Until no worker of another supervisor is left: those of one that was killed are still draining."""
+    told = False
+    while True:
+        try:
+            # Of the open file, not of the process: it lasts until the last who inherited it has ended.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not told:
+                log.warning("waiting for the end of another supervisor's workers")
+            told = True
+        await asyncio.sleep(LOCK_PAUSE_S)
+
+
+async def ship_left_over(
+    directory: Path, workers: int, new_sink: Callable[[], AuditSink], *, locked: bool
+) -> None:
+    """Deliver what is in spools that none of so many workers has, then remove them; tries until it has.
+
+    `locked`: our supervisor has the lock. Otherwise it is taken for that long.
+    """
+    paths = await asyncio.to_thread(left_over, directory, workers)
+    if not paths:
+        return
+    lock = lock_file(directory)
+    try:
+        if not locked:
+            await wait_for_lock(lock)
+        for path in paths:
+            try:
+                await _ship(path, new_sink())
+            except (SpoolError, OSError) as error:
+                log.error("left-over audit spool not shipped", directory=str(path), error=str(error))
+    finally:
+        os.close(lock)
+
+
+async def _ship(path: Path, sink: AuditSink) -> None:
+    # It takes no more lines, so its size need not be bounded.
+    spool, count = Spool(path, max_bytes=1 << 62), 0
+    try:
+        while lines := spool.unshipped(BATCH_LINES):
+            await sink.send([(line.key, line.value) for line in lines])
+            spool.shipped(lines[-1].end)
+            count += len(lines)
+    finally:
+        await sink.close()
+        spool.close()
+    if spool.damaged_count:
+        log.error("left-over audit spool has damaged lines, and stays", directory=str(path))
+        return
+    await asyncio.to_thread(shutil.rmtree, path)
+    log.info("left-over audit spool shipped", directory=str(path), records=count)

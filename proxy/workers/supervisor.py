@@ -1,0 +1,153 @@
+"""The parent of the workers: starts them, replaces those that die, and answers HTTP for all of them.
+
+Run by proxy.process where `workers` is more than 1. No client's byte comes here, so there is little that it
+could die of; if it does, the workers drain and end, and whoever runs the proxy starts all of it again.
+"""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import structlog
+
+from proxy.config import ProxyConfig, load
+from proxy.net.clock import now_ms
+from proxy.workers.child import Child, Inheritance
+from proxy.workers.front import Front
+from proxy.workers.ports import HeldPorts
+from proxy.workers.segment import Segment, anonymous_file, layout
+from proxy.workers.spools import lock_file, wait_for_lock
+
+EXIT_FAULT, EXIT_CONFIG = 1, 2
+BACKOFF_MS = (100, 30_000)
+LIVED_LONG_MS = 60_000
+"""Who lived so long is replaced at once, whatever was before."""
+POLL_MS = 3_000
+"""How often counters are looked at: what a killed worker had counted since then is not in the sum."""
+ENDING_MS = 15_000
+"""What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
+
+log = structlog.get_logger(__name__)
+
+
+class Supervisor:
+    """The group of one proxy."""
+
+    def __init__(self, path: Path, content: bytes, config: ProxyConfig) -> None:
+        """`content`: of the configuration file, which `config` was made of. OSError: an address is taken."""
+        self._config = config
+        self._held = HeldPorts(config.listeners)
+        self._segment = Segment.create(layout(config))
+        self._given = Inheritance(
+            path,
+            _file_of(content),
+            self._segment.file,
+            lock_file(config.audit.spool_dir),
+            self._held.numbers,
+        )
+        self._front = Front(config.workers)
+        self._draining = asyncio.Event()
+        self._exit_code = 0
+
+    async def run(self) -> int:
+        """Until SIGTERM or SIGINT, and all workers have drained; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._draining.set)
+        await wait_for_lock(self._given.lock)
+        http = await self._front.serve(self._config.http)
+        log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
+        async with asyncio.TaskGroup() as tasks:
+            polling = tasks.create_task(self._poll())
+            workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
+            await asyncio.gather(*workers)
+            polling.cancel()
+        if http is not None:
+            await http.close()
+        self._held.close()
+        log.info("supervisor has stopped")
+        return self._exit_code
+
+    async def _keep(self, number: int) -> None:
+        """One worker after the other, until all is to end."""
+        wait_ms, first = BACKOFF_MS[0], True
+        while not self._draining.is_set():
+            begun_ms = now_ms()
+            code = await self._one(number)
+            self._segment.forget(number)
+            if self._draining.is_set():
+                break
+            if code == EXIT_CONFIG and first:
+                log.error("a worker cannot start as configured", worker=number)
+                self._end(EXIT_CONFIG)
+                break
+            first = False
+            wait_ms = BACKOFF_MS[0] if now_ms() - begun_ms >= LIVED_LONG_MS else wait_ms
+            log.error("worker ended, starting another", worker=number, exit_code=code, wait_ms=wait_ms)
+            self._front.restarts += 1
+            await self._pause(wait_ms)
+            wait_ms = min(wait_ms * 2, BACKOFF_MS[1])
+
+    async def _one(self, number: int) -> int:
+        """One worker's life: its exit code."""
+        try:
+            child = await Child.start(number, self._given, now_ms())
+        except OSError as error:
+            log.error("no process for a worker", worker=number, error=str(error))
+            return EXIT_FAULT
+        log.info("worker started", worker=number, pid=child.pid)
+        self._front.children[number] = child
+        async with asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(self._drain(child))
+            code = await child.run()
+            ending.cancel()
+        del self._front.children[number]
+        self._front.exposition.died(number, now_ms())
+        return code
+
+    async def _drain(self, child: Child) -> None:
+        await self._draining.wait()
+        child.drain()
+        await asyncio.sleep((self._config.limits.drain_timeout_ms + ENDING_MS) / 1000)
+        log.error("worker did not end in time, killed", worker=child.number)
+        child.kill()
+        self._exit_code = EXIT_FAULT
+
+    async def _poll(self) -> None:
+        while True:
+            await self._front.ask_all()
+            await asyncio.sleep(POLL_MS / 1000)
+
+    async def _pause(self, wait_ms: int) -> None:
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._draining.wait()
+        except TimeoutError:
+            return
+
+    def _end(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._draining.set()
+
+
+def _file_of(content: bytes) -> int:
+    file = anonymous_file("penstock-configuration")
+    os.pwrite(file, content, 0)
+    return file
+
+
+def run_supervisor(path: Path) -> int:
+    """Run a proxy of several workers; 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
+
+    ConfigError where the file cannot be used.
+    """
+    config = load(path, ProxyConfig)
+    try:
+        supervisor = Supervisor(path, path.read_bytes(), config)
+        return asyncio.run(supervisor.run())
+    except OSError as error:
+        log.error("proxy cannot start", error=str(error))
+    except Exception:
+        log.exception("supervisor ended by a fault")
+    return EXIT_FAULT

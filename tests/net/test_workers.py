@@ -1,0 +1,158 @@
+"""A proxy of several workers, as processes: started, killed, replaced, ended."""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.demo import probe
+from proxy.demo.node import penstock
+from proxy.demo.ports import free_addresses
+from proxy.demo.process import ChildProcess
+from proxy.net.clock import now_ms
+from proxy.workers.spools import left_over
+
+pytestmark = [pytest.mark.slow, pytest.mark.spec("Q7", "O1")]
+
+DEADLINE_MS = 60_000
+_BETWEEN_LOOKS = Event()
+
+
+class Proxy:
+    """Its broker does not answer: the workers live, and are never ready."""
+
+    def __init__(self, directory: Path, **changes: Any) -> None:
+        self.http = free_addresses(1)[0]
+        self.directory = directory
+        document = {
+            "proxy.id": "proxy-1",
+            "workers": 2,
+            "listeners": [{"name": "PLAIN", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}],
+            "upstream": {"bootstrap": "127.0.0.1:1"},
+            "controller": {"endpoints": ["127.0.0.1:1"]},
+            "audit": {"spool.dir": "spool"},
+            "http": {"bind": self.http},
+            **changes,
+        }
+        file = directory / "proxy.yaml"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        self.process: ChildProcess = penstock("proxy", "workers", file, directory)
+
+    def page(self, path: str) -> Any:
+        return json.loads(probe.get(self.http, path)[1])
+
+    def pids(self) -> dict[int, int]:
+        """Of the workers that have said something to the supervisor."""
+        try:
+            running = self.page("/workers")["running"]
+        except OSError:
+            return {}
+        return {row["worker"]: row["pid"] for row in running if row["not_ready"] != "starting"}
+
+    def both_run(self) -> dict[int, int]:
+        until(lambda: len(self.pids()) == 2, "two workers", self)
+        return self.pids()
+
+
+def until(holds: Callable[[], bool], what: str, proxy: Proxy) -> None:
+    since_ms = now_ms()
+    while not holds():
+        assert now_ms() - since_ms < DEADLINE_MS, f"not {what}: {proxy.process.log_text()[-3000:]}"
+        _BETWEEN_LOOKS.wait(0.05)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def running(directory: Path, **changes: Any) -> Iterator[Proxy]:
+    proxy = Proxy(directory, **changes)
+    with proxy.process:
+        yield proxy
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nothing_it_told_is_lost(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        before = proxy.both_run()
+        counted = told_without_a_broker(proxy)
+        os.kill(before[1], signal.SIGKILL)
+        until(lambda: proxy.pids().get(1) not in (None, before[1]), "another worker 1", proxy)
+        after = probe.series(proxy.http)
+
+        assert proxy.pids()[0] == before[0]
+        assert proxy.page("/workers")["restarts"] == 1
+        assert after["penstock_worker_restarts_total"] == 1.0
+        # Each of the three has written that it has started.
+        started = 'penstock_audit_records_total{event="started"}'
+        assert (counted[started], after[started]) == (2.0, 3.0)
+        falling = [name for name, value in counted.items() if "_total" in name and after[name] < value]
+        assert falling == []
+        assert proxy.process.stop(DEADLINE_MS)
+        assert proxy.process.returncode == 0
+    assert not any(map(alive, before.values()))
+    assert told_by_spools(tmp_path / "spool") == [
+        ("proxy-1.w0", "started", 0),
+        ("proxy-1.w0", "stopped", 1),
+        ("proxy-1.w1", "started", 0),
+        ("proxy-1.w1", "started", 0),
+        ("proxy-1.w1", "stopped", 1),
+    ]
+    assert [path.name for path in left_over(tmp_path / "spool", 1)] == ["worker-1"]
+    assert left_over(tmp_path / "spool", 2) == []
+
+
+def told_without_a_broker(proxy: Proxy) -> dict[str, float]:
+    """The metrics of workers that are there, and not ready."""
+    assert probe.get(proxy.http, "/readyz") == (
+        503,
+        "0 of 2 workers are ready: the metadata log is not loaded\n",
+    )
+    assert probe.get(proxy.http, "/healthz") == (200, "ok\n")
+    assert proxy.page("/quotas")["workers"] == 2
+    series = probe.series(proxy.http)
+    assert series['penstock_workers{state="not_ready"}'] == 2.0
+    assert series["penstock_metadata_ready"] == 0.0
+    return series
+
+
+def told_by_spools(directory: Path) -> list[tuple[str, str, int]]:
+    """Who has written what, as which of its records."""
+    files = [*sorted(directory.glob("*.spool")), *sorted((directory / "worker-1").glob("*.spool"))]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    records = [json.loads(line.split(" ", 2)[2])["data"] for line in lines]
+    return [(record["proxy_id"], record["event"], record["sequence"]) for record in records]
+
+
+def test_workers_whose_supervisor_is_killed_end_by_themselves(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        pids = proxy.both_run()
+        proxy.process.kill()
+        until(lambda: not any(map(alive, pids.values())), "the end of the workers", proxy)
+
+
+def test_a_worker_that_cannot_start_as_configured_ends_the_proxy_with_code_2(tmp_path: Path) -> None:
+    with running(tmp_path, authorizer={"authorizer.class.name": "no.such.Authorizer"}) as proxy:
+        assert proxy.process.wait(DEADLINE_MS) == 2
+
+
+def test_an_address_that_is_taken_ends_the_proxy_with_code_1(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        bind = f"127.0.0.1:{server.getsockname()[1]}"
+        listener = {"name": "PLAIN", "bind": bind, "security.protocol": "PLAINTEXT"}
+        proxy = stack.enter_context(running(tmp_path, listeners=[listener]))
+
+        assert proxy.process.wait(DEADLINE_MS) == 1
+    assert f"listener PLAIN: {bind}: Address already in use" in proxy.process.log_text()
