@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
 from forwarding.net.log import connection_arguments
+from forwarding.net.mutation_page import mutation_page
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, WatchedUsers, load, split_host_port
@@ -131,7 +133,8 @@ async def _http(
     if config.http is None:
         return None
     host, port = split_host_port(config.http.bind)
-    http = HttpServer(host, port, registry, process.not_ready)
+    pages = {"/quotas": partial(mutation_page, process.mutation_quotas, now_ms)}
+    http = HttpServer(host, port, registry, process.not_ready, pages)
     await http.start()
     return http
 
@@ -164,7 +167,8 @@ class _Logins:
 
 def _told_settings(config: ControllerConfig) -> dict[str, str]:
     """What decisions rest on besides the log, for whoever evaluates them again later."""
-    return config.authorizer.told_settings() | {
+    told = config.authorizer.told_settings() | config.quota.told_rules()
+    return told | {
         "metadata.topic": config.metadata.topic,
         "metadata.transactional.id": config.metadata.transactional_id,
     }

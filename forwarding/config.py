@@ -27,6 +27,7 @@ from proxy.config import (
     Milliseconds,
     Part,
     Peer,
+    QuotaRules,
     endpoint,
     require_authorizer,
     require_users_file,
@@ -49,7 +50,7 @@ class MetadataLog(Part):
     transactional_id: Annotated[str, Field(min_length=1)] = "penstock-controller"
 
 
-class MutationQuota(Part):
+class MutationQuota(QuotaRules):
     """The burst of controller_mutation_rate is the rate times both."""
 
     controller_quota_window_num: Annotated[int, Field(ge=1)] = 11
@@ -129,6 +130,8 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         token_expiry_check_interval_ms=config.delegation_token.expiry_check_interval_ms,
         mutation_window_num=config.quota.controller_quota_window_num,
         mutation_window_size_seconds=config.quota.controller_quota_window_size_seconds,
+        mutations_enforced=config.quota.enforced,
+        mutations_excluded=config.quota.excluded,
         limits=ServerLimits(
             max_frame_bytes=config.limits.decoded_request_max_bytes,
             max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,

@@ -12,8 +12,8 @@ from forwarding.controller.controller import Sender
 from forwarding.controller.record_keys import quota_entity
 from forwarding.envelope import Forwarded
 from proxy.audit.record import AuditEvent
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE
-from proxy.quota.precedence import Governing
+from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
+from proxy.session.summaries import OBSERVE
 from proxy.wire.api_keys import ApiKey
 
 
@@ -65,12 +65,13 @@ def quotas_changed(records: Iterable[Any], last_offset: int | None) -> list[Audi
 
 
 def mutations_throttled(
-    sender: Sender, forwarded: Forwarded, quota: Governing, throttle_time_ms: int
+    sender: Sender, forwarded: Forwarded, quota: MutationQuota, throttle_time_ms: int
 ) -> AuditEvent:
     """A client that has changed more partitions than its quota allows (KIP-599)."""
     event = _of_forwarded("throttled", sender, forwarded)
     event.quota_key = CONTROLLER_MUTATION_RATE
-    event.quota_id, event.quota_limit = quota.quota_id, quota.limit
+    event.quota_id, event.quota_limit = quota.governing.quota_id, quota.governing.limit
+    event.rule = None if quota.enforced else OBSERVE
     event.count, event.throttle_time_ms = 1, throttle_time_ms
     return event
 

@@ -43,9 +43,11 @@ class Mutations:
     ) -> Any:
         """The broker's answer to `request`, and ours where the quota is used up; ChannelError."""
         header, user = forwarded.header, forwarded.principal.name
-        quota = self._quotas.of_request(
-            header.api_key, header.api_version, image.quotas, user, header.client_id, self._now_ms()
-        )
+        quota = None
+        if not self._quotas.excludes(str(forwarded.principal)):
+            quota = self._quotas.of_request(
+                header.api_key, header.api_version, image.quotas, user, header.client_id, self._now_ms()
+            )
         if quota is None:
             return await ask(request)
         charged = await self._charged(header.api_key, request, quota)
@@ -54,8 +56,9 @@ class Mutations:
         setattr(answer, results, [*getattr(answer, results), *charged.answered])
         throttle_ms = quota.throttle_time_ms(self._now_ms())
         if throttle_ms:
-            answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
-            self._record(mutations_throttled(sender, forwarded, quota.governing, throttle_ms))
+            if quota.enforced:
+                answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
+            self._record(mutations_throttled(sender, forwarded, quota, throttle_ms))
         return answer
 
     async def _charged(self, api_key: int, request: Any, quota: MutationQuota) -> Charged:

@@ -69,6 +69,8 @@ class ProcessSettings:
     owner_check_interval_ms: int = 30_000
     mutation_window_num: int = 11
     mutation_window_size_seconds: int = 1
+    mutations_enforced: bool = True
+    mutations_excluded: tuple[str, ...] = ()
 
 
 class ControllerProcess:
@@ -96,6 +98,12 @@ class ControllerProcess:
         self.metrics.acl_count.set_function(lambda: authorizer.acl_count(self.loader.image))
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader)
         self._broker = Broker(settings.broker)
+        self.mutation_quotas = MutationQuotas(
+            settings.mutation_window_num,
+            settings.mutation_window_size_seconds,
+            enforced=settings.mutations_enforced,
+            excluded=settings.mutations_excluded,
+        )
         self.writer = Writer(
             Controller(
                 authorizer,
@@ -113,7 +121,7 @@ class ControllerProcess:
             self.metrics,
             may_write,
             now_ms,
-            MutationQuotas(settings.mutation_window_num, settings.mutation_window_size_seconds),
+            self.mutation_quotas,
         )
         group_id = f"{settings.transactional_id}-election"
         election = Election(settings.broker, settings.topic, group_id, now_ms)

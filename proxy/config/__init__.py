@@ -13,6 +13,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `login`: our own logins
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
+- `quota`: whom quotas hold, and whether they do
 - `proxy`: the whole file
 """
 
@@ -41,6 +42,7 @@ from proxy.config.proxy import (
     ProxyConfig,
     Quota,
 )
+from proxy.config.quota import QuotaRules
 from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, WatchedUsers
@@ -70,6 +72,7 @@ __all__ = [
     "PlainUser",
     "ProxyConfig",
     "Quota",
+    "QuotaRules",
     "SecurityProtocol",
     "ServerSsl",
     "Upstream",

@@ -11,11 +11,11 @@ from proxy.config.delegation_token import DelegationToken
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
 from proxy.config.peer import ControllerPeer
+from proxy.config.quota import QuotaRules
 from proxy.config.upstream import Upstream, require_addresses
 from proxy.net.quorum import CLUSTER_METADATA
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
-from proxy.security.principal import parse_principal
 from proxy.session.gate import DEFAULT_QUEUED_BYTES
 
 
@@ -45,25 +45,11 @@ class Metadata(Part):
         return topic
 
 
-class Quota(Part):
+class Quota(QuotaRules):
     quota_window_num: Annotated[int, Field(ge=2)] = 11
     quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
     quota_producer_default: Annotated[float, Field(gt=0)] | None = None
     quota_consumer_default: Annotated[float, Field(gt=0)] | None = None
-    quota_mode: Literal["enforce", "observe"] = "enforce"
-    quota_excluded_principals: str = ""
-
-    @field_validator("quota_excluded_principals")
-    @classmethod
-    def _are_principals(cls, text: str) -> str:
-        for name in _principals(text):
-            parse_principal(name)
-        return text
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        """The principals that no quota is for."""
-        return tuple(str(parse_principal(name)) for name in _principals(self.quota_excluded_principals))
 
     def told_settings(self) -> dict[str, str]:
         """What the limits of this process depend on besides the metadata log."""
@@ -71,16 +57,14 @@ class Quota(Part):
             "quota.producer.default": self.quota_producer_default,
             "quota.consumer.default": self.quota_consumer_default,
         }
-        return {
-            "quota.mode": self.quota_mode,
-            "quota.excluded.principals": ";".join(self.excluded),
-            "quota.window.num": str(self.quota_window_num),
-            "quota.window.size.seconds": str(self.quota_window_size_seconds),
-        } | {key: repr(value) for key, value in defaults.items() if value is not None}
-
-
-def _principals(text: str) -> list[str]:
-    return [name.strip() for name in text.split(";") if name.strip()]
+        return (
+            self.told_rules()
+            | {
+                "quota.window.num": str(self.quota_window_num),
+                "quota.window.size.seconds": str(self.quota_window_size_seconds),
+            }
+            | {key: repr(value) for key, value in defaults.items() if value is not None}
+        )
 
 
 class Limits(Part):

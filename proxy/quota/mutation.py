@@ -5,6 +5,7 @@ DeleteTopics; the same precedence as for bytes. What counts as a mutation is not
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from proxy.metadata.image import QuotasImage
@@ -74,6 +75,8 @@ class MutationQuota:
     governing: Governing
     _bucket: TokenBucket
     _strict: bool
+    enforced: bool = True
+    """False: all is taken and nothing told; what would have been is in `throttle_time_ms`."""
     _throttle_ms: int = 0
     _recorded_at_ms: int = 0
 
@@ -82,13 +85,14 @@ class MutationQuota:
 
         Strict: refused while the bucket is overdrawn, whatever the count. Else taken, and told to wait.
         """
-        if not self._strict:
+        strict = self._strict and self.enforced
+        if not strict:
             self._bucket.take(count, now_ms)
         overdrawn_ms = self._bucket.overdrawn_ms(now_ms)
         if overdrawn_ms is not None:
             self._throttle_ms, self._recorded_at_ms = overdrawn_ms, now_ms
-            return not self._strict
-        if self._strict:
+            return not strict
+        if strict:
             self._bucket.take(count, now_ms)
         return True
 
@@ -100,14 +104,33 @@ class MutationQuota:
 class MutationQuotas:
     """All token buckets of one controller."""
 
-    def __init__(self, window_num: int = 11, window_size_seconds: int = 1) -> None:
-        """controller.quota.window.num and controller.quota.window.size.seconds: the burst, in seconds."""
+    def __init__(
+        self,
+        window_num: int = 11,
+        window_size_seconds: int = 1,
+        *,
+        enforced: bool = True,
+        excluded: Collection[str] = (),
+    ) -> None:
+        """controller.quota.window.num and controller.quota.window.size.seconds: the burst, in seconds.
+
+        `enforced`: quota.mode; `excluded`: principals ("User:alice") that nothing limits.
+        """
+        self.enforced = enforced
+        self._excluded = frozenset(excluded)
         self._burst_s = window_num * window_size_seconds
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._governing: dict[tuple[str, str], Governing] = {}
         self._sweep_at = _SWEEP_FROM
 
     def of_request(
-        self, api_key: int, version: int, quotas: QuotasImage, user: str, client_id: str | None, now_ms: int
+        self,
+        api_key: int,
+        version: int,
+        quotas: QuotasImage,
+        user: str,
+        client_id: str | None,
+        now_ms: int,
     ) -> MutationQuota | None:
         """What governs such a request of this client; None: nothing does, or it mutates nothing."""
         strict_since = STRICT_SINCE.get(api_key)
@@ -116,7 +139,19 @@ class MutationQuotas:
         found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE)
         if found is None:
             return None
-        return MutationQuota(found, self._bucket(found, now_ms), version >= strict_since)
+        return MutationQuota(found, self._bucket(found, now_ms), version >= strict_since, self.enforced)
+
+    def excludes(self, principal: str) -> bool:
+        """Whether no quota is for this principal ("User:alice")."""
+        return principal in self._excluded
+
+    def used(self, now_ms: int) -> list[tuple[Governing, TokenBucket]]:
+        """Whose buckets are not full, and what governed their last request; for who wants to see them."""
+        return [
+            (self._governing[name], bucket)
+            for name, bucket in self._buckets.items()
+            if not bucket.is_full(now_ms)
+        ]
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -127,6 +162,7 @@ class MutationQuotas:
         if bucket is None:
             self._sweep(now_ms)
             bucket = self._buckets[name] = TokenBucket(found.limit, self._burst_s, now_ms)
+        self._governing[name] = found
         bucket.change(found.limit, now_ms)
         return bucket
 
@@ -134,4 +170,5 @@ class MutationQuotas:
         # Client ids are the clients' own choice: those that used nothing lately are not kept.
         if len(self._buckets) >= self._sweep_at:
             self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
+            self._governing = {name: self._governing[name] for name in self._buckets}
             self._sweep_at = max(_SWEEP_FROM, 2 * len(self._buckets))

@@ -1,12 +1,15 @@
 """controller_mutation_rate at a controller over a real broker: refused, slowed down, on record, by topic."""
 
+import json
 from typing import Any
 
 import pytest
 
 from forwarding.net.forwarder import Forwarder
+from forwarding.net.mutation_page import mutation_page
 from proxy.audit.record import AuditEvent
 from proxy.demo.broker import Broker
+from proxy.net.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -122,6 +125,54 @@ async def test_more_partitions_and_deletions_are_paid_for_by_their_number(
     assert outcomes(refused.topics) == [EXCEEDED]
     # One for the five that were added was left over the half, six went with the topic.
     assert 9_000 < refused.throttle_time_ms <= (11 - BURST) / RATE * 1_000
+
+
+async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_not_charged(
+    kafka: Broker, topic_name: str
+) -> None:
+    told = []
+    for changes in ({"mutations_enforced": False}, {"mutations_excluded": ("User:admin",)}):
+        async with (
+            a_controller(plaintext(kafka), topic_name, **changes) as controller,
+            a_forwarder(controller.endpoint) as forwarder,
+        ):
+            await limit(forwarder, RATE)
+            names = [f"{topic_name}-{number}" for number in range(3)]
+            made = await create(forwarder, *names)
+            told.append([event.rule for event in controller.told("throttled")])
+            page = json.loads(mutation_page(controller.process.mutation_quotas, now_ms))
+            await limit(forwarder, None)
+            await delete(forwarder, *names)
+        assert (outcomes(made.topics), made.throttle_time_ms) == ([0, 0, 0], 0)
+        assert page["active"] == len(page["quotas"]) == len(told[-1])
+
+    assert told == [["observe"], []]
+
+
+async def test_the_page_of_a_controller_tells_who_owes_mutations(kafka: Broker, topic_name: str) -> None:
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        await limit(forwarder, RATE)
+        names = [f"{topic_name}-{number}" for number in range(2)]
+        await create(forwarder, *names)
+        page = json.loads(mutation_page(controller.process.mutation_quotas, now_ms))
+        await limit(forwarder, None)
+        await delete(forwarder, *names)
+
+    (row,) = page.pop("quotas")
+    assert (page["mode"], page["active"]) == ("enforce", 1)
+    assert BURST - 6 <= row.pop("tokens") < 0
+    assert page["time_ms"] < row.pop("throttled_until_ms") <= page["time_ms"] + row.pop("throttled_for_ms")
+    assert row == {
+        "quota_key": "controller_mutation_rate",
+        "quota_id": "admin:",
+        "user": "admin",
+        "client_id": "",
+        "limit": RATE,
+        "governed_by": "/config/users/admin",
+    }
 
 
 def _told(event: AuditEvent) -> tuple[str | None, str | None, float | None]:

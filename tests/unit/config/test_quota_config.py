@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from forwarding.config import MutationQuota
 from proxy.config.proxy import Quota
 
 
@@ -46,3 +47,14 @@ def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
 def test_a_setting_that_means_nothing_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Quota.model_validate(wrong)
+
+
+@pytest.mark.spec("Q12", "D5")
+def test_a_controller_has_the_same_rules_for_its_own_quota() -> None:
+    assert MutationQuota().told_rules() == {"quota.mode": "enforce", "quota.excluded.principals": ""}
+    quota = MutationQuota.model_validate(
+        {"quota.mode": "observe", "quota.excluded.principals": "User:a", "controller.quota.window.num": 3}
+    )
+    assert (quota.enforced, quota.excluded, quota.controller_quota_window_num) == (False, ("User:a",), 3)
+    with pytest.raises(ValidationError):
+        MutationQuota.model_validate({"quota.excluded.principals": "alice"})

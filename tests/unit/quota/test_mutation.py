@@ -170,3 +170,22 @@ def test_clients_that_used_nothing_lately_are_forgotten() -> None:
 
     assert len(quotas) < 2_100
     assert not quota(quotas, image, client_id="busy").record(1, NOW)
+
+
+def test_what_is_only_observed_is_taken_and_known() -> None:
+    quotas = MutationQuotas(enforced=False)
+    asked = quota(quotas)
+
+    assert all(asked.record(111, NOW) for _ in range(2))
+    assert (asked.enforced, asked.throttle_time_ms(NOW)) == (False, 11_200)
+
+
+def test_only_buckets_that_are_not_full_are_shown() -> None:
+    quotas = MutationQuotas()
+    quota(quotas, client_id="idle")
+    quota(quotas, limits({QuotaEntity(client_id="busy"): 10}), client_id="busy").record(30, NOW)
+
+    ((found, bucket),) = quotas.used(NOW)
+
+    assert (found.quota_id, found.limit, bucket.tokens(NOW)) == (":busy", 10, 80)
+    assert quotas.used(NOW + 3_000) == []

@@ -1,0 +1,46 @@
+"""Who has used what of controller_mutation_rate: /quotas of a controller, as JSON.
+
+Fed with the token buckets at each request for the page. A bucket that is full again is not shown: whoever it
+is for may do all that a new one may. At a proxy the page is proxy.net.quota_page.
+"""
+
+import json
+from collections.abc import Callable
+
+from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas, TokenBucket
+from proxy.quota.precedence import Governing
+
+MAX_ROWS = 1_000
+"""Of one page; those that owe the most come first."""
+
+Row = dict[str, str | int | float | None]
+
+
+def mutation_page(quotas: MutationQuotas, now_ms: Callable[[], int]) -> bytes:
+    """The buckets that are not full."""
+    moment_ms = now_ms()
+    used = quotas.used(moment_ms)
+    used.sort(key=lambda entry: entry[1].tokens(moment_ms) / entry[0].limit)
+    page = {
+        "mode": "enforce" if quotas.enforced else "observe",
+        "time_ms": moment_ms,
+        "active": len(used),
+        "quotas": [_row(found, bucket, moment_ms) for found, bucket in used[:MAX_ROWS]],
+    }
+    return json.dumps(page, indent=1).encode() + b"\n"
+
+
+def _row(found: Governing, bucket: TokenBucket, now_ms: int) -> Row:
+    """`limit` is mutations a second; `tokens` what may be changed at once, negative when that is owed."""
+    throttled_ms = bucket.overdrawn_ms(now_ms) or 0
+    return {
+        "quota_key": CONTROLLER_MUTATION_RATE,
+        "quota_id": found.quota_id,
+        "user": found.user_tag,
+        "client_id": found.client_tag,
+        "limit": found.limit,
+        "tokens": round(bucket.tokens(now_ms), 3),
+        "throttled_until_ms": now_ms + throttled_ms if throttled_ms else None,
+        "throttled_for_ms": throttled_ms,
+        "governed_by": None if found.entity is None else f"/config/{found.entity.path}",
+    }
