@@ -1,0 +1,92 @@
+"""Without a controller of ours: some of the end-to-end tests again, in the mode `kraft`.
+
+`make interop TARGET=kraft` is all of tests/interop on such a stack.
+"""
+
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.demo.stack import Stack
+from proxy.net.channel import EndpointSettings
+from proxy.wire.api_keys import ApiKey
+from tests.interop import test_kafka_tools as kafka_tools_tests
+from tests.interop import test_live_changes as live_changes
+from tests.support.cluster_admin import ClusterAdmin
+from tests.support.gates import Gate, a_stack
+from tests.support.two_sides import (
+    Door,
+    allow_request,
+    doors,
+    limit_request,
+    token_request,
+    until,
+    user_request,
+    withdraw_request,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def gate(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """In place of the one that all others share."""
+    with a_stack(kafka_libs, tmp_path_factory.mktemp("kraft"), "kraft") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def cluster_admin(gate: Gate) -> ClusterAdmin:
+    return ClusterAdmin(gate)
+
+
+test_acls = kafka_tools_tests.test_acls_are_added_listed_and_removed_by_one_who_may
+test_scram_users = kafka_tools_tests.test_scram_users_are_added_described_used_and_deleted_by_one_who_may
+test_a_right_withdrawn = live_changes.test_a_consumer_whose_right_is_withdrawn_in_the_middle_gets_nothing_more
+test_a_transaction = live_changes.test_a_transaction_commits_for_one_who_may_write_under_its_id
+
+
+@pytest.mark.spec("O2")
+def test_the_proxy_tells_where_it_stands_in_kafkas_log(gate: Stack) -> None:
+    told = gate.metrics()
+
+    assert (told["penstock_quorum_connected"], told["penstock_controller_connected"]) == (1, 1)
+    assert told["penstock_quorum_applied_offset"] >= told["penstock_metadata_offset"] > 0
+    assert told["penstock_quorum_leader_epoch"] >= 1
+
+
+@pytest.mark.spec("E13", "Q8", "R9", "S8")
+@pytest.mark.parametrize("direct", [True, False], ids=["at the broker", "at the proxy"])
+async def test_what_is_changed_at_one_door_counts_at_the_other(gate: Stack, topic: str, direct: bool) -> None:
+    here, there = doors(gate) if direct else reversed(doors(gate))
+    user, password = f"both-ways-{here.name}", "secret"
+    at_here, at_there = here.as_user(user, password), there.as_user(user, password)
+    took_ms = {}
+
+    await here.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request(user, password))
+    took_ms["user"] = await until(lambda: there.lets_in(at_there))
+    assert not await there.shows(topic, at_there)
+    await here.ask(ApiKey.CREATE_ACLS, allow_request(topic, user))
+    took_ms["ACL"] = await until(lambda: there.shows(topic, at_there))
+    await here.ask(ApiKey.DELETE_ACLS, withdraw_request(topic, user))
+    took_ms["no ACL"] = await until(lambda: hides(there, topic, at_there))
+    await here.ask(ApiKey.ALTER_CLIENT_QUOTAS, limit_request(user, 12_345.0))
+    took_ms["quota"] = await until(lambda: limits(there, user, 12_345.0))
+    await until(lambda: here.lets_in(at_here))
+    token = await here.ask(ApiKey.CREATE_DELEGATION_TOKEN, token_request(), at_here)
+    bearer = there.as_user(token.token_id, b64encode(token.hmac).decode(), token=True)
+    took_ms["token"] = await until(lambda: there.lets_in(bearer))
+
+    sys.stderr.write(f"changed at the {here.name}, counts at the {there.name} after (ms): {took_ms}\n")
+    assert token.error_code == 0
+
+
+async def hides(door: Door, topic: str, endpoint: EndpointSettings) -> bool:
+    return not await door.shows(topic, endpoint)
+
+
+async def limits(door: Door, user: str, limit: float) -> bool:
+    return await door.limit_of(user) == limit
