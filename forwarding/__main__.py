@@ -25,6 +25,8 @@ from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, WatchedUsers, load, split_host_port
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit_log import AuditLog
+from proxy.net.audit_metrics import AuditCollector
+from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.certificates import Certificates
@@ -62,7 +64,7 @@ def run_controller(config_path: str | Path) -> int:
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
-        chain_key = config.audit.chain_key()
+        policy = config.audit.policy()
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("controller cannot start", error=str(error))
         return EXIT_CONFIG
@@ -74,7 +76,7 @@ def run_controller(config_path: str | Path) -> int:
                 logins,
                 authorizer,
                 spool,
-                chain_key,
+                policy,
                 registry,
                 [upkeep.run, certificates.run, users.run],
             )
@@ -91,7 +93,7 @@ async def _run(
     logins: "_Logins",
     authorizer: Authorizer,
     spool: Spool,
-    chain_key: bytes | None,
+    policy: AuditPolicy,
     registry: CollectorRegistry,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
@@ -101,12 +103,12 @@ async def _run(
         spool,
         AuditSink(settings.broker, lambda: connection_arguments(settings.broker), config.audit.topic),
         now_ms,
-        config.audit.spool_fsync_interval_ms,
+        policy,
         [_log_line],
-        chain_key,
     )
+    registry.register(AuditCollector(audit))
     process = ControllerProcess(
-        settings, logins.listener, authorizer, audit.append, registry, now_ms, lambda: not audit.full
+        settings, logins.listener, authorizer, audit.append, registry, now_ms, audit.admits_change, audit.kept
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, process.drain)

@@ -5,7 +5,7 @@ is loaded, the others after it (KIP-801).
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import structlog
 
@@ -47,12 +47,13 @@ class Listeners:
         forward: Forwarder,
         record: Callable[[AuditEvent], None],
         observer: Observer,
+        kept: Callable[[], Awaitable[object]],
         member: Member | None = None,
     ) -> None:
         """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
         self._config = config
         self._memory = gate.memory
-        self._parts = (gate, verifications, broker, identity, forward, record, observer)
+        self._parts = (gate, verifications, broker, identity, forward, record, observer, kept)
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
         self._open: list[Listener] = []
@@ -124,7 +125,7 @@ class Listeners:
 
     async def _start(self, tasks: asyncio.TaskGroup, index: int) -> None:
         entry, policy = self._config.listeners[index], self.policies[index]
-        gate, verifications, broker, identity, forward, record, observer = self._parts
+        gate, verifications, broker, identity, forward, record, observer, kept = self._parts
         listener = Listener(
             gate,
             policy,
@@ -136,6 +137,7 @@ class Listeners:
             self._admission,
             verifications,
             identity,
+            kept,
         )
         host, port = split_host_port(entry.bind)
         bound = await listener.start(host, port, self.tls[index], reuse_port=self._reuse_port)

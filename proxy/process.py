@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.net.log import connection_arguments
 from forwarding.versions import for_clients
+from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
 from proxy.control_plane import ControlPlane
@@ -117,10 +118,10 @@ class ProxyProcess:
             Spool(config.audit.spool_dir, config.audit.spool_max_bytes),
             self._new_sink(),
             now_ms,
-            config.audit.spool_fsync_interval_ms,
+            config.audit.policy(),
             [self._telemetry.read],
-            config.audit.chain_key(),
         )
+        self._audit.on_refusals = self._refuse_unrecorded
         self._gate = Gate(_authorizer(config), _quotas(config, member), _limits(config))
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
         self._gate.token_secret = config.delegation_token.secret()
@@ -161,6 +162,7 @@ class ProxyProcess:
             self._forward,
             self._audit.append,
             self._telemetry,
+            self._audit.kept,
             member,
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
@@ -265,7 +267,7 @@ class ProxyProcess:
             self._telemetry.end_idle_quotas(moment_ms)
 
     async def _forward(self, request: ToController) -> ControllerReply:
-        if self._audit.full:
+        if not await self._audit.admits_change():
             # D3: a change that could not be recorded is not made (docs/decisions/0004).
             log.error("admin request refused", reason="the audit spool takes no records")
             refused_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"
@@ -302,6 +304,10 @@ class ProxyProcess:
     def _credentials_changed(self) -> None:
         if self._config.sessions_revoke_immediately:
             self._revocations.credentials_changed()
+
+    def _refuse_unrecorded(self, classes: frozenset[str]) -> None:
+        self._gate.unrecorded = classes - {ADMIN}
+        self._forget_decisions()
 
     def _forget_decisions(self) -> None:
         self._gate.image = renewed(self._gate.image)

@@ -73,6 +73,10 @@ class ProcessSettings:
     mutations_excluded: tuple[str, ...] = ()
 
 
+async def _always() -> bool:
+    return True
+
+
 class ControllerProcess:
     """One controller; `run` it in a TaskGroup, `drain` it to end."""
 
@@ -84,11 +88,13 @@ class ControllerProcess:
         record: Callable[[AuditEvent], None],
         registry: CollectorRegistry,
         now_ms: Callable[[], int],
-        may_write: Callable[[], bool] = lambda: True,
+        may_write: Callable[[], Awaitable[bool]] = _always,
+        kept: Callable[[], Awaitable[bool]] = _always,
     ) -> None:
         """`sasl`: given a way to the image in force, how those who connect log in.
 
         `may_write`: whether what is decided can still be recorded; while not, changes are refused (D3).
+        `kept`: back once what was recorded survives the process; nothing is answered before.
         """
         self._settings = settings
         self._drained = asyncio.Event()
@@ -120,6 +126,7 @@ class ControllerProcess:
             record,
             self.metrics,
             may_write,
+            kept,
             now_ms,
             self.mutation_quotas,
         )

@@ -6,7 +6,7 @@ counts. Whether this is the active controller is the log's word: a fenced one an
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,12 +74,14 @@ class Writer:
         broker: Broker,
         record: Callable[[AuditEvent], None],
         metrics: ControllerMetrics,
-        may_write: Callable[[], bool],
+        may_write: Callable[[], Awaitable[bool]],
+        kept: Callable[[], Awaitable[bool]],
         now_ms: Callable[[], int],
         mutation_quotas: MutationQuotas,
     ) -> None:
         self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
         self._may_write = may_write
+        self._kept = kept
         self._now_ms = now_ms
         self._controller = controller
         self._log = metadata_log
@@ -117,7 +119,13 @@ class Writer:
             await self._log.resign()
 
     async def serve(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
-        """The EnvelopeResponse to an EnvelopeRequest."""
+        """The EnvelopeResponse to an EnvelopeRequest, once what was recorded of it survives this process."""
+        response = await self._served(envelope, envelope_version, sender)
+        # A change that is made is told, though its record should be late: the audit log has said so.
+        await self._kept()
+        return response
+
+    async def _served(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
         image = self._loader.image if self._loader.ready else None
         opened, events = self._controller.open(envelope, sender, image)
         self._tell(events)
@@ -161,7 +169,7 @@ class Writer:
             existing = await self._broker.existing(asked)
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
-        if not self._may_write():
+        if not await self._may_write():
             # D3: a change that could not be recorded is not made. The attempt is, as soon as there is room.
             return self._answered(forwarded, sender, _unrecordable(forwarded))
         async with self._turn:
@@ -296,7 +304,7 @@ class Writer:
         """Commit what nobody has asked for; whether anything was."""
         async with self._turn:
             records = records_at(self._loader.image) if self.active else ()
-            if not records or not self._may_write():
+            if not records or not await self._may_write():
                 return False
             unsettled = Unsettled(records, partial(self._removed, records, event))
             committed = await self._append(_entries(records), None, unsettled)

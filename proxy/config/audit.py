@@ -1,19 +1,31 @@
 """The audit trail of a process: where its records go, and what proves that nobody has changed them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from proxy.audit.chain import MIN_KEY_BYTES
+from proxy.audit.classes import CLASSES
 from proxy.config.parts import ExistingFile, FilePath, Milliseconds, Part
+from proxy.net.audit_room import QUEUE_MAX_BYTES, AuditPolicy
+from proxy.net.audit_writer import Fsync
+
+Policy = Literal["refuse", "drop-and-count"]
 
 
 class Audit(Part):
     topic: str = "__penstock_audit"
     spool_dir: FilePath
     spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
+    spool_fsync: Fsync = Fsync.INTERVAL
     spool_fsync_interval_ms: Milliseconds = 100
+    fsync_admin: bool = False
+    queue_max_bytes: Annotated[int, Field(ge=1 << 18)] = QUEUE_MAX_BYTES
+    policy_admin: Policy = "refuse"
+    policy_denial: Policy = "drop-and-count"
+    policy_authentication: Policy = "drop-and-count"
+    policy_summary: Policy = "drop-and-count"
     summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
     chain_key_file: ExistingFile | None = None
 
@@ -24,9 +36,16 @@ class Audit(Part):
             _key(path)
         return path
 
-    def chain_key(self) -> bytes | None:
-        """The secret of the hash chain; None: anybody can make one. ValueError when it cannot be read."""
-        return None if self.chain_key_file is None else _key(self.chain_key_file)
+    def policy(self) -> AuditPolicy:
+        """What becomes of records, by class. ValueError when the key of the chain cannot be read any more."""
+        return AuditPolicy(
+            {name: getattr(self, f"policy_{name}") for name in CLASSES},
+            self.spool_fsync,
+            self.spool_fsync_interval_ms,
+            self.fsync_admin,
+            self.queue_max_bytes,
+            None if self.chain_key_file is None else _key(self.chain_key_file),
+        )
 
 
 def _key(path: Path) -> bytes:

@@ -1,23 +1,28 @@
 """Audit events in, a gapless sequence on disk and in the audit topic out (SPEC D2, D3).
 
-`append` is called for each event by whoever carries effects out; it stamps, spools, and gives the event to
-the listeners (log line, metrics), so that one fact has three readers. `run` ships what is spooled and belongs
-in the process's TaskGroup. How a record looks is proxy.audit's, where it lies until shipped the spool's.
+`append` is called for each event by whoever carries effects out; it stamps and seals the event, puts it
+down for the spool, and gives it to the listeners (log line, metrics), so that one fact has three readers.
+`run` ships what is spooled and belongs in the process's TaskGroup. How a record looks is proxy.audit's,
+where it lies until shipped the spool's, what becomes of it where there is no room proxy.net.audit_room's.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 import structlog
 
 from proxy.audit.chain import Chain, link, sealed
+from proxy.audit.classes import ADMIN, PROCESS, class_of
 from proxy.audit.record import AuditEvent, Author, Encoder
+from proxy.net.audit_room import DROP_ALL_BUT_ADMIN, REFUSE, AuditPolicy, Drops, Room
+from proxy.net.audit_shipping import Shipping
 from proxy.net.audit_sink import AuditSink
-from proxy.net.spool import Spool, SpoolError
+from proxy.net.audit_writer import AuditWriter
+from proxy.net.spool import Spool, SpoolError, encode_line
 
-BATCH_LINES = 2_000
 HIGH_WATER_INTERVAL_MS = 60_000
+KEPT_TIMEOUT_MS = 5_000
+"""How long an administrative request waits for the disk before it is refused."""
 
 log = structlog.get_logger(__name__)
 
@@ -33,119 +38,120 @@ class AuditLog:
         spool: Spool,
         sink: AuditSink,
         now_ms: Callable[[], int],
-        fsync_interval_ms: int = 100,
+        policy: AuditPolicy = DROP_ALL_BUT_ADMIN,
         readers: Sequence[Reader] = (),
-        chain_key: bytes | None = None,
     ) -> None:
-        """`chain_key`: what audit.chain.key.file holds; see proxy.audit.chain."""
         self.author = author
-        self._encoder = Encoder(author)
-        self._chain = Chain(author.key, chain_key)
         self.sequence = 0
         """The number of the next record."""
-        self.dropped_count = 0
-        """Events that could not be spooled; once one can again, a record tells how many were lost."""
-        self.shipped_count = 0
-        self._spool = spool
-        self._sink = sink
+        self.drops = Drops()
+        """Events that could not be kept; once one can again, a record tells how many were lost."""
+        self.shipping = Shipping(spool, sink, now_ms)
+        self.on_refusals: Callable[[frozenset[str]], None] = lambda _classes: None
+        """Told when other classes than before are to be refused."""
+        self._policy = policy
+        self._encoder = Encoder(author)
+        self._chain = Chain(author.key, policy.chain_key)
+        self._previous = spool.last_value
+        self._writer = AuditWriter(spool, policy.fsync, policy.fsync_interval_ms)
+        self._writer.on_written = self._written
+        self._room = Room(spool, self._writer, policy)
+        self._refused: frozenset[str] = frozenset()
         self._now_ms = now_ms
-        self._fsync_interval_ms = fsync_interval_ms
         self._readers = tuple(readers)
-        self._written = asyncio.Event()
-        self._dirty = False
-        self._refusing = False
-        self._untold_drops = 0
         self._last_high_water_ms = now_ms()
 
     @property
-    def spool_bytes(self) -> int:
-        return self._spool.size_bytes
+    def unshipped_count(self) -> int:
+        """Records that the audit topic does not have yet, those of earlier boots of this spool included."""
+        return self.shipping.left_count + self.sequence - self.shipping.shipped_count
 
     @property
-    def damaged_count(self) -> int:
-        """Lines of the spool that could not be read back."""
-        return self._spool.damaged_count
+    def queued_bytes(self) -> int:
+        """Of records that the disk has not taken yet."""
+        return self._writer.queued_bytes
 
-    @property
-    def full(self) -> bool:
-        """The last event could not be kept: admin writes are to be refused until one can."""
-        return self._refusing
+    def refuses(self, event_class: str) -> bool:
+        """Whether what would make a record of this class is to be refused now."""
+        return event_class in self._room.refused()
+
+    async def admits_change(self) -> bool:
+        """Whether the cluster may be changed now: what was appended before is kept (D3), or need not be."""
+        if self._policy.by_class.get(ADMIN) != REFUSE:
+            return True
+        return not self.refuses(ADMIN) and await self.kept()
 
     def start(self, settings: Mapping[str, str]) -> None:
         """The first record of a boot: what it decides by, how its chain is made, which boot came before."""
         told = dict(settings) | {"audit.chain": self._chain.algorithm}
-        if self._spool.last_value is not None:
-            told["audit.previous"] = link(self._spool.last_value)
+        if self._previous is not None:
+            told["audit.previous"] = link(self._previous)
         self.append(AuditEvent(event="started", settings=told))
 
     def append(self, event: AuditEvent) -> None:
-        """Keep one event. It is in the spool when this returns, unless `dropped_count` has grown."""
-        body = self._encoder.body(event, self.sequence, self._now_ms())
-        chain = self._chain.after(body)
-        try:
-            self._spool.append(self.author.key, sealed(body, chain))
-        except SpoolError as error:
-            self.dropped_count += 1
-            self._untold_drops += 1
-            if not self._refusing:
-                log.error("audit record dropped", audit_event=event.event, error=str(error))
-            self._refusing = True
-        else:
-            self.sequence += 1
-            self._chain.last = chain
-            self._refusing = False
-            self._dirty = True
-            self._written.set()
+        """Number an event and put it down, unless there is no room: then `drops` has grown.
+
+        It is in the kernel's hands once `kept` has come back.
+        """
+        self._put(event, class_of(event))
         for reader in self._readers:
             reader(event)
-        if self._untold_drops and not self._refusing:
-            dropped, self._untold_drops = self._untold_drops, 0
-            self.append(AuditEvent(event="records_dropped", count=dropped, message="the spool was full"))
+
+    async def kept(self) -> bool:
+        """Whether all that was appended survives this process; with audit.fsync.admin, the machine."""
+        try:
+            async with asyncio.timeout(KEPT_TIMEOUT_MS / 1000):
+                await self._writer.kept(synced=self._policy.fsync_admin)
+        except (SpoolError, TimeoutError) as error:
+            log.error("audit records not kept in time", error=str(error) or f"{KEPT_TIMEOUT_MS} ms")
+            return False
+        return True
 
     async def run(self) -> None:
-        """Ship and sync until cancelled."""
+        """Ship, and tell how far the sequence is, until cancelled."""
+        self._writer.tell()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._ship())
-            tasks.create_task(self._sync())
+            tasks.create_task(self.shipping.run())
+            tasks.create_task(self._look_after())
 
     async def close(self, timeout_ms: int) -> None:
         """Ship what is left, as far as the time allows; what is not stays in the spool for the next start."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_ms / 1000):
-                while await self._ship_some():
-                    pass
-        await self._sink.close()
-        self._spool.close()
+        await self._writer.close(timeout_ms / 1000)
+        await self.shipping.close(timeout_ms)
 
-    async def _ship(self) -> None:
+    def _put(self, event: AuditEvent, event_class: str) -> None:
+        body = self._encoder.body(event, self.sequence, self._now_ms())
+        chain = self._chain.after(body)
+        line = encode_line(self.author.key, sealed(body, chain))
+        lacking = self._room.lacking(event_class, len(line))
+        if lacking is not None:
+            self.drops.count(lacking, event_class)
+            return
+        self._writer.put(line)
+        self.sequence += 1
+        self._chain.last = chain
+        if self.drops.untold and event_class != PROCESS:
+            count, message = self.drops.tell()
+            self._put(AuditEvent(event="records_dropped", count=count, message=message), PROCESS)
+
+    def _written(self) -> None:
+        self.shipping.more.set()
+        self._tell_refusals()
+
+    def _tell_refusals(self) -> None:
+        refused = self._room.refused()
+        if refused != self._refused:
+            self._refused = refused
+            if refused:
+                log.error("the audit trail takes no records: requests are refused", classes=sorted(refused))
+            else:
+                log.info("the audit trail takes records again")
+            self.on_refusals(refused)
+
+    async def _look_after(self) -> None:
         while True:
-            if not await self._ship_some():
-                self._written.clear()
-                if not self._spool.unshipped(1):
-                    await self._written.wait()
-
-    async def _ship_some(self) -> bool:
-        lines = self._spool.unshipped(BATCH_LINES)
-        if not lines:
-            return False
-        await self._sink.send([(line.key, line.value) for line in lines])
-        self.shipped_count += len(lines)
-        try:
-            self._spool.shipped(lines[-1].end)
-        except SpoolError as error:
-            log.error("audit checkpoint not written", error=str(error))
-        return True
-
-    async def _sync(self) -> None:
-        while True:
-            await asyncio.sleep(max(self._fsync_interval_ms, 10) / 1000)
+            await asyncio.sleep(max(self._policy.fsync_interval_ms, 10) / 1000)
+            self._tell_refusals()
             if self._now_ms() - self._last_high_water_ms >= HIGH_WATER_INTERVAL_MS:
                 self._last_high_water_ms = self._now_ms()
                 self.append(AuditEvent(event="high_water", count=self.sequence))
-            if self._dirty:
-                self._dirty = False
-                try:
-                    # In a thread: a slow disk must not hold the clients up.
-                    await asyncio.to_thread(self._spool.sync)
-                except SpoolError as error:
-                    log.error("audit spool not synced", error=str(error))

@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
 
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
@@ -18,6 +17,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 RETRY_MS = (200, 10_000)
+STUCK_AFTER_MS = 180_000
+"""Longer than aiokafka itself tries to deliver a batch."""
 CREATE_TOPICS_VERSIONS = (4, 7)  # From 4 on the broker's own replication factor can be asked for.
 
 log = structlog.get_logger(__name__)
@@ -40,17 +41,22 @@ class AuditSink:
         wait_ms = RETRY_MS[0]
         while True:
             try:
-                producer = await self._ready()
-                futures = [await producer.send(self._topic, value, key=key) for key, value in records]
-                await asyncio.gather(*futures)
+                # A producer whose sender task is stuck says nothing at all.
+                async with asyncio.timeout(STUCK_AFTER_MS / 1000):
+                    await self._send(records)
                 return
             # aiokafka's sender task dies of an unexpected error and then fails every send with it:
-            # whatever it raised, only a new producer helps.
-            except (ChannelError, KafkaError, OSError, RuntimeError, AssertionError) as error:
+            # whatever it raised, only a new producer helps, and the trail must go on.
+            except Exception as error:  # noqa: BLE001 - see above
                 log.warning("audit records not delivered, trying again", error=repr(error), wait_ms=wait_ms)
                 await self.close()
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(wait_ms * 2, RETRY_MS[1])
+
+    async def _send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        producer = await self._ready()
+        futures = [await producer.send(self._topic, value, key=key) for key, value in records]
+        await asyncio.gather(*futures)
 
     async def close(self) -> None:
         producer, self._producer = self._producer, None
@@ -58,7 +64,7 @@ class AuditSink:
             try:
                 async with asyncio.timeout(5):
                     await producer.stop()
-            except (KafkaError, OSError, RuntimeError, AssertionError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - it is given up whatever it says
                 log.warning("audit producer did not stop cleanly", error=repr(error))
 
     async def _ready(self) -> AIOKafkaProducer:

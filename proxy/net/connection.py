@@ -16,7 +16,7 @@ from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.side import Side
 from proxy.security.sasl.exchange import Settled
-from proxy.session import ending, request_time
+from proxy.session import ending, forwarding, request_time
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -138,8 +138,14 @@ class Connection(Side):
             else:
                 self.carry_out(self.session.broker_replied(data, now_ms))
 
+    def controller_told(self, correlation_id: int, reply: ControllerReply) -> None:
+        """Record what came of a `ToController`, whether its client is still there or not."""
+        event = forwarding.told(self.session, correlation_id, reply, self._edge.now_ms())
+        if event is not None:
+            self._edge.record(event)
+
     def controller_replied(self, correlation_id: int, reply: ControllerReply) -> None:
-        """What came of a `ToController`."""
+        """What came of a `ToController`, once its record is kept."""
         if self._close_reason is None:
             now_ms = self._edge.now_ms()
             loop_time.on_answers(

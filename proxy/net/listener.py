@@ -64,6 +64,10 @@ class Forwarder(Protocol):
     def __call__(self, request: ToController) -> Awaitable[ControllerReply]: ...
 
 
+async def _at_once() -> None:
+    return
+
+
 class Listener:
     """One address that clients connect to."""
 
@@ -81,8 +85,12 @@ class Listener:
         admission: Admission,
         verifications: Verifications,
         identity: Identity | None = None,
+        kept: Callable[[], Awaitable[object]] = _at_once,
     ) -> None:
-        """`admission`: of all listeners; `identity`: as whom we log in to the broker."""
+        """`admission`: of all listeners; `identity`: as whom we log in to the broker.
+
+        `kept`: back once what was given to `record` survives the process.
+        """
         self.buffers = ReceiveBuffers()
         self.policy = policy
         self.connections: set[Connection] = set()
@@ -95,6 +103,7 @@ class Listener:
         self._admission = admission
         self._identity = identity or ProxyIdentity(broker.sasl)
         self._verifications = verifications
+        self._kept = kept
         self._server: asyncio.Server | TlsAcceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
@@ -266,6 +275,8 @@ class Listener:
     async def _forward(self, connection: Connection, request: ToController) -> None:
         try:
             reply = await self._forwarder(request)
+            connection.controller_told(request.correlation_id, reply)
+            await self._kept()
             connection.controller_replied(request.correlation_id, reply)
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)

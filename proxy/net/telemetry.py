@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
+from proxy.net.audit_metrics import AuditCollector
 from proxy.quota.connections import TURNED_AWAY
 from proxy.quota.request_time import REQUEST_PERCENTAGE
 from proxy.quota.throttle import IDLE_MS
@@ -248,7 +249,7 @@ class StateCollector(Collector):
         self._controller_connected = controller_connected
         self._gate = gate
         self._policies = tuple(policies)
-        self._audit = audit
+        self._audit_trail = AuditCollector(audit)
         self._telemetry = telemetry
         self._now_ms = now_ms
 
@@ -256,7 +257,7 @@ class StateCollector(Collector):
         yield from self._traffic()
         yield from self._memory()
         yield from self._metadata()
-        yield from self._audit_trail()
+        yield from self._audit_trail.collect()
         yield from self._quotas()
 
     def _traffic(self) -> Iterable[Metric]:
@@ -306,17 +307,6 @@ class StateCollector(Collector):
         inner = unprotected(authorizer)
         errors = inner.error_count if isinstance(inner, GuardedAuthorizer) else 0
         yield CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
-
-    def _audit_trail(self) -> Iterable[Metric]:
-        audit = self._audit
-        yield GaugeMetricFamily("penstock_audit_spool_bytes", "Audit spool on disk", audit.spool_bytes)
-        yield CounterMetricFamily("penstock_audit_shipped_total", "Records in the topic", audit.shipped_count)
-        dropped = CounterMetricFamily(
-            "penstock_audit_dropped_total", "Records that could not be kept", labels=["reason"]
-        )
-        dropped.add_metric(["spool"], audit.dropped_count)
-        dropped.add_metric(["damaged"], audit.damaged_count)
-        yield dropped
 
     def _quotas(self) -> Iterable[Metric]:
         rates = GaugeMetricFamily(

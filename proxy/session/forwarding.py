@@ -12,7 +12,7 @@ from proxy.session import request_time
 from proxy.session.apis.refusal import refusal
 from proxy.session.call import Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToClient, ToController
+from proxy.session.effects import Close, Effect, MuteClient, ToClient, ToController
 from proxy.session.outcome import error_of
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import codecs
@@ -56,18 +56,23 @@ def send(
     )
 
 
+def told(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> AuditEvent | None:
+    """The record of the controller's answer, which is kept before the client has the answer (`replied`)."""
+    entry = _awaited(session, correlation_id)
+    return None if entry is None else session.complete(_event(entry, reply, now_ms))
+
+
 def replied(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
     """The controller's answer takes the request's place in the order of answers."""
-    entry = session.waits_for
-    if not isinstance(entry, InFlight) or entry.correlation_id != correlation_id:
+    entry = _awaited(session, correlation_id)
+    if entry is None:
         return []
     session.waits_for = None
-    event = session.complete(_event(entry, reply, now_ms))
-    effects: list[Effect] = [Recorded(event)]
+    effects: list[Effect] = []
     if reply.close:
         return _given_up(session, Close("unsupported_by_controller"), effects)
     try:
-        data, throttle_ms = _answer(session, entry, reply, event, now_ms)
+        data, throttle_ms = _answer(session, entry, reply, now_ms)
     except WireError as error:
         message = f"the controller's answer is malformed: {error}"
         return _given_up(session, Close("controller_protocol", message), effects)
@@ -82,6 +87,12 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     return effects
 
 
+def _awaited(session: "Session", correlation_id: int) -> InFlight | None:
+    """The request that the controller has, if it is this one."""
+    entry = session.waits_for
+    return entry if isinstance(entry, InFlight) and entry.correlation_id == correlation_id else None
+
+
 def _given_up(session: "Session", close: Close, effects: list[Effect]) -> list[Effect]:
     # It is the last in flight, for nothing is taken while the controller has it.
     session.pipeline.forget_last()
@@ -89,18 +100,14 @@ def _given_up(session: "Session", close: Close, effects: list[Effect]) -> list[E
     return effects
 
 
-def _answer(
-    session: "Session", entry: InFlight, reply: ControllerReply, event: AuditEvent, now_ms: int
-) -> tuple[bytes, int]:
-    """The client's answer, and the time that it tells the client to wait; its outcome into the event."""
+def _answer(session: "Session", entry: InFlight, reply: ControllerReply, now_ms: int) -> tuple[bytes, int]:
+    """The client's answer, and the time that it tells the client to wait."""
     codec = codecs.response(entry.api_key, entry.version)
     body = None if reply.error_code != ErrorCode.NONE else reply.body
     if body is None:
         message = refusal(entry.api_key, entry.version, entry.request, reply.error_code)
     else:
         message, _ = codec.decode(body)
-        # Before what was denied here is merged into it: the controller tells the same of its answer.
-        event.error_code = error_of(message)
     if entry.handler is not None:
         entry.handler(message)
     is_changed = request_time.put_longer(session, message, now_ms) > 0 or entry.handler is not None
@@ -116,13 +123,22 @@ def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:
         api_version=entry.version,
         correlation_id=entry.correlation_id,
         forward_id=reply.forward_id,
-        error_code=_refused_with(reply),
+        error_code=_outcome(entry, reply),
         envelope_error_code=int(reply.error_code),
         last_offset=reply.last_offset,
         interval_end_ms=now_ms,
     )
 
 
-def _refused_with(reply: ControllerReply) -> int | None:
-    """What the client is told where the controller's answer does not tell."""
-    return int(reply.error_code) if reply.error_code != ErrorCode.NONE or reply.body is None else None
+def _outcome(entry: InFlight, reply: ControllerReply) -> int | None:
+    """The error of the controller's answer, before what was denied here is merged in: it tells the same.
+
+    What the client is told where it gave none; None for an answer that cannot be read.
+    """
+    if reply.error_code != ErrorCode.NONE or reply.body is None:
+        return int(reply.error_code)
+    try:
+        message, _ = codecs.response(entry.api_key, entry.version).decode(reply.body)
+    except WireError:
+        return None
+    return error_of(message)

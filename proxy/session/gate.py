@@ -45,6 +45,8 @@ class Gate:
     versions: Mapping[int, VersionRange] = field(default_factory=dict)
     """What ApiVersions tells: api key -> (min, max), the intersection of all who have a say (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
+    unrecorded: frozenset[str] = frozenset()
+    """Classes of audit records that there is no room for and that must not be missing (audit.policy)."""
     token_secret: TokenSecret | None = None
     """None: there are no delegation tokens here."""
     memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))

@@ -7,6 +7,7 @@ known, these are all that may come; past the end of its session only SASL is (KI
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from proxy.audit.classes import AUTHENTICATION
 from proxy.audit.record import AuditEvent
 from proxy.security.sasl.exchange import Settled
 from proxy.session import api_versions, not_ready
@@ -31,6 +32,9 @@ def takes_bare_tokens(session: "Session") -> bool:
 
 def bare_token(session: "Session", frame: memoryview, now_ms: int, effects: list[Effect]) -> None:
     """A frame that is a token, its length prefix included."""
+    if AUTHENTICATION in session.gate.unrecorded:
+        session.close(Close("audit_unavailable"), effects)
+        return
     _carry_out(session, None, session.authentication.bare_token(bytes(frame[4:]), now_ms), now_ms, effects)
 
 
@@ -102,8 +106,21 @@ def _sasl(
     api_key, version = header.api_key, header.api_version
     request, _ = codecs.request(api_key, version).decode(frame, header.body_offset)
     authentication = session.authentication
+    if AUTHENTICATION in session.gate.unrecorded and api_key == ApiKey.SASL_AUTHENTICATE:
+        _unrecorded(session, header, effects)
+        return
     handle = authentication.handshake if api_key == ApiKey.SASL_HANDSHAKE else authentication.authenticate
     _carry_out(session, header, handle(version, request, now_ms), now_ms, effects)
+
+
+def _unrecorded(session: "Session", header: RequestHeader, effects: list[Effect]) -> None:
+    """audit.policy.authentication: there is no room for the record of this login, so there is no login."""
+    response = types.SaslAuthenticateResponse(
+        error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=not_ready.UNRECORDED
+    )
+    answer = _answer(header, Step(response))
+    delay_ms = session.listener.failed_authentication_delay_ms
+    session.close(Close("audit_unavailable", delay_ms=delay_ms, last_words=answer), effects)
 
 
 def verified(session: "Session", outcome: Settled, now_ms: int, effects: list[Effect]) -> None:

@@ -142,6 +142,8 @@ def _new_write(
     session: "Session", version: int, topic: bytes, now_ms: int, effects: list[Effect]
 ) -> Summary | None:
     """Decide on a topic not written to before; None where the long way has to say why not."""
+    if session.gate.unrecorded:
+        return None
     if version >= produce.FIRST_WITH_TOPIC_ID:
         name = session.gate.topic_names.name(topic)
     else:

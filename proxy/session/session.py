@@ -151,7 +151,7 @@ class Session:
         return effects
 
     def controller_replied(self, correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
-        """What came of a `ToController`."""
+        """What came of a `ToController`; `forwarding.told` has its record."""
         effects = forwarding.replied(self, correlation_id, reply, now_ms)
         return effects + self._answers_left(now_ms)
 
@@ -343,7 +343,8 @@ class Session:
         message, end = codecs.request(api_key, version).decode(frame, header.body_offset)
         trailing = end != len(frame)
         call = self._call(header, now_ms)
-        early = not_ready.answer(call, message) if call.context.image is None else None
+        unserved = call.context.image is None or self.gate.unrecorded
+        early = not_ready.answer(call, message) if unserved else None
         if early is None and api_key == _FETCH:
             return fetch_path.treat(self, call, message, frame, header.body_offset, trailing, effects)
         verdict = early or (

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from proxy.audit.record import AuditEvent, Author
 from proxy.net import spool as spool_module
 from proxy.net.audit_log import AuditLog
+from proxy.net.audit_room import AuditPolicy
 from proxy.net.http import HttpServer
 from proxy.net.spool import Spool
 from proxy.net.telemetry import StateCollector, Telemetry
@@ -54,7 +55,8 @@ class Sink:
 
 def an_audit_log(directory: Path, sink: Sink, readers: Sequence[Any] = ()) -> AuditLog:
     spool = Spool(directory, SPOOL_BYTES)
-    return AuditLog(AUTHOR, spool, sink, lambda: NOW_MS, 10, readers)  # type: ignore[arg-type]
+    policy = AuditPolicy({"admin": "refuse"}, fsync_interval_ms=10)
+    return AuditLog(AUTHOR, spool, sink, lambda: NOW_MS, policy, readers)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -63,6 +65,12 @@ async def running(audit: AuditLog) -> AsyncIterator[AuditLog]:
         run = tasks.create_task(audit.run())
         yield audit
         run.cancel()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - what a thread does has no event to wait for
+            await asyncio.sleep(0.005)
 
 
 @pytest.mark.spec("D2", "D3")
@@ -87,21 +95,22 @@ async def test_a_full_spool_drops_counts_and_tells_it_once_there_is_room(
     sink = Sink()
     sink.here.clear()
     async with running(an_audit_log(tmp_path, sink)) as audit:
-        while not audit.full:
+        while not audit.drops.total:
             audit.append(AuditEvent(event="authentication"))
         kept = audit.sequence
         audit.append(AuditEvent(event="authentication"))
-        assert (audit.dropped_count, audit.sequence) == (2, kept)
+        assert (audit.drops.counts["spool_full", "authentication"], audit.sequence) == (2, kept)
+        assert not await audit.admits_change()
 
         sink.here.set()
         await sink.has(kept)
-        await asyncio.sleep(0)
+        await until(lambda: not audit.refuses("admin"))
         audit.append(AuditEvent(event="authentication"))
         records = await sink.has(kept + 2)
 
     assert [record["sequence"] for record in records] == list(range(kept + 2))
     assert (records[-1]["event"], records[-1]["count"]) == ("records_dropped", 2)
-    assert not audit.full
+    assert records[-1]["message"] == "2 authentication (spool_full)"
     await audit.close(1_000)
 
 
@@ -131,6 +140,7 @@ async def test_a_boot_tells_which_record_was_the_last_one_before_it(tmp_path: Pa
     first = an_audit_log(tmp_path, sink)
     first.start({"super.users": "User:admin"})
     first.append(AuditEvent(event="authentication"))
+    assert await first.kept()
     # Killed: nothing was closed.
     second = an_audit_log(tmp_path, sink)
     second.start({})

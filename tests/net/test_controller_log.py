@@ -255,7 +255,11 @@ async def test_a_forward_asked_for_twice_is_carried_out_once(kafka: Broker, topi
 async def test_no_change_is_made_that_could_not_be_recorded(kafka: Broker, topic_name: str) -> None:
     room = [True]
     settings = controller_settings(plaintext(kafka), topic_name)
-    made = made_controller(settings, may_write=lambda: room[0])
+
+    async def may_write() -> bool:
+        return room[0]
+
+    made = made_controller(settings, may_write=may_write)
     async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
         await create_acls(forwarder, "a")
         room[0] = False

@@ -21,7 +21,7 @@ from proxy.security.protected import ProtectedTopics
 from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.security.standard import StandardAuthorizer
-from proxy.session import served
+from proxy.session import forwarding, served
 from proxy.session.authentication import Authentication, SaslListener
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
@@ -227,6 +227,8 @@ class Conversation:
         if message is not None:
             body = codecs.response(asked.api_key, asked.api_version).encode(message)
         reply = ControllerReply(error_code, body, "p/b/0", 5, close)
+        event = forwarding.told(self.session, asked.correlation_id, reply, self.now_ms)
+        self.carry_out([] if event is None else [Recorded(event)])
         self.carry_out(self.session.controller_replied(asked.correlation_id, reply, self.now_ms))
 
     def passes(self, duration_ms: int) -> None:

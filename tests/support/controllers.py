@@ -6,7 +6,7 @@ async with a_controller(kafka_endpoint(kafka), topic) as controller:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -88,11 +88,15 @@ def controller_settings(broker: EndpointSettings, topic: str, **changes: Any) ->
     return replace(settings, **changes)
 
 
+async def always() -> bool:
+    return True
+
+
 def made_controller(
     settings: ProcessSettings,
     sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None] = lambda _image: None,
     super_users: str = SUPER_USERS,
-    may_write: Callable[[], bool] = lambda: True,
+    may_write: Callable[[], Awaitable[bool]] = always,
 ) -> RunningController:
     """Put together, not yet running."""
     events: list[AuditEvent] = []

@@ -1,0 +1,53 @@
+"""Which class an event belongs to: what becomes of it when the trail has no room is decided by class.
+
+Asked by proxy.net.audit_log for each event, and by the metrics. Knows nothing of spools.
+"""
+
+from proxy.audit.record import AuditEvent
+
+ADMIN = "admin"
+"""What changes the cluster or the process's own settings, and who asked for it."""
+DENIAL = "denial"
+AUTHENTICATION = "authentication"
+"""Logins, and sessions that ended because of one."""
+SUMMARY = "summary"
+"""Counted traffic, and what is told from time to time."""
+PROCESS = "process"
+"""The begin and the end of a boot: a few records, without which nothing else of it can be read."""
+
+CLASSES = (ADMIN, DENIAL, AUTHENTICATION, SUMMARY)
+"""Those that have a policy; there is always room for PROCESS."""
+
+_BY_EVENT = {
+    "started": PROCESS,
+    "stopped": PROCESS,
+    "records_dropped": PROCESS,
+    "high_water": SUMMARY,
+    "authentication": AUTHENTICATION,
+    "authentication_failed": AUTHENTICATION,
+    "reauthentication": AUTHENTICATION,
+    "reauthentication_failed": AUTHENTICATION,
+    "session_expired": AUTHENTICATION,
+    "session_expired_idle": AUTHENTICATION,
+    "session_revoked": AUTHENTICATION,
+    "authorization_summary": SUMMARY,
+    "authorization_collapsed": DENIAL,
+    "request_refused": DENIAL,
+    "forwarded": ADMIN,
+    "forwarded_received": ADMIN,
+    "quota_changed": ADMIN,
+    "tokens_expired": ADMIN,
+    "configuration_changed": ADMIN,
+    "throttled": SUMMARY,
+}
+
+EVENTS = (*_BY_EVENT, "authorization")
+"""All there are."""
+
+
+def class_of(event: AuditEvent) -> str:
+    """KeyError for an event that has no line above."""
+    if event.event == "authorization":
+        # Granted ones are recorded one by one where the request is an administrative one.
+        return ADMIN if event.granted else DENIAL
+    return _BY_EVENT[event.event]

@@ -1,0 +1,49 @@
+"""How the audit trail of a process fares, for Prometheus: read off its parts at each scrape (SPEC O2)."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.net.audit_log import AuditLog
+
+DAMAGED = "damaged"
+"""A line of the spool that could not be read back: of which class it was, nobody can tell."""
+
+
+class AuditCollector(Collector):
+    """Of a proxy or a controller."""
+
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
+
+    def collect(self) -> Iterable[Metric]:
+        audit, shipping = self._audit, self._audit.shipping
+        yield GaugeMetricFamily("penstock_audit_spool_bytes", "Audit spool on disk", shipping.spool_bytes)
+        yield CounterMetricFamily(
+            "penstock_audit_shipped_total", "Records in the topic", shipping.shipped_count
+        )
+        yield GaugeMetricFamily(
+            "penstock_audit_unshipped_records",
+            "Records that the audit topic does not have yet",
+            audit.unshipped_count,
+        )
+        yield GaugeMetricFamily(
+            "penstock_audit_oldest_unshipped_seconds",
+            "Age of the record that is to be shipped next",
+            shipping.oldest_age_ms / 1000,
+        )
+        yield GaugeMetricFamily(
+            "penstock_audit_queue_bytes", "Records that the disk has not taken yet", audit.queued_bytes
+        )
+        yield self._dropped()
+
+    def _dropped(self) -> Metric:
+        dropped = CounterMetricFamily(
+            "penstock_audit_dropped_total", "Records that could not be kept", labels=["reason", "class"]
+        )
+        for reason_and_class, count in self._audit.drops.counts.items():
+            dropped.add_metric(list(reason_and_class), count)
+        dropped.add_metric([DAMAGED, ""], self._audit.shipping.damaged_count)
+        return dropped

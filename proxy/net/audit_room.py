@@ -1,0 +1,100 @@
+"""Whether there is room for another audit record, by its class, and what becomes of it where there is none.
+
+Asked by proxy.net.audit_log before an event gets its number, so that what has one is never taken back
+(docs/decisions/0019). The queue is shared from the top: administrative records have all of it, summaries
+half, so that a flood of the one does not push out the other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL, PROCESS, SUMMARY
+from proxy.net.audit_writer import AuditWriter, Fsync
+from proxy.net.spool import Spool
+
+REFUSE, DROP_AND_COUNT = "refuse", "drop-and-count"
+QUEUE_MAX_BYTES = 8 * 1024 * 1024
+RESERVE_BYTES = 64 * 1024
+"""With less room than this, or a sixteenth of the queue, requests are refused: before a record is dropped."""
+SHARES = {PROCESS: 1.0, ADMIN: 1.0, DENIAL: 0.9, AUTHENTICATION: 0.9, SUMMARY: 0.5}
+"""Up to where the queue may be filled with records of a class."""
+
+QUEUE, SPOOL_FULL, DISK = "queue_full", "spool_full", "disk"
+REASONS = (QUEUE, SPOOL_FULL, DISK)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPolicy:
+    """The settings under `audit` that are about keeping records."""
+
+    by_class: Mapping[str, str] = field(default_factory=dict)
+    """Class -> REFUSE or DROP_AND_COUNT; a class that is not named drops."""
+    fsync: Fsync = Fsync.INTERVAL
+    fsync_interval_ms: int = 100
+    fsync_admin: bool = False
+    """Administrative requests wait until their records are on the disk."""
+    queue_max_bytes: int = QUEUE_MAX_BYTES
+    chain_key: bytes | None = field(default=None, repr=False)
+
+
+DROP_ALL_BUT_ADMIN = AuditPolicy({ADMIN: REFUSE})
+
+
+class Room:
+    """Of one process."""
+
+    def __init__(self, spool: Spool, writer: AuditWriter, policy: AuditPolicy) -> None:
+        self._spool = spool
+        self._writer = writer
+        self._policy = policy
+        self._reserve_bytes = min(RESERVE_BYTES, policy.queue_max_bytes // 16)
+        self._refusing = tuple(name for name in CLASSES if policy.by_class.get(name) == REFUSE)
+
+    def lacking(self, event_class: str, size_bytes: int) -> str | None:
+        """What there is no room in for a line of this size: one of REASONS; None when there is."""
+        queued_bytes = self._writer.queued_bytes
+        if queued_bytes + size_bytes > SHARES[event_class] * self._policy.queue_max_bytes:
+            return QUEUE if self._writer.error is None else DISK
+        full = self._spool.size_bytes + queued_bytes + size_bytes > self._spool.max_bytes
+        return SPOOL_FULL if full and event_class != PROCESS else None
+
+    def refused(self) -> frozenset[str]:
+        """The classes whose requests are not to be served now.
+
+        With a disk that takes nothing that is so before its records have to be dropped.
+        """
+        if not self._refusing:
+            return frozenset()
+        failing, reserve = self._writer.error is not None, self._reserve_bytes
+        return frozenset(
+            name for name in self._refusing if failing or self.lacking(name, reserve) is not None
+        )
+
+
+class Drops:
+    """How many events had no room, by reason and class."""
+
+    def __init__(self) -> None:
+        self.counts = {(reason, name): 0 for reason in REASONS for name in (*CLASSES, PROCESS)}
+        self._told: dict[tuple[str, str], int] = dict(self.counts)
+
+    @property
+    def untold(self) -> bool:
+        """Some were dropped that no record has told of yet."""
+        return self.counts != self._told
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def count(self, reason: str, event_class: str) -> None:
+        self.counts[reason, event_class] += 1
+
+    def tell(self) -> tuple[int, str]:
+        """How many since the last time, and in words which and why."""
+        since = {
+            key: count - self._told[key] for key, count in self.counts.items() if count > self._told[key]
+        }
+        self._told = dict(self.counts)
+        parts = [f"{count} {name} ({reason})" for (reason, name), count in since.items()]
+        return sum(since.values()), ", ".join(parts)

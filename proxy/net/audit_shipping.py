@@ -1,0 +1,96 @@
+"""From the spool into the audit topic, in order, for as long as it takes (SPEC D3).
+
+Run by proxy.net.audit_log; the disk is read and the checkpoint written in a thread, for a slow disk must not
+hold the clients up. What was shipped when a process ends without having written so down is shipped again.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import structlog
+
+from proxy.net.audit_sink import AuditSink
+from proxy.net.spool import Line, Spool, SpoolError
+
+BATCH_LINES = 2_000
+READ_AGAIN_S = 1.0
+_TIME_MS = re.compile(rb'"time_ms":(\d+)')
+
+Read = TypeVar("Read")
+
+log = structlog.get_logger(__name__)
+
+
+class Shipping:
+    """Of one spool."""
+
+    def __init__(self, spool: Spool, sink: AuditSink, now_ms: Callable[[], int]) -> None:
+        self.shipped_count = 0
+        self.left_count = 0
+        """What earlier processes had left to ship."""
+        self.more = asyncio.Event()
+        """To be set when lines have been written."""
+        self._spool = spool
+        self._sink = sink
+        self._now_ms = now_ms
+        self._oldest_ms: int | None = None
+
+    @property
+    def spool_bytes(self) -> int:
+        return self._spool.size_bytes
+
+    @property
+    def damaged_count(self) -> int:
+        """Lines of the spool that could not be read back."""
+        return self._spool.damaged_count
+
+    @property
+    def oldest_age_ms(self) -> int:
+        """For how long the record that is to be shipped next has waited; 0 when there is none."""
+        return 0 if self._oldest_ms is None else max(0, self._now_ms() - self._oldest_ms)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self.left_count = await self._patiently(self._spool.left_count)
+        while True:
+            self.more.clear()
+            if not await self._ship_some():
+                await self.more.wait()
+
+    async def close(self, timeout_ms: int) -> None:
+        """Ship what is left, as far as the time allows."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1000):
+                while await self._ship_some():
+                    pass
+        await self._sink.close()
+
+    async def _ship_some(self) -> bool:
+        lines = await self._patiently(self._spool.unshipped, BATCH_LINES)
+        self._oldest_ms = _time_ms(lines[0]) if lines else None
+        if not lines:
+            return False
+        await self._sink.send([(line.key, line.value) for line in lines])
+        self.shipped_count += len(lines)
+        self._oldest_ms = None
+        try:
+            await asyncio.to_thread(self._spool.shipped, lines[-1].end)
+        except SpoolError as error:
+            log.error("audit checkpoint not written", error=str(error))
+        return True
+
+    async def _patiently(self, read: Callable[..., Read], *arguments: int) -> Read:
+        while True:
+            try:
+                return await asyncio.to_thread(read, *arguments)
+            except OSError as error:
+                log.error("audit spool cannot be read, trying again", error=str(error))
+                await asyncio.sleep(READ_AGAIN_S)
+
+
+def _time_ms(line: Line) -> int | None:
+    found = _TIME_MS.search(line.value)
+    return None if found is None else int(found[1])
