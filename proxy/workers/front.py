@@ -6,7 +6,7 @@ that does not answer in time is told by what was last seen of it.
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -27,8 +27,9 @@ ASK_MS = 2_000
 class Front(Collector):
     """The workers as one."""
 
-    def __init__(self, count: int) -> None:
-        """`count`: how many there are to be."""
+    def __init__(self, count: int, connections: Callable[[int], int]) -> None:
+        """`count`: how many there are to be; `connections`: how many clients that worker has now."""
+        self._connections = connections
         self.children: dict[int, Child] = {}
         self.restarts = 0
         self.exposition = Exposition()
@@ -110,6 +111,7 @@ class Front(Collector):
                 "ready": not child.not_ready,
                 "not_ready": child.not_ready or None,
                 "since_ms": child.since_ms,
+                "connections": self._connections(child.number),
             }
             for _, child in sorted(self.children.items())
         ]

@@ -83,6 +83,10 @@ class Segment:
         os.ftruncate(file, where.cells * CELL_BYTES)
         return cls(file, where)
 
+    def connections(self, worker: int) -> int:
+        """How many clients it has now."""
+        return int(self.cells[self.where.count_at(0, worker)])
+
     def forget(self, worker: int) -> None:
         """The worker is dead: it has no connections and no image. What it used of quotas stays used."""
         where = self.where

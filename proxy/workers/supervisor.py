@@ -46,7 +46,7 @@ class Supervisor:
             lock_file(config.audit.spool_dir),
             self._held.numbers,
         )
-        self._front = Front(config.workers)
+        self._front = Front(config.workers, self._segment.connections)
         self._draining = asyncio.Event()
         self._exit_code = 0
 

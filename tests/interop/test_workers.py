@@ -1,0 +1,317 @@
+"""Two workers before a real broker: to clients, operators and the trail they are one proxy.
+
+Which worker a connection has come to is seen from the supervisor's /workers.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from proxy.demo import probe
+from proxy.demo.settings import AUDIT_TOPIC
+from proxy.demo.stack import Stack, StackSettings
+from proxy.demo.users import User, librdkafka_settings
+from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.clock import now_ms
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.support.cluster_admin import ClusterAdmin
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WORKERS = 2
+DEADLINE_MS = 60_000
+LIMIT = 100_000
+REQUEST_BYTES = 50_000
+BURST = 10 * LIMIT
+"""What quota.window.num=11 lets pass at first."""
+_BETWEEN_LOOKS = threading.Event()
+
+
+@pytest.fixture(scope="module")
+def workers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    directory = tmp_path_factory.mktemp("workers")
+    stack = Stack(StackSettings(directory=directory, libs=kafka_libs, proxy_changes={"workers": WORKERS}))
+    try:
+        stack.start()
+        until(lambda: all(row["ready"] for row in rows(stack)) and len(rows(stack)) == WORKERS, "ready")
+        yield stack
+    finally:
+        stack.stop()
+
+
+@pytest.fixture(scope="module")
+def operator(workers: Stack) -> ClusterAdmin:
+    return ClusterAdmin(workers)
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    since_ms = now_ms()
+    while not holds():
+        assert now_ms() - since_ms < DEADLINE_MS, f"not {what}"
+        _BETWEEN_LOOKS.wait(0.05)
+
+
+def rows(stack: Stack) -> list[dict[str, Any]]:
+    """The workers that run."""
+    found: list[dict[str, Any]] = json.loads(probe.get(stack.wiring.proxy_http, "/workers")[1])["running"]
+    return found
+
+
+def connections(stack: Stack) -> list[int]:
+    """How many each worker has."""
+    return [row["connections"] for row in rows(stack)]
+
+
+@asynccontextmanager
+async def at_worker(stack: Stack, number: int, user: User) -> AsyncIterator[Channel]:
+    """A connection that has come to that worker."""
+    channel = await _at_worker(stack, number, user)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+async def _at_worker(stack: Stack, number: int, user: User) -> Channel:
+    host, _, port = stack.entrance().bootstrap.rpartition(":")
+    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
+    wanted = [int(index == number) for index in range(WORKERS)]
+    for _ in range(200):
+        before = connections(stack)
+        channel = await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login))
+        after = connections(stack)
+        if [one - other for one, other in zip(after, before, strict=True)] == wanted:
+            return channel
+        await channel.close()
+    raise AssertionError(f"no connection has come to worker {number}")
+
+
+def batch(size: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
+    assert builder.append(0, now_ms(), None, bytes(size), []) is not None
+    return bytes(builder.build())
+
+
+async def produce(channel: Channel, topic: str, records: bytes) -> int:
+    """The throttle time it was told."""
+    data = t.ProduceRequest.TopicProduceData(
+        name=topic, partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=records)]
+    )
+    request = t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data])
+    answer = await channel.request(ApiKey.PRODUCE, 9, request, timeout_ms=DEADLINE_MS)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    return int(answer.throttle_time_ms)
+
+
+async def limited(by: Channel, user: User, key: str, value: float) -> None:
+    request = t.AlterClientQuotasRequest
+    entry = request.EntryData(
+        entity=[request.EntityData(entity_type="user", entity_name=user.name)],
+        ops=[request.OpData(key=key, value=value)],
+    )
+    answer = await by.request(ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=[entry]))
+    assert answer.entries[0].error_code == 0
+
+
+@pytest.mark.spec("Q7", "Q6")
+async def test_a_quota_holds_for_all_workers_together(workers: Stack, operator: ClusterAdmin) -> None:
+    topic = operator.topic("together")
+    user = operator.user("spread")
+    operator.allow_produce(user, topic)
+    records = batch(REQUEST_BYTES)
+    async with (
+        at_worker(workers, 0, workers.users["admin"]) as root,
+        at_worker(workers, 0, user) as first,
+        at_worker(workers, 1, user) as second,
+    ):
+        await limited(root, user, "producer_byte_rate", float(LIMIT))
+        at_first = [await produce(first, topic, records) for _ in range(BURST // REQUEST_BYTES - 2)]
+        began_ms = now_ms()
+        at_second = [await produce(second, topic, records) for _ in range(6)]
+
+        async def go_on(channel: Channel) -> int:
+            count = 0
+            while now_ms() - began_ms < 8_000:
+                await produce(channel, topic, records)
+                count += 1
+            return count
+
+        counts = await asyncio.gather(go_on(first), go_on(second))
+        elapsed_ms = now_ms() - began_ms
+        (row,) = [
+            row
+            for row in json.loads(probe.get(workers.wiring.proxy_http, "/quotas")[1])["quotas"]
+            if row["user"] == user.name
+        ]
+
+    # Neither of them has used a burst by itself; the second meets what the first has used.
+    assert sum(at_first) == 0
+    assert max(at_second) > 0
+    sent = REQUEST_BYTES * (len(at_first) + len(at_second) + sum(counts))
+    # One limit: the burst, the rate since then, a request under way at each. Two limits would be twice that.
+    assert sent <= 1.05 * (BURST + LIMIT * elapsed_ms / 1_000) + WORKERS * REQUEST_BYTES
+    assert sent >= BURST
+    assert (row["limit"], row["connections"]) == (LIMIT, 2)
+
+
+@pytest.mark.spec("E13")
+async def test_what_an_administrator_changed_holds_at_every_worker_when_it_is_answered(
+    workers: Stack, operator: ClusterAdmin
+) -> None:
+    topic, user = operator.topic("seen"), operator.user("looks")
+    acl = {"resource_type": 2, "resource_name": topic, "principal": f"User:{user.name}", "host": "*"}
+    rule = t.CreateAclsRequest.AclCreation(**acl, resource_pattern_type=3, operation=8, permission_type=3)
+    asked = t.MetadataRequest(
+        topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    seen = []
+    async with (
+        at_worker(workers, 0, workers.users["admin"]) as root,
+        at_worker(workers, 0, user) as first,
+        at_worker(workers, 1, user) as second,
+    ):
+
+        async def errors() -> list[int]:
+            answers = [await each.request(ApiKey.METADATA, 9, asked) for each in (second, first)]
+            return [answer.topics[0].error_code for answer in answers]
+
+        for _ in range(15):
+            await root.request(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[rule]))
+            seen.append(await errors())
+            gone = t.DeleteAclsRequest.DeleteAclsFilter(
+                resource_type_filter=2,
+                resource_name_filter=topic,
+                pattern_type_filter=3,
+                principal_filter=f"User:{user.name}",
+                host_filter="*",
+                operation=8,
+                permission_type=3,
+            )
+            await root.request(ApiKey.DELETE_ACLS, 3, t.DeleteAclsRequest(filters=[gone]))
+            seen.append(await errors())
+
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert seen == [[0, 0], [denied, denied]] * 15
+
+
+class Load:
+    """Producers that lose nothing that was acknowledged, and what they heard."""
+
+    def __init__(self, stack: Stack, user: User, topic: str, producers: int) -> None:
+        login = librdkafka_settings(user, stack.entrance())
+        self.delivered: set[str] = set()
+        self.failed: list[str] = []
+        self._topic = topic
+        self._names = (f"record-{number}" for number in itertools.count())
+        self._producers = [Producer(login | {"acks": "all", "linger.ms": 1}) for _ in range(producers)]
+
+    def go_on(self) -> None:
+        """A little more from each."""
+        for producer in self._producers:
+            for name in itertools.islice(self._names, 20):
+                producer.produce(self._topic, name.encode(), on_delivery=self._heard)
+            producer.poll(0.01)
+
+    def flush(self) -> None:
+        assert [producer.flush(DEADLINE_MS / 1000) for producer in self._producers] == [0] * len(
+            self._producers
+        )
+
+    def _heard(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            self.delivered.add(message.value().decode())
+
+
+def stored(stack: Stack, topic: str, enough: Callable[[list[bytes]], bool]) -> list[bytes]:
+    """What the broker has in the topic's one partition, once it is enough."""
+    consumer = Consumer(
+        {"bootstrap.servers": stack.broker.plaintext, "group.id": "t", "enable.auto.commit": False}
+    )
+    found: list[bytes] = []
+    since_ms = now_ms()
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while not enough(found):
+            assert now_ms() - since_ms < DEADLINE_MS, f"{len(found)} records of {topic}"
+            for message in consumer.consume(5_000, timeout=0.5):
+                assert message.error() is None
+                found.append(message.value() or b"")
+        return found
+    finally:
+        consumer.close()
+
+
+def counters(stack: Stack) -> dict[str, float]:
+    return {
+        name: value
+        for name, value in stack.metrics().items()
+        if name.partition("{")[0].endswith(("_total", "_count", "_sum", "_bucket"))
+    }
+
+
+@pytest.mark.spec("D2", "D3", "O2", "Q7")
+def test_a_worker_killed_under_load_is_replaced_and_nothing_acknowledged_is_lost(
+    workers: Stack, operator: ClusterAdmin
+) -> None:
+    topic, user = operator.topic("killed"), operator.user("steady")
+    operator.allow_produce(user, topic)
+    operator.allow(user, "IDEMPOTENT_WRITE", cluster=True)
+    load = Load(workers, user, topic, 6)
+    victim = rows(workers)[1]["pid"]
+    seen = [counters(workers)]
+
+    def more(enough: Callable[[], bool], what: str) -> None:
+        def look() -> bool:
+            load.go_on()
+            seen.append(counters(workers))
+            return enough()
+
+        until(look, what)
+
+    more(lambda: len(load.delivered) > 500, "500 records")
+    os.kill(victim, signal.SIGKILL)
+    before = len(load.delivered)
+    more(lambda: any(row["ready"] and row["pid"] != victim for row in rows(workers)[1:]), "replaced")
+    more(lambda: len(load.delivered) > before + 500, "500 records more")
+    load.flush()
+
+    assert load.failed == []
+    found = stored(workers, topic, lambda records: len(set(records)) >= len(load.delivered))
+    assert {name.encode() for name in load.delivered} - set(found) == set()
+    falling = {
+        name
+        for earlier, later in itertools.pairwise(seen)
+        for name, value in earlier.items()
+        if later.get(name, -1) < value
+    }
+    assert falling == set()
+    assert gaps(workers) == []
+
+
+def gaps(stack: Stack) -> list[tuple[str, int]]:
+    """Sequence numbers that are missing, once the trail has both boots of the worker that was killed."""
+    boots: dict[str, set[int]] = {}
+
+    def both_boots(lines: list[bytes]) -> bool:
+        for line in lines:
+            fact = json.loads(line)["data"]
+            boots.setdefault(f"{fact['proxy_id']}/{fact['boot_id']}", set()).add(fact["sequence"])
+        return sum(boot.startswith(f"{stack.wiring.proxy.name}.w1/") for boot in boots) == 2
+
+    stored(stack, AUDIT_TOPIC, both_boots)
+    return [(boot, each) for boot, have in boots.items() for each in range(max(have)) if each not in have]
