@@ -53,6 +53,8 @@ RESOURCE_TYPES = (
     "DELEGATION_TOKEN",
     "USER",
 )
+CONFIG_TYPES = ("UNKNOWN", "UNKNOWN", "TOPIC")
+"""Of the config resources only topics matter here."""
 PATTERN_TYPES = ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")
 OPERATIONS = (
     "UNKNOWN",
@@ -178,6 +180,26 @@ def _remove_access_control_entry(reader: Reader) -> Fields:
     return {"id": reader.uuid()}
 
 
+def _topic(reader: Reader) -> Fields:
+    return {"name": reader.string(), "topic_id": reader.uuid()}
+
+
+def _remove_topic(reader: Reader) -> Fields:
+    return {"topic_id": reader.uuid()}
+
+
+def _config(reader: Reader) -> Fields:
+    resource_type = _named(CONFIG_TYPES, reader.int8())
+    fields: Fields = {
+        "resource_type": resource_type,
+        "resource_name": reader.string(),
+        "name": reader.string(),
+    }
+    value = reader.nullable_string()
+    # A broker's may be a password.
+    return fields | {"value": value} if resource_type == "TOPIC" else fields
+
+
 def _client_quota(reader: Reader) -> Fields:
     return {
         "entity": dict(_entity(reader) for _ in range(max(reader.uvarint() - 1, 0))),
@@ -221,6 +243,9 @@ def _remove_delegation_token(reader: Reader) -> Fields:
 
 
 BODIES: dict[int, Callable[[Reader], Fields]] = {
+    2: _topic,
+    4: _config,
+    9: _remove_topic,
     10: _delegation_token,
     11: _user_scram_credential,
     14: _client_quota,

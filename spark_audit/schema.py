@@ -236,7 +236,20 @@ QUOTA_BODY = T.StructType(
 )
 """`body` of ClientQuotaRecord: entity type -> name, null for the default."""
 
+CONFIG_BODY = T.StructType(
+    [
+        T.StructField(RESOURCE_TYPE, _STRING),
+        T.StructField(RESOURCE_NAME, _STRING),
+        T.StructField("name", _STRING),
+        T.StructField("value", _STRING),
+    ]
+)
+"""`body` of ConfigRecord: of a topic with its value, of anything else without."""
+
 # API keys of the records that change what a client may do; all others are of no concern to the checks.
+TOPIC_RECORD = 2
+CONFIG_RECORD = 4
+REMOVE_TOPIC_RECORD = 9
 ACCESS_CONTROL_ENTRY_RECORD = 18
 REMOVE_ACCESS_CONTROL_ENTRY_RECORD = 19
 CLIENT_QUOTA_RECORD = 14

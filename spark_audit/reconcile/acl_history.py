@@ -56,17 +56,18 @@ def acl_intervals(metadata_log: DataFrame) -> DataFrame:
     )
 
 
-def epochs(metadata_offsets: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def epochs(metadata_offsets: DataFrame, metadata_log: DataFrame, changes: DataFrame) -> DataFrame:
     """Takes a column `metadata_offset`; gives each distinct one with the epoch it falls into.
+
+    `changes`: the offsets of what else begins an epoch, besides the ACLs of the log.
 
     One window over both, sorted by offset: the distinct offsets are few, since an image serves many
     decisions, and a join on a range would compare each with each.
     """
     seen = metadata_offsets.select(S.METADATA_OFFSET).where(F.col(S.METADATA_OFFSET).isNotNull()).distinct()
     asked = seen.select(S.METADATA_OFFSET, F.lit(None).cast("long").alias("change"))
-    changed = acl_changes(metadata_log).select(
-        F.col(S.LOG_OFFSET).alias(S.METADATA_OFFSET), F.col(S.LOG_OFFSET).alias("change")
-    )
+    begins = acl_changes(metadata_log).select(S.LOG_OFFSET).unionByName(changes.select(S.LOG_OFFSET))
+    changed = begins.select(F.col(S.LOG_OFFSET).alias(S.METADATA_OFFSET), F.col(S.LOG_OFFSET).alias("change"))
     # An image at the very offset of a change has replayed it: changes sort before questions.
     in_order = Window.orderBy(S.METADATA_OFFSET, F.col("change").asc_nulls_last())
     last_change = F.last("change", ignorenulls=True).over(in_order)

@@ -1,6 +1,7 @@
 """Which metadata offsets the controller says it wrote, and for which request.
 
-From `forwarded_received` records of role controller, and from `tokens_expired`: what it removed by itself.
+From `forwarded_received` records of role controller, and from `tokens_expired` and `topics_gone`: what it
+removed by itself.
 Read by forwarded.py (is it there?) and changes.py (is what is there claimed?).
 """
 
@@ -12,12 +13,17 @@ from spark_audit import schema as S
 LARGEST_CLAIM = 100_000
 """No request writes more records in one transaction; a record that says so must not blow up the join."""
 
-# Which records a request can write. CreateTopics can attach ACLs to its topic, DeleteTopics take them away.
+OF_TOPICS = (S.TOPIC_RECORD, S.CONFIG_RECORD, S.REMOVE_TOPIC_RECORD)
+OF_ACLS = (S.ACCESS_CONTROL_ENTRY_RECORD, S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
+
+# Which records a request can write. A topic's owner and ACLs are configs of it.
 WRITTEN_BY = {
     "CreateAcls": (S.ACCESS_CONTROL_ENTRY_RECORD,),
     "DeleteAcls": (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD,),
-    "CreateTopics": (S.ACCESS_CONTROL_ENTRY_RECORD,),
-    "DeleteTopics": (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD,),
+    "CreateTopics": (S.ACCESS_CONTROL_ENTRY_RECORD, *OF_TOPICS),
+    "DeleteTopics": (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD, *OF_TOPICS),
+    "AlterConfigs": (*OF_ACLS, *OF_TOPICS),
+    "IncrementalAlterConfigs": (*OF_ACLS, *OF_TOPICS),
     "AlterClientQuotas": (S.CLIENT_QUOTA_RECORD,),
     "AlterUserScramCredentials": (S.USER_SCRAM_CREDENTIAL_RECORD, S.REMOVE_USER_SCRAM_CREDENTIAL_RECORD),
     "CreateDelegationToken": (S.DELEGATION_TOKEN_RECORD,),
@@ -33,7 +39,7 @@ def received(records: DataFrame) -> DataFrame:
 
 
 def _claiming(records: DataFrame) -> DataFrame:
-    by_itself = (F.col(S.EVENT) == "tokens_expired") & (F.col(S.ROLE) == "controller")
+    by_itself = F.col(S.EVENT).isin("tokens_expired", "topics_gone") & (F.col(S.ROLE) == "controller")
     return received(records).unionByName(records.where(by_itself))
 
 

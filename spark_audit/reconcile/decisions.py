@@ -1,4 +1,4 @@
-"""(b) Every decision once more, against the ACLs that were in force at its metadata offset.
+"""(b) Every decision once more, against the ACLs and owners that were in force at its metadata offset.
 
 Takes the audit records (each once) and the metadata log. Records that put one question under one set of
 ACLs with one outcome are first made one row, so that a busy client costs one evaluation per change of
@@ -14,6 +14,14 @@ from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QU
 from spark_audit.reconcile.acl_history import EPOCH, acl_intervals, epochs, history_lost_before
 from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
 from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.reconcile.owner_history import (
+    OWNS,
+    OWNS_SOME,
+    owner_changes,
+    owner_intervals,
+    owners,
+    owners_of_some,
+)
 from spark_audit.trail import ALLOW_EVERYONE, AUTHOR, AUTHORIZER, SUPER_USERS, settings
 
 DECISION_EVENTS = ("authorization", "authorization_summary")
@@ -24,6 +32,7 @@ SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
     "default.deny",
 )
 NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
+BY_OWNER = "topic.owner"
 PROTECTED = "protected.topic"
 """A controller's own rule: nobody changes the topics of the metadata log and the audit through it."""
 EVALUATED = "StandardAuthorizer"
@@ -49,12 +58,15 @@ def verdicts(records: DataFrame, metadata_log: DataFrame, log_end: int | None = 
     markers of transactions too, which are in no table.
     """
     intervals = acl_intervals(metadata_log).persist()
+    owned = owner_intervals(metadata_log).persist()
     asked = (
         _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left").persist()
     )
     by_name = answers(asked.where(F.col(S.RESOURCE_NAME).isNotNull()), intervals)
     by_type = type_answers(asked.where(F.col(S.RESOURCE_NAME).isNull()), intervals)
     answered = asked.join(by_name, list(QUESTION), "left").join(by_type, list(TYPE_QUESTION), "left")
+    answered = answered.join(owners(asked, owned), list(QUESTION), "left")
+    answered = answered.join(owners_of_some(asked, owned, intervals), list(TYPE_QUESTION), "left")
     # Without the true end, what can be known is the last record and the marker behind it.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
     bounds = metadata_log.agg(end).crossJoin(history_lost_before(metadata_log))
@@ -112,7 +124,9 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     # A join does not find null; nobody is called by an empty name, so it stands for "not told".
     decided = decided.withColumn(S.PRINCIPAL, F.coalesce(S.PRINCIPAL, F.lit("")))
     decided = decided.withColumn(S.HOST, F.coalesce(S.HOST, F.lit("")))
-    placed = decided.join(F.broadcast(epochs(decided, metadata_log)), S.METADATA_OFFSET, "left")
+    placed = decided.join(
+        F.broadcast(epochs(decided, metadata_log, owner_changes(metadata_log))), S.METADATA_OFFSET, "left"
+    )
     return placed.groupBy(*_GROUP).agg(
         F.count(F.lit(1)).alias(RECORDS),
         sample(S.SEQUENCE).alias(SEQUENCES),
@@ -125,7 +139,8 @@ def _expectations() -> list[Column]:
     """In this order: the first that holds is what the authorizer must have said."""
     super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
     unprotected = F.coalesce(ON_RESOURCE, F.lit(0)) == 0
-    by_type = F.col(BY_NAME) | F.col(BY_TYPE) | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
+    by_acl = F.col(BY_NAME) | F.col(BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
+    by_type = by_acl | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
     return [
         F.when(F.col(AUTHORIZER) == "", _expect(True, NO_AUTHORIZER)),
         F.when(F.col(S.RULE).isin(FAILED, PROTECTED), _expect(False, F.col(S.RULE))),
@@ -134,6 +149,7 @@ def _expectations() -> list[Column]:
         F.when(F.col(S.RESOURCE_NAME).isNull(), _expect(by_type, None)),
         F.when(F.size(DENYING) > 0, _expect(False, BY_ACL, F.col(DENYING))),
         F.when(F.size(ALLOWING) > 0, _expect(True, BY_ACL, F.col(ALLOWING))),
+        F.when(F.coalesce(OWNS, F.lit(False)), _expect(True, BY_OWNER)),
         F.when(unprotected & F.col(ALLOW_EVERYONE), _expect(True, ALLOWED_BY_DEFAULT)),
         _expect(False, DENIED_BY_DEFAULT),
     ]

@@ -115,6 +115,7 @@ class Trail:
     clock: Clock = field(default_factory=Clock)
     log: list[Record] = field(default_factory=list)
     acls: dict[str, Acl] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.controller = self.process("controller-1", role="controller")
@@ -178,6 +179,18 @@ class Trail:
         body = {"entity": entity, "key": key, "value": value, "remove": False}
         self.forward("AlterClientQuotas", [(14, "ClientQuotaRecord", body)])
 
+    def set_owner(self, topic: str, owner: str | None, method: str = "IncrementalAlterConfigs") -> None:
+        """The records of a topic that has an owner from now on, or none."""
+        topic_id = acl_id(1_000 + len(self.log))
+        config = {"resource_type": "TOPIC", "resource_name": topic, "name": "owner", "value": owner}
+        first: tuple[int, str, dict[str, Any]] = (9, "RemoveTopicRecord", {"topic_id": topic_id})
+        if owner is not None:
+            first = 2, "TopicRecord", {"name": topic, "topic_id": topic_id}
+        self.forward(method, [first, (4, "ConfigRecord", config)])
+        self.owners.pop(topic, None)
+        if owner is not None:
+            self.owners[topic] = owner
+
     def sweep_tokens(self, *token_ids: str) -> Record:
         """The controller removes tokens that have expired, without being asked."""
         body = [(26, "RemoveDelegationTokenRecord", {"token_id": token_id}) for token_id in token_ids]
@@ -197,7 +210,7 @@ class Trail:
         proxy = proxy or self.proxy
         super_users = [user.strip() for user in proxy.settings["super.users"].split(";")]
         everyone = proxy.settings["allow.everyone.if.no.acl.found"] == "true"
-        answer = decide(question, list(self.acls.values()), super_users, everyone)
+        answer = decide(question, list(self.acls.values()), super_users, everyone, self.owners)
         return proxy.decided(question, answer, self.offset, **fields)
 
     def stop(self) -> "Trail":

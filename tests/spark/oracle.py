@@ -1,7 +1,8 @@
 """What Kafka's StandardAuthorizer decides, in a few lines of plain Python: the referee of the Spark joins."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 Acl = Mapping[str, str]
 
@@ -28,12 +29,16 @@ class Answer:
 
 
 def decide(
-    question: Question, acls: Sequence[Acl], super_users: Collection[str] = (), allow_everyone: bool = False
+    question: Question,
+    acls: Sequence[Acl],
+    super_users: Collection[str] = (),
+    allow_everyone: bool = False,
+    owners: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
     if question.principal in super_users:
         return Answer(True, "super.users")
     if question.resource_name is None:
-        return Answer(_by_type(question, acls, allow_everyone), "acl")
+        return Answer(_by_type(question, acls, allow_everyone, owners), "acl")
     on_resource = [acl for acl in acls if _stands_on(acl, question.resource_type, question.resource_name)]
     concerned = [acl for acl in on_resource if _concerns(acl, question)]
     for acl in concerned:
@@ -43,9 +48,20 @@ def decide(
     for acl in concerned:
         if acl["permission_type"] == "ALLOW" and acl["operation"] in implying:
             return Answer(True, "acl", acl["id"])
+    if _owns(question, owners):
+        return Answer(True, "topic.owner")
     if not on_resource and allow_everyone:
         return Answer(True, "allow.everyone.if.no.acl.found")
     return Answer(False, "default.deny")
+
+
+def _owns(question: Question, owners: Mapping[str, str]) -> bool:
+    of_topics = {"READ", "WRITE", "CREATE", "DELETE", *_IMPLIED_BY["DESCRIBE"], *_IMPLIED_BY, "ALTER_CONFIGS"}
+    return (
+        question.resource_type == "TOPIC"
+        and question.operation in of_topics
+        and owners.get(question.resource_name or "") == question.principal
+    )
 
 
 def _stands_on(acl: Acl, resource_type: str, resource_name: str) -> bool:
@@ -60,7 +76,12 @@ def _concerns(acl: Acl, question: Question) -> bool:
     return acl["principal"] in (question.principal, "User:*") and acl["host"] in (question.host, "*")
 
 
-def _by_type(question: Question, acls: Sequence[Acl], allow_everyone: bool) -> bool:
+def _by_type(
+    question: Question, acls: Sequence[Acl], allow_everyone: bool, owners: Mapping[str, str]
+) -> bool:
+    of_mine = [replace(question, resource_name=topic) for topic in owners]
+    if any(decide(mine, acls, owners=owners).rule == "topic.owner" for mine in of_mine):
+        return True
     probe = Question(
         question.principal, question.host, question.resource_type, "hardcode", question.operation
     )

@@ -58,6 +58,8 @@ def test_the_joins_decide_as_the_oracle_does_while_acls_come_and_go(spark: Spark
     for number in range(60):
         if trail.acls and chance.random() < 0.4:
             trail.remove_acl(chance.choice(list(trail.acls.values())))
+        elif chance.random() < 0.3:
+            trail.set_owner(chance.choice(NAMES[:4]), chance.choice((*PRINCIPALS[:2], None)))
         else:
             trail.add_acl(number, a_random_acl(chance))
         for _ in range(6):
@@ -86,6 +88,12 @@ def spoiled() -> Trail:
         )
         trail.proxy.decided(question, answer, fields.pop("offset", trail.offset), **fields)
 
+    trail.set_owner("orders", "User:owner")
+    forge("owner", Answer(True, "topic.owner"), operation="DELETE")
+    forge("usurper", Answer(True, "topic.owner"), operation="DELETE")
+    trail.set_owner("orders", "User:heir")
+    forge("owner", Answer(True, "topic.owner"), operation="ALTER")
+    forge("heir", Answer(False, "default.deny"), operation="ALTER")
     forge("honest", Answer(True, "acl", read["id"]))
     forge("mallory", Answer(True, "acl", read["id"]))
     forge("locked-out", Answer(False, "default.deny"))
@@ -131,6 +139,9 @@ def found(spark: SparkSession, spoiled: Trail) -> Found:
         ("early-bird", "decisions.wrongly_granted"),
         ("lucky", "decisions.wrongly_granted"),
         ("locked-out", "decisions.wrongly_denied"),
+        ("usurper", "decisions.wrongly_granted"),
+        ("owner", "decisions.wrongly_granted"),
+        ("heir", "decisions.wrongly_denied"),
         ("climber", "decisions.wrong_rule"),
         ("walk-in", "decisions.wrong_rule"),
         ("unchecked", "decisions.wrong_rule"),
@@ -146,7 +157,7 @@ def test_a_forged_decision_is_found(found: Found, principal: str, check: str) ->
 
 def test_what_was_right_at_its_offset_is_no_finding(found: Found) -> None:
     assert not {"honest", "dates-back"} & found.keys()
-    assert len(found) == 15
+    assert len(found) == 18
 
 
 def test_a_finding_says_in_words_what_was_decided_and_what_should_have_been(
@@ -157,7 +168,7 @@ def test_a_finding_says_in_words_what_was_decided_and_what_should_have_been(
 
     assert evidence["explanation"] == (
         "process proxy-1/boot-1 granted READ on TOPIC orders to User:mallory from 10.0.0.1 "
-        f"(rule acl, ACL {evidence['acl_id']}), 1 record(s) at offset 4 to 4; "
+        f"(rule acl, ACL {evidence['acl_id']}), 1 record(s) at offset 10 to 10; "
         f"the ACLs of that offset say denied (rule acl, ACL {deny['id']})"
     )
 

@@ -93,6 +93,32 @@ def test_what_kafkas_own_serialiser_writes_is_read(written: str, name: str, fiel
     assert (record.name, record.fields) == (name, fields)
 
 
+def test_a_topic_and_its_owner_are_told() -> None:
+    topic_id = kraft_bytes.uuid_bytes(ACL["id"])
+    config = kraft_bytes.compact("orders") + kraft_bytes.compact("owner")
+
+    assert [
+        decode(kraft_bytes.framed(api_key, body)).fields
+        for api_key, body in (
+            (2, kraft_bytes.compact("orders") + topic_id),
+            (4, b"\x02" + config + kraft_bytes.compact("User:alice")),
+            (4, b"\x02" + config + kraft_bytes.compact(None)),
+            (9, topic_id),
+        )
+    ] == [
+        {"name": "orders", "topic_id": ACL["id"]},
+        {"resource_type": "TOPIC", "resource_name": "orders", "name": "owner", "value": "User:alice"},
+        {"resource_type": "TOPIC", "resource_name": "orders", "name": "owner", "value": None},
+        {"topic_id": ACL["id"]},
+    ]
+
+
+def test_a_config_of_a_broker_is_told_without_its_value() -> None:
+    body = b"\x04" + b"".join(map(kraft_bytes.compact, ("1", "ssl.key.password", "secret")))
+
+    assert "secret" not in decode(kraft_bytes.framed(4, body)).body
+
+
 def test_a_removed_acl_is_told_by_its_id() -> None:
     assert decode(kraft_bytes.remove_access_control_entry(ACL["id"])).fields == {"id": ACL["id"]}
 
@@ -125,7 +151,9 @@ def test_a_removed_credential_is_told_by_user_and_mechanism() -> None:
     )
 
 
-@pytest.mark.parametrize(("api_key", "name"), [(20, "NoOpRecord"), (2, "TopicRecord"), (99, "Unknown(99)")])
+@pytest.mark.parametrize(
+    ("api_key", "name"), [(20, "NoOpRecord"), (3, "PartitionRecord"), (99, "Unknown(99)")]
+)
 def test_other_kinds_are_told_by_name_and_not_read(api_key: int, name: str) -> None:
     record = decode(kraft_bytes.framed(api_key, b"what is in it is of no concern", version=3))
 
