@@ -340,9 +340,9 @@ class ProxyProcess:
         await http.start()
         return http
 
-    def _quota_page(self) -> bytes:
+    async def _quota_page(self) -> bytes:
         sessions = (connection.session for connection in self._listeners.connections())
-        return quota_page(self._gate.quotas, sessions, now_ms())
+        return await quota_page(self._gate.quotas, sessions, now_ms())
 
 
 def _authorizer(config: ProxyConfig) -> Authorizer:

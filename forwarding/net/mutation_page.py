@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 Row = dict[str, str | int | float | None]
 
 
-def mutation_page(quotas: MutationQuotas, now_ms: Callable[[], int]) -> bytes:
+async def mutation_page(quotas: MutationQuotas, now_ms: Callable[[], int]) -> bytes:
     """The buckets that are not full."""
     moment_ms = now_ms()
     used = quotas.used(moment_ms)

@@ -7,7 +7,9 @@ metadata_feed, partition, transactions  the metadata topic into a Loader
 quorum_feed, quorum, quorum_log, quorum_leader, quorum_metrics  Kafka's own metadata log into a Loader
 offset_waiters                       who waits until an offset is in force
 audit_log, spool, audit_sink         audit events onto disk and into the audit topic
-telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz; quota_page: /quotas
+telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
+quota_page, quota_series, exposition, pieces  /quotas, the metrics of quotas; both made in pieces
+loop_time                            what the loop spends on one client
 watched_file                         files that are read again when they change
 authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions
 jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from proxy.net.exposition import exposition
 
 _MAX_HEAD_BYTES = 8_192
 _TIMEOUT_S = 5
@@ -28,7 +30,7 @@ class HttpServer:
         port: int,
         registry: CollectorRegistry,
         not_ready: Callable[[], str | None],
-        pages: Mapping[str, Callable[[], bytes]] | None = None,
+        pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`not_ready`: why traffic should not come yet, None when it may; `pages`: JSON by its path.
@@ -61,7 +63,7 @@ class HttpServer:
                 wanted = path.decode("latin-1").partition("?")[0]
                 if self._before is not None:
                     await self._before(wanted)
-                writer.write(self._answer(method.decode("latin-1"), wanted))
+                writer.write(await self._answer(method.decode("latin-1"), wanted))
                 await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # Whoever it was did not speak HTTP, or left.
@@ -71,11 +73,11 @@ class HttpServer:
         finally:
             writer.close()
 
-    def _answer(self, method: str, path: str) -> bytes:
+    async def _answer(self, method: str, path: str) -> bytes:
         if method != "GET":
             return _response("405 Method Not Allowed", _PLAIN, b"only GET\n")
         if path == "/metrics":
-            return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
+            return _response("200 OK", CONTENT_TYPE_LATEST, await exposition(self._registry))
         if path == "/healthz":
             return _response("200 OK", _PLAIN, b"ok\n")
         if path == "/readyz":
@@ -84,7 +86,7 @@ class HttpServer:
                 return _response("200 OK", _PLAIN, b"ready\n")
             return _response("503 Service Unavailable", _PLAIN, f"{reason}\n".encode())
         if path in self._pages:
-            return _response("200 OK", _JSON, self._pages[path]())
+            return _response("200 OK", _JSON, await self._pages[path]())
         known = " ".join(("/metrics", "/healthz", "/readyz", *self._pages))
         return _response("404 Not Found", _PLAIN, f"{known}\n".encode())
 

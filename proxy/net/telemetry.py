@@ -17,9 +17,8 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
+from proxy.net.quota_series import ThrottledSeries, quota_series
 from proxy.quota.connections import TURNED_AWAY
-from proxy.quota.request_time import REQUEST_PERCENTAGE
-from proxy.quota.throttle import IDLE_MS
 from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
@@ -93,20 +92,8 @@ class Telemetry:
         self._not_ready = counter(
             "penstock_authorizer_not_ready_total", "Denials because the metadata log was not loaded yet"
         )
-        self._throttle_time = counter(
-            "penstock_quota_throttle_time_seconds_total",
-            "Time that clients were told to wait, or with quota.mode=observe would have been",
-            "quota",
-            "user",
-            "client_id",
-        )
-        self._throttled = counter(
-            "penstock_quota_throttled_total",
-            "Answers that told to wait, or would have",
-            "quota",
-            "user",
-            "client_id",
-        )
+        self._throttled = ThrottledSeries()
+        registry.register(self._throttled)
         self._audit_records = counter("penstock_audit_records_total", "Audit records", "event")
         self._protocol_errors = counter(
             "penstock_protocol_errors_total", "Requests that could not be taken", "listener", "kind"
@@ -114,7 +101,6 @@ class Telemetry:
         self._upstream_errors = counter(
             "penstock_upstream_errors_total", "Failures to reach the broker", "kind"
         )
-        self._quotas_told: dict[tuple[str, str, str], int | None] = {}
         self._readers: dict[str, Callable[[AuditEvent], None]] = {
             "authentication": self._read_authentication,
             "authentication_failed": self._read_authentication,
@@ -124,7 +110,7 @@ class Telemetry:
             "session_revoked": lambda event: self._revoked.labels(event.listener).inc(),
             "authorization": self._read_authorization,
             "authorization_collapsed": self._read_authorization,
-            "throttled": self._read_throttled,
+            "throttled": self._throttled.read,
             "request_refused": self._read_refused,
         }
 
@@ -173,22 +159,9 @@ class Telemetry:
             if event.rule == NOT_READY:
                 self._not_ready.inc()
 
-    def _read_throttled(self, event: AuditEvent) -> None:
-        user, _, client_id = (event.quota_id or "").partition(":")
-        labels = (event.quota_key or "", user, client_id)
-        self._quotas_told[labels] = event.interval_end_ms
-        self._throttled.labels(*labels).inc(event.count or 0)
-        self._throttle_time.labels(*labels).inc((event.throttle_time_ms or 0) / 1000)
-
     def end_idle_quotas(self, now_ms: int) -> None:
-        """End the series of quota-ids that nobody was throttled by for an hour: their number is bounded."""
-        for labels, told_ms in list(self._quotas_told.items()):
-            if told_ms is None:
-                self._quotas_told[labels] = now_ms
-            elif now_ms - told_ms >= IDLE_MS:
-                del self._quotas_told[labels]
-                self._throttled.remove(*labels)
-                self._throttle_time.remove(*labels)
+        """End the series of quota-ids that nobody was throttled by for an hour."""
+        self._throttled.end_idle(now_ms)
 
     def _read_refused(self, event: AuditEvent) -> None:
         kind = "unsupported" if event.method else "malformed"
@@ -258,7 +231,7 @@ class StateCollector(Collector):
         yield from self._memory()
         yield from self._metadata()
         yield from self._audit_trail.collect()
-        yield from self._quotas()
+        yield from quota_series(self._gate.quotas, self._now_ms())
 
     def _traffic(self) -> Iterable[Metric]:
         requests = CounterMetricFamily(
@@ -307,33 +280,3 @@ class StateCollector(Collector):
         inner = unprotected(authorizer)
         errors = inner.error_count if isinstance(inner, GuardedAuthorizer) else 0
         yield CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
-
-    def _quotas(self) -> Iterable[Metric]:
-        rates = GaugeMetricFamily(
-            "penstock_quota_byte_rate",
-            "Kafka: byte-rate of Produce and Fetch by quota entity",
-            labels=["quota", "user", "client_id"],
-        )
-        times = GaugeMetricFamily(
-            "penstock_quota_request_time",
-            "Kafka: request-time of Request by quota entity, percent of one event loop",
-            labels=["quota", "user", "client_id"],
-        )
-        limits = GaugeMetricFamily(
-            "penstock_quota_limit", "The quota in force, a second", labels=["quota", "user", "client_id"]
-        )
-        now_ms = self._now_ms()
-        # Series exist only while the entity is active, so their number is bounded.
-        for bucket in self._gate.quotas.active(now_ms):
-            labels = [bucket.key, bucket.user_tag, bucket.client_tag]
-            measured = times if bucket.key == REQUEST_PERCENTAGE else rates
-            measured.add_metric(labels, bucket.byte_rate(now_ms))
-            limits.add_metric(labels, bucket.limit)
-        yield rates
-        yield times
-        yield GaugeMetricFamily(
-            "penstock_quota_exempt_request_time",
-            "Kafka: exempt-request-time of Request, percent of one event loop",
-            self._gate.quotas.exempt_time.measure(now_ms),
-        )
-        yield limits

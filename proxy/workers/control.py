@@ -6,11 +6,12 @@ that: a worker that nobody would replace drains, so that whoever starts the prox
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
+
+from proxy.net.exposition import exposition
 
 METRICS, QUOTAS, READY = "metrics", "quotas", "ready"
 
@@ -18,17 +19,21 @@ log = structlog.get_logger(__name__)
 
 
 def worker_pages(
-    registry: CollectorRegistry, not_ready: Callable[[], str | None], quotas: Callable[[], bytes]
-) -> Mapping[str, Callable[[], bytes]]:
+    registry: CollectorRegistry, not_ready: Callable[[], str | None], quotas: Callable[[], Awaitable[bytes]]
+) -> Mapping[str, Callable[[], Awaitable[bytes]]]:
     """What a supervisor may ask a worker for."""
+
+    async def ready() -> bytes:
+        return (not_ready() or "").encode()
+
     return {
-        METRICS: lambda: generate_latest(registry),
-        READY: lambda: (not_ready() or "").encode(),
+        METRICS: lambda: exposition(registry),
+        READY: ready,
         QUOTAS: quotas,
     }
 
 
-async def answer(control: int, pages: Mapping[str, Callable[[], bytes]]) -> None:
+async def answer(control: int, pages: Mapping[str, Callable[[], Awaitable[bytes]]]) -> None:
     """Until the supervisor is gone. `control`: the socket's descriptor; `pages`: what it may ask for."""
     ours = socket.socket(fileno=control)
     ours.setblocking(False)
@@ -36,7 +41,7 @@ async def answer(control: int, pages: Mapping[str, Callable[[], bytes]]) -> None
     try:
         while line := await reader.readline():
             number, wanted = line.split()
-            page = pages[wanted.decode()]()
+            page = await pages[wanted.decode()]()
             writer.write(b"%s %d\n" % (number, len(page)) + page)
             await writer.drain()
     except ConnectionError as error:

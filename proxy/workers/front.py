@@ -43,7 +43,7 @@ class Front(Collector):
         """Begin to answer where the configuration says."""
         if wanted is None:
             return None
-        pages = {"/quotas": lambda: merged_quotas(self._quotas), "/workers": self._workers}
+        pages = {"/quotas": self._merged_quotas, "/workers": self._workers}
         http = HttpServer(
             *split_host_port(wanted.bind), self._registry, self.not_ready, pages, before=self._ask_for
         )
@@ -103,7 +103,10 @@ class Front(Collector):
             (child, answer) for child, answer in zip(children, answers, strict=True) if answer is not None
         ]
 
-    def _workers(self) -> bytes:
+    async def _merged_quotas(self) -> bytes:
+        return merged_quotas(self._quotas)
+
+    async def _workers(self) -> bytes:
         rows = [
             {
                 "worker": child.number,

@@ -5,7 +5,7 @@ the shared memory has no room for a name, this worker keeps to its N-th part of 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -111,7 +111,7 @@ class Member(Collector):
                 await asyncio.sleep(CATCH_UP_PAUSE_S)
 
     async def answer(
-        self, pages: Mapping[str, Callable[[], bytes]], supervisor_is_gone: asyncio.Event
+        self, pages: Mapping[str, Callable[[], Awaitable[bytes]]], supervisor_is_gone: asyncio.Event
     ) -> None:
         """Answer the supervisor as long as it lives; without it we are to end as well."""
         await answer(self._control, pages)

@@ -10,16 +10,24 @@ a record costs in a bucket that several workers have together.
 import gc
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from time import process_time
 
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
+from proxy.net.exposition import exposition
 from proxy.net.quota_page import quota_page
+from proxy.net.quota_series import quota_series
+from proxy.net.telemetry import Telemetry
 from proxy.quota.precedence import Governing
 from proxy.quota.rate import Rates, alone
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, Bucket, ClientQuotas
@@ -184,11 +192,40 @@ def shared_buckets() -> list[Row]:
 
 
 def asked_by_operators(image: QuotasImage) -> list[Row]:
-    """The page of all who are active."""
-    quotas: ClientQuotas = client_under(image).gate.quotas
-    return in_turns(
-        {"others": lambda: took_us(lambda: quota_page(quotas, [], NOW_MS), 1) / 1e3}, "/quotas", "ms"
-    )
+    """The page and the metrics of all who are active: the longest that either holds the loop."""
+    gate = client_under(image).gate
+    registry = CollectorRegistry()
+    telemetry = Telemetry(registry)
+    registry.register(OfQuotas(gate.quotas))
+    for bucket in gate.quotas.active(NOW_MS):
+        event = AuditEvent(event="throttled", quota_key=bucket.key, quota_id=bucket.quota_id, count=1)
+        telemetry.read(event)
+    cases = {
+        "/quotas": lambda: longest_turn_ms(quota_page(gate.quotas, [], NOW_MS)),
+        "/metrics": lambda: longest_turn_ms(exposition(registry)),
+    }
+    return [row for what, case in cases.items() for row in in_turns({"others": case}, what, "ms")]
+
+
+@dataclass(frozen=True)
+class OfQuotas(Collector):
+    quotas: ClientQuotas
+
+    def collect(self) -> Iterable[Metric]:
+        return quota_series(self.quotas, NOW_MS)
+
+
+def longest_turn_ms(page: Coroutine[None, None, bytes]) -> float:
+    """CPU ms of what is done in one go, at most."""
+    longest_s, going_on = 0.0, True
+    while going_on:
+        since_s = process_time()
+        try:
+            page.send(None)
+        except StopIteration:
+            going_on = False
+        longest_s = max(longest_s, process_time() - since_s)
+    return 1e3 * longest_s
 
 
 def main() -> None:

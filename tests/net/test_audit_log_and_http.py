@@ -275,7 +275,11 @@ async def got(port: int, request: bytes) -> tuple[bytes, bytes]:
 async def test_http_tells_health_readiness_and_metrics(tmp_path: Path) -> None:
     audit = an_audit_log(tmp_path, Sink())
     reasons: list[str | None] = ["the metadata log is not loaded", None]
-    server = HttpServer("127.0.0.1", 0, with_state(audit), lambda: reasons.pop(0), {"/quotas": lambda: b"{}"})
+
+    async def quotas() -> bytes:
+        return b"{}"
+
+    server = HttpServer("127.0.0.1", 0, with_state(audit), lambda: reasons.pop(0), {"/quotas": quotas})
     port = await server.start()
 
     def get(path: bytes) -> Any:

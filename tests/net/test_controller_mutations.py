@@ -140,7 +140,7 @@ async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_no
             names = [f"{topic_name}-{number}" for number in range(3)]
             made = await create(forwarder, *names)
             told.append([event.rule for event in controller.told("throttled")])
-            page = json.loads(mutation_page(controller.process.mutation_quotas, now_ms))
+            page = json.loads(await mutation_page(controller.process.mutation_quotas, now_ms))
             await limit(forwarder, None)
             await delete(forwarder, *names)
         assert (outcomes(made.topics), made.throttle_time_ms) == ([0, 0, 0], 0)
@@ -157,7 +157,7 @@ async def test_the_page_of_a_controller_tells_who_owes_mutations(kafka: Broker, 
         await limit(forwarder, RATE)
         names = [f"{topic_name}-{number}" for number in range(2)]
         await create(forwarder, *names)
-        page = json.loads(mutation_page(controller.process.mutation_quotas, now_ms))
+        page = json.loads(await mutation_page(controller.process.mutation_quotas, now_ms))
         await limit(forwarder, None)
         await delete(forwarder, *names)
 

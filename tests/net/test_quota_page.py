@@ -1,14 +1,19 @@
 """/quotas and the series by quota-id: who is limited, by which rule, shared by how many; gone when idle."""
 
+import asyncio
 import json
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.exposition import generate_latest
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.net.exposition import exposition
 from proxy.net.quota_page import MAX_ROWS, quota_page
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.quota.throttle import IDLE_MS, PRODUCER_BYTE_RATE, ClientQuotas
@@ -22,7 +27,7 @@ ENTITIES = 5_000
 
 
 @pytest.mark.spec("Q4", "O2")
-def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_it() -> None:
+async def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_it() -> None:
     settings = Quotas()
     settings.quota_consumer_default = 5_000
     image, entity = image_with("WRITE TOPIC orders"), QuotaEntity(user="alice", client_id=DEFAULT)
@@ -32,7 +37,7 @@ def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_it() -
         talk.asks(ApiKey.PRODUCE, 9, produce("orders", records=bytes(8_000)))
         talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
 
-    page = json.loads(quota_page(gate.quotas, [one.session, two.session], NOW_MS + 10))
+    page = json.loads(await quota_page(gate.quotas, [one.session, two.session], NOW_MS + 10))
 
     (row,) = page.pop("quotas")
     assert page == {"mode": "enforce", "time_ms": NOW_MS + 10, "active": 1}
@@ -52,7 +57,7 @@ def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_it() -
 
 
 @pytest.mark.spec("Q10", "O2")
-def test_the_page_is_bounded_and_begins_with_those_that_wait() -> None:
+async def test_the_page_is_bounded_and_begins_with_those_that_wait() -> None:
     quotas, image = (
         ClientQuotas(Quotas()),
         quotas_image({QuotaEntity(client_id=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0}}),
@@ -61,11 +66,11 @@ def test_the_page_is_bounded_and_begins_with_those_that_wait() -> None:
         size = 20_000 if number == 4_321 else number
         quotas.bucket(PRODUCER_BYTE_RATE, image, "u", f"c{number}").record(size, NOW_MS)
 
-    page = json.loads(quota_page(quotas, [], NOW_MS))
+    page = json.loads(await quota_page(quotas, [], NOW_MS))
 
     assert (page["active"], len(page["quotas"])) == (ENTITIES, MAX_ROWS)
     assert [row["client_id"] for row in page["quotas"][:3]] == ["c4321", "c4999", "c4998"]
-    assert json.loads(quota_page(quotas, [], NOW_MS + IDLE_MS))["quotas"] == []
+    assert json.loads(await quota_page(quotas, [], NOW_MS + IDLE_MS))["quotas"] == []
 
 
 @pytest.mark.spec("Q10")
@@ -106,3 +111,54 @@ async def test_series_of_quota_ids_end_an_hour_after_their_last_traffic(tmp_path
     assert gate.quotas.drop_idle(clock[0]) == ENTITIES
     assert series() == 0
     await audit.close(100)
+
+
+async def turns_during(work: Coroutine[Any, Any, bytes]) -> tuple[bytes, int]:
+    """What comes of it, and how often the loop turned meanwhile."""
+    turns = 0
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work)
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+    return task.result(), turns
+
+
+@pytest.mark.spec("Q10", "O2")
+async def test_clients_are_served_while_thousands_of_quota_ids_are_told(tmp_path: Path) -> None:
+    registry, gate = CollectorRegistry(), gate_with(None)
+    telemetry, audit = Telemetry(registry), an_audit_log(tmp_path, Sink())
+    registry.register(StateCollector(gate, [], audit, telemetry, lambda: NOW_MS, lambda: True))
+    image = quotas_image({QuotaEntity(user=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0}})
+    for number in range(ENTITIES):
+        bucket = gate.quotas.bucket(PRODUCER_BYTE_RATE, image, f"u{number}", "c")
+        bucket.record(number, NOW_MS)
+        telemetry.read(AuditEvent(event="throttled", quota_key=bucket.key, quota_id=bucket.quota_id, count=2))
+
+    page, turns_of_page = await turns_during(quota_page(gate.quotas, [], NOW_MS))
+    text, turns_of_metrics = await turns_during(exposition(registry))
+
+    assert json.loads(page)["active"] == ENTITIES
+    # Of no more than some hundreds is anything done in one go.
+    assert turns_of_page > ENTITIES // 1_000
+    assert turns_of_metrics > 4 * ENTITIES // 500
+    lines = text.decode().splitlines()
+    for name in ("byte_rate", "limit", "throttled_total", "throttle_time_seconds_total"):
+        assert sum(line.startswith(f"penstock_quota_{name}{{") for line in lines) == ENTITIES
+        assert (
+            lines.count(next(line for line in lines if line.startswith(f"# TYPE penstock_quota_{name} ")))
+            == 1
+        )
+
+
+@pytest.mark.spec("O2")
+async def test_metrics_that_come_in_pieces_read_as_in_one() -> None:
+    registry = CollectorRegistry()
+    sizes = Gauge("sizes", "Of many", ["name"], registry=registry)
+    for number in range(1_001):
+        sizes.labels(f"n{number}").set(number)
+    Counter("others", "Of one", registry=registry).inc(3)
+    Histogram("waits", "Seconds", registry=registry).observe(0.2)
+    Info("build", "Which", registry=registry).info({"version": "1"})
+
+    assert await exposition(registry) == generate_latest(registry)
