@@ -74,7 +74,7 @@ class ControlPlane:
             if reply.last_offset is not None:
                 await self.feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
             elif self._quorum is not None and reply.error_code == ErrorCode.NONE:
-                await self._quorum.wait_until_now(READ_YOUR_WRITES_MS)
+                await self._quorum.wait_until_now(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
         except FeedTimeout as error:
             # The change is made; only this proxy's own view of it is late.
             log.warning("answered before the image had the change", error=str(error))

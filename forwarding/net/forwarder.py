@@ -101,12 +101,18 @@ class Forwarder:
             return False
         return True
 
+    @property
+    def endpoint(self) -> EndpointSettings | None:
+        """The controller that was reached last; None while one is looked for."""
+        return None if self._channel is None else self._channel.endpoint
+
     async def run(self) -> None:
         """Keep a channel open, to the next endpoint whenever the present one will not do."""
         failures = 0
         in_turn = cycle(self._endpoints)
-        for attempt in count():
-            endpoint = self._known_leader(attempt) or next(in_turn)
+        endpoint: EndpointSettings | None = None
+        while True:
+            endpoint = self._known_leader(endpoint) or next(in_turn)
             try:
                 async with await Channel.open(endpoint) as channel:
                     failures = 0
@@ -228,10 +234,12 @@ class Forwarder:
         limit_ms = min(endpoint.request_timeout_ms, self._attempt_timeout_ms)
         return replace(endpoint, request_timeout_ms=limit_ms)
 
-    def _known_leader(self, attempt: int) -> EndpointSettings | None:
+    def _known_leader(self, tried: EndpointSettings | None) -> EndpointSettings | None:
+        """Unless it was what was tried last: what is known of it may be out of date."""
         leader = self._leader()
-        # Not it alone: what is known of it may be out of date.
-        return self._impatient(leader) if leader is not None and attempt % 2 == 0 else None
+        if leader is None or (tried is not None and tried.address == leader.address):
+            return None
+        return self._impatient(leader)
 
     def _others_than(self, channel: Channel) -> bool:
         """There is somewhere else to look for the active controller."""

@@ -1,4 +1,4 @@
-"""`penstock demo [--keep] [--brokers 3] [--dir DIR]`: set the stage, play the story, tell what was seen.
+"""`penstock demo [--keep] [--brokers 3] [--controller kraft] [--dir DIR]`: stage, story, what was seen.
 
 Exit code: 0 when every step showed what it should, 1 when one did not, 2 when the stage could not be set.
 """
@@ -35,7 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, _stop)
     try:
         with claim(arguments.dir) as directory:
-            return _run(directory, brokers=arguments.brokers, keep=arguments.keep)
+            wanted = StackSettings(
+                directory=directory,
+                libs=kafka.libs(),
+                brokers=arguments.brokers,
+                controller=arguments.controller,
+            )
+            return _run(Stack(wanted), keep=arguments.keep)
     except SetupError as error:
         print(f"penstock demo: {error}", file=sys.stderr)
         return NOT_SET_UP
@@ -50,12 +56,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--brokers", type=int, choices=(1, 3), default=1, help="each with a proxy of its own; default: 1"
     )
+    parser.add_argument(
+        "--controller",
+        choices=("penstock", "kraft"),
+        default="penstock",
+        help="kraft: Kafka's own in place of ours; default: penstock",
+    )
     parser.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help=f"default: {DEFAULT_DIRECTORY}")
     return parser
 
 
-def _run(directory: Path, *, brokers: int, keep: bool) -> int:
-    stack = Stack(StackSettings(directory=directory, libs=kafka.libs(), brokers=brokers))
+def _run(stack: Stack, *, keep: bool) -> int:
     try:
         _set_up(stack)
         if not keep:
@@ -92,7 +103,7 @@ def _set_up(stack: Stack) -> None:
 
 
 def _play(stack: Stack) -> list[story.Outcome]:
-    outcomes = story.play(Stage(stack), story.acts(brokers=len(stack.nodes)))
+    outcomes = story.play(Stage(stack), story.acts(len(stack.nodes), kraft=stack.kraft))
     print("\n" + story.table(outcomes, shutil.get_terminal_size((120, 40)).columns))
     report = report_of(stack.directory)
     print(f"\nreport: {report if report.exists() else 'none'}\nlogs:   {stack.logs}", flush=True)

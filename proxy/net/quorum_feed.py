@@ -69,33 +69,46 @@ class QuorumFeed:
         """Call it with each offset that is in force from now on."""
         self._waiters.tell(watcher)
 
-    async def stable_offset(self) -> int:
-        """The high watermark now, asked of the leader; ChannelError while there is none."""
-        endpoint = self.leader.endpoint
+    async def stable_offset(self, endpoint: EndpointSettings | None = None) -> int:
+        """The high watermark now, asked of the leader; ChannelError while there is none.
+
+        `endpoint`: who is known to lead, where that is not left to the feed.
+        """
+        endpoint = endpoint or self.leader.endpoint
         if endpoint is None:
             raise ChannelError("the quorum's leader is not known")
         try:
             answer = await self._inquiry.fetch(endpoint, self._place())
+        except NotLeader as told:
+            # The feed may still be at one that does not know it yet; with the new epoch it is sent on.
+            if told.leadership.epoch > self.leader.epoch:
+                self.leader.learn(told.leadership)
+            raise ChannelError(f"{endpoint.address}: {told}") from told
         except QuorumError as error:
             raise ChannelError(f"{endpoint.address}: {error}") from error
         if answer.high_watermark < 0:
             raise ChannelError(f"{endpoint.address}: the leader has committed nothing yet")
         return answer.high_watermark
 
-    async def wait_until_now(self, timeout_ms: int) -> None:
-        """Until all that was committed when this was called is in force (E13); FeedTimeout if not in time."""
+    async def wait_until_now(self, timeout_ms: int, endpoint: EndpointSettings | None = None) -> None:
+        """Until all that was committed when this was called is in force (E13); FeedTimeout if not in time.
+
+        `endpoint`: the controller that acknowledged what is waited for; one that led before may not know it.
+        """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self.wait_for(await self._stable_offset_at_last() - 1, timeout_ms)
+                await self.wait_for(await self._stable_offset_at_last(endpoint) - 1, timeout_ms)
         except TimeoutError:
             raise FeedTimeout(f"the quorum did not tell its high watermark within {timeout_ms} ms") from None
 
-    async def _stable_offset_at_last(self) -> int:
+    async def _stable_offset_at_last(self, endpoint: EndpointSettings | None) -> int:
         while True:
             try:
-                return await self.stable_offset()
+                return await self.stable_offset(endpoint)
             except ChannelError as error:
                 log.info("high watermark not told", error=str(error))
+                # Whoever it was leads no more, or is gone.
+                endpoint = None
                 await asyncio.sleep(ASK_AGAIN_S)
 
     async def _follow_once(self) -> None:

@@ -35,6 +35,8 @@ class QuorumLeader:
     def learn(self, told: Leadership) -> bool:
         """Take in what a controller said; True when it says where the leader is."""
         if told.epoch < self.epoch:
+            # It is behind the others, so it is not where to stay.
+            self.endpoint = None
             return False
         self.epoch = told.epoch
         self.endpoint = self._at(told.address)

@@ -111,12 +111,14 @@ def test_a_step_that_does_not_show_what_it_should_is_told_and_the_story_goes_on(
 
 def test_with_three_brokers_the_story_looks_for_each_once_clients_are_allowed() -> None:
     names = [step.name for act in story.acts(brokers=3) for step in act]
+    with_kafkas_controller = story.acts(brokers=3, kraft=True)
 
     assert story.acts(brokers=1) == story.ACTS
     assert names[names.index("allowed") + 1] == "every broker"
     assert [name for name in names if name != "every broker"] == [
         step.name for act in story.ACTS for step in act
     ]
+    assert [step.name for act in with_kafkas_controller for step in act] == names
 
 
 @pytest.mark.spec("O1", "O5")
@@ -135,6 +137,23 @@ def test_three_proxies_are_configured_to_name_one_another(tmp_path: Path) -> Non
             other.number: dict(other.wiring.listeners) for other in stack.nodes if other is not node
         }
     assert len({config.audit.spool_dir for config in configs}) == 3
+
+
+@pytest.mark.spec("O1", "O5")
+def test_without_a_controller_of_ours_the_proxies_know_all_of_kafkas(tmp_path: Path) -> None:
+    stack = Stack(StackSettings(directory=tmp_path, libs=tmp_path, brokers=3, controller="kraft"))
+
+    configs = [load(each.proxy_file, ProxyConfig) for each in stack.nodes]
+
+    assert [problem for each in stack.nodes for problem in check(each.proxy_file)] == []
+    assert {config.controller.mode for config in configs} == {"kraft"}
+    assert {config.controller.endpoints for config in configs} == {
+        tuple(each.broker.controller for each in stack.nodes)
+    }
+    assert not stack.controller_file.exists()
+    assert len(stack.processes) == 6
+    with pytest.raises(SetupError, match="no controller of ours"):
+        stack.controller.start()
 
 
 def test_the_description_says_how_to_connect_to_each_node(tmp_path: Path) -> None:

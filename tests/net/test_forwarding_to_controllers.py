@@ -11,6 +11,7 @@ from forwarding import envelope
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.demo.broker import Broker
+from proxy.net.channel import EndpointSettings
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -73,6 +74,46 @@ async def test_a_controller_that_is_not_the_active_one_leads_to_the_next() -> No
 
     assert reply.error_code == ErrorCode.NONE
     assert (len(standby.received(ApiKey.ENVELOPE)), len(active.received(ApiKey.ENVELOPE))) == (1, 1)
+
+
+@pytest.mark.spec("E5")
+async def test_a_leader_that_is_known_otherwise_is_tried_before_the_endpoints() -> None:
+    async with FakeBroker(in_turn(answered)) as standby, FakeBroker(in_turn(answered)) as active:
+        leader = endpoint_of(active.address)
+        async with a_forwarder(endpoint_of(standby.address), leader=lambda: leader) as forwarder:
+            await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+            reached = forwarder.endpoint
+
+    assert (len(active.received(ApiKey.ENVELOPE)), standby.connections) == (1, 0)
+    assert reached is not None
+    assert reached.address == leader.address
+
+
+@pytest.mark.spec("E5")
+async def test_the_only_endpoint_is_left_for_the_leader_once_that_is_known() -> None:
+    known: list[EndpointSettings] = []
+
+    def tells(_request: Request) -> Any:
+        known.append(endpoint_of(active.address))
+        return types.EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+    async with FakeBroker(in_turn(tells)) as standby, FakeBroker(in_turn(answered)) as active:
+        endpoint = endpoint_of(standby.address)
+        async with a_forwarder(endpoint, leader=lambda: known[-1] if known else None) as forwarder:
+            reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert reply.error_code == ErrorCode.NONE
+    assert (len(standby.received(ApiKey.ENVELOPE)), len(active.received(ApiKey.ENVELOPE))) == (1, 1)
+
+
+@pytest.mark.spec("E5")
+async def test_a_leader_that_is_known_wrongly_does_not_keep_the_others_from_being_tried() -> None:
+    async with FakeBroker(in_turn(answered)) as active:
+        nobody = endpoint_of("127.0.0.1:1")
+        async with a_forwarder(endpoint_of(active.address), leader=lambda: nobody) as forwarder:
+            reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert reply.error_code == ErrorCode.NONE
 
 
 @pytest.mark.spec("E5")

@@ -13,8 +13,8 @@ from proxy.net.offset_waiters import FeedTimeout
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import acl_names, endpoint_of
-from tests.support.fake_quorum import LEADER_CHANGE, FakeNode
-from tests.support.metadata_log import acl, acl_record, removed_acl_record
+from tests.support.fake_quorum import LEADER_CHANGE, FakeNode, batch
+from tests.support.metadata_log import acl, acl_record, removed_acl_record, values
 from tests.support.quorum import Follower, following
 
 A_TOPIC_OF_THE_FUTURE = b"\x01\x02\x63whatever"
@@ -279,6 +279,35 @@ async def test_the_high_watermark_is_told_by_the_leader_and_waited_for() -> None
         await follower.feed.wait_until_now(30_000)
 
     assert (told, shown(follower)[-1]) == (node.end, ["a", "b"])
+
+
+@pytest.mark.spec("E13")
+async def test_who_acknowledged_a_change_is_asked_and_not_one_that_led_before() -> None:
+    old, new = leader("a"), leader("a", "b")
+    new.epoch, new.leader = 2, (2, None)
+    new.log[-1] = batch(new.log[-1].base_offset, 2, values(*allowed("b")))
+    async with old.listening(), new.listening(), followed(old, new) as follower:
+        await follower.loaded()
+        # The old one still takes itself for the leader: nobody has told it.
+        await follower.feed.wait_until_now(30_000, endpoint_of(new.address))
+        names = acl_names(follower.loader.image)
+
+    assert names == ["a", "b"]
+
+
+@pytest.mark.spec("E5")
+async def test_a_controller_that_is_behind_in_epochs_is_not_where_the_feed_stays() -> None:
+    behind, ahead = FakeNode(epoch=3), leader("a", epoch=9)
+    async with behind.listening(), ahead.listening(), followed(ahead, behind) as follower:
+        await follower.loaded()
+        ahead.resign(9, leader=4, address=behind.address)
+        await behind.broker.wait_for(ApiKey.FETCH, 1)
+        ahead.leads, ahead.leader = True, (1, None)
+        ahead.append(*allowed("b"))
+        ahead.commit()
+        await follower.until(lambda image: image.acls.count == 2)
+
+    assert shown(follower) == [["a"], ["a", "b"]]
 
 
 @pytest.mark.spec("E13")
