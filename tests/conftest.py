@@ -19,13 +19,5 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item.path)))
-    # The longest first: whoever is done early then still finds small ones to take.
-    items.sort(key=lambda item: _group(item.path) != "spark")
-
-
-def _group(path: Path) -> str:
-    """All of Spark's tests share one session of it, which takes longer to start than most of them to run."""
-    file = path.relative_to(HERE)
-    return "spark" if file.parts[0] == "spark" else str(file)
+    """The longest first: whoever is done early then still finds small ones to take."""
+    items.sort(key=lambda item: item.path.relative_to(HERE).parts[0] != "spark")
