@@ -6,5 +6,6 @@ acls quotas scram tokens     what goes into the metadata log
 topics configs cluster     what goes on to a broker, once the denied parts are cut out
 topic_owner topic_records gone_topics     owners and ACLs of topics, which the log keeps
 outcome      what a decision comes to           record_keys   under which key a record is compacted
+repeated     a forward whose change is in the log already
 refusal      the answer that gives every part of a request the same error
 """

@@ -64,7 +64,7 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
         removed.update((acl.id, acl) for acl in matching)
         results.append(
             response.DeleteAclsFilterResult(
-                error_message=None, matching_acls=[_matching_acl(acl) for acl in matching]
+                error_message=None, matching_acls=[matching_acl(acl) for acl in matching]
             )
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
@@ -152,7 +152,8 @@ def _record(acl: Acl) -> Any:
     )
 
 
-def _matching_acl(acl: Acl) -> Any:
+def matching_acl(acl: Acl) -> Any:
+    """A deleted ACL as a response tells it."""
     return types.DeleteAclsResponse.DeleteAclsMatchingAcl(
         error_message=None,
         resource_type=acl.resource_type,

@@ -5,7 +5,7 @@ asked itself, with the sender as forwarding principal in the context. Fed by for
 knows nothing of sockets, nor of the log that commits the records.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from forwarding.controller.acls import create_acls, delete_acls
 from forwarding.controller.configs import alter_configs, kept_topics
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
 from forwarding.controller.quotas import alter_client_quotas
+from forwarding.controller.repeated import as_before
 from forwarding.controller.scram import alter_user_scram_credentials
 from forwarding.controller.tokens import (
     TokenRequest,
@@ -36,7 +37,7 @@ from forwarding.envelope import Forwarded, Refused, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
 from forwarding.versions import FORWARDABLE
 from proxy.audit.record import AuditEvent
-from proxy.metadata.acl import Operation, uuid_text
+from proxy.metadata.acl import Acl, Operation, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import Principal
@@ -147,6 +148,17 @@ class Controller:
             return Verdict(token_decision(asked), tuple(access.events))
         decision = self._decision(forwarded, access, image, topic_names, topic_ids)
         return Verdict(decision, tuple(access.events))
+
+    def as_before(
+        self,
+        forwarded: Forwarded,
+        response: Any,
+        records: Sequence[Any],
+        removed: Mapping[str, Acl],
+        now_ms: int,
+    ) -> Any:
+        """The answer to a forward that the log already has, from what was decided anew: see `repeated`."""
+        return as_before(forwarded, response, records, removed, self._tokens.secret, now_ms)
 
     def _decision(
         self,

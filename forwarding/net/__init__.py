@@ -3,6 +3,7 @@
 forwarder    a proxy's way to the active controller: finds it, sends Envelopes, retries until the deadline
 server       the controller's listener: frames, SASL, Envelope
 writer       one request after another: decide, commit, wait for the replay, answer
+answered, carried_out   a forward that comes again: what this controller answered, what the log has of it
 log          the metadata log: a one-partition Kafka topic behind a transactional producer
 broker       the controller's own requests to a broker
 """

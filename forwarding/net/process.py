@@ -20,6 +20,7 @@ from forwarding.controller.gone_topics import GoneTopics
 from forwarding.controller.tokens import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.net.broker import Broker
+from forwarding.net.carried_out import CarriedOut
 from forwarding.net.connection import Surroundings
 from forwarding.net.election import Election
 from forwarding.net.leader import Leader
@@ -102,7 +103,8 @@ class ControllerProcess:
         self.loader = Loader(self._on_image)
         # Asked at each scrape: an authorizer's ACLs may change without an image.
         self.metrics.acl_count.set_function(lambda: authorizer.acl_count(self.loader.image))
-        self.feed = TopicFeed(settings.broker, settings.topic, self.loader)
+        carried_out = CarriedOut(lambda: self.loader.image)
+        self.feed = TopicFeed(settings.broker, settings.topic, self.loader, carried_out.note)
         self._broker = Broker(settings.broker)
         self.mutation_quotas = MutationQuotas(
             settings.mutation_window_num,
@@ -129,6 +131,7 @@ class ControllerProcess:
             kept,
             now_ms,
             self.mutation_quotas,
+            carried_out,
         )
         group_id = f"{settings.transactional_id}-election"
         election = Election(settings.broker, settings.topic, group_id, now_ms)

@@ -29,6 +29,7 @@ from forwarding.controller.tokens import expired_tokens
 from forwarding.envelope import Forwarded, Refused, answer, refusal
 from forwarding.net.answered import Answered, Key, forward_key
 from forwarding.net.broker import Broker
+from forwarding.net.carried_out import CarriedOut, Transaction
 from forwarding.net.log import MAX_BATCH_BYTES, Committed, CommitUnknown, Entry, Fenced, MetadataLog
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.mutations import Mutations
@@ -78,7 +79,10 @@ class Writer:
         kept: Callable[[], Awaitable[bool]],
         now_ms: Callable[[], int],
         mutation_quotas: MutationQuotas,
+        carried_out: CarriedOut,
     ) -> None:
+        """`carried_out` is fed by `feed`."""
+        self._carried_out = carried_out
         self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
         self._may_write = may_write
         self._kept = kept
@@ -182,6 +186,9 @@ class Writer:
             self._tell(verdict.events)
             decision = verdict.decision
             if isinstance(decision, Outcome):
+                done = self._carried_out.find(forwarded.forward_id)
+                if done is not None:
+                    return self._again(decision, done, forwarded, sender)
                 return await self._commit(decision, forwarded, sender, envelope_version)
         return await self._ask_broker(decision, forwarded, sender, image, envelope_version)
 
@@ -201,6 +208,13 @@ class Writer:
             return self._refused(NOT_CONTROLLER, envelope_version, sender)
         self._tell(quotas_changed(outcome.records, committed.last_offset))
         return self._answered(forwarded, sender, outcome.response, committed)
+
+    def _again(self, decided: Outcome, done: Transaction, forwarded: Forwarded, sender: Sender) -> Any:
+        """Another controller has carried it out, and could not answer any more."""
+        response = self._controller.as_before(
+            forwarded, decided.response, done.records, done.removed, self._now_ms()
+        )
+        return self._answered(forwarded, sender, response, Committed(*done.offsets))
 
     async def _append(
         self, entries: Sequence[Entry], forward_id: str | None, unsettled: Unsettled

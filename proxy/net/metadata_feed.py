@@ -26,8 +26,16 @@ log = structlog.get_logger(__name__)
 class TopicFeed:
     """Keeps `loader` at the end of the topic's one partition."""
 
-    def __init__(self, endpoint: EndpointSettings, topic: str, loader: Loader) -> None:
+    def __init__(
+        self,
+        endpoint: EndpointSettings,
+        topic: str,
+        loader: Loader,
+        on_read: Callable[[Committed], None] = lambda _step: None,
+    ) -> None:
+        """`on_read`: told of each step before the loader is."""
         self._endpoint = endpoint
+        self._on_read = on_read
         self._topic = topic
         self._loader = loader
         self._reader = TransactionReader(loader.next_offset)
@@ -46,7 +54,7 @@ class TopicFeed:
                 async with at_leader(self._endpoint, self._topic) as (partition, place):
                     await self._catch_up(partition, place)
                     while True:
-                        self._apply(self._reader.feed(await partition.fetch(self._reader.position)))
+                        self._apply(await self._read(partition))
             except (ChannelError, BrokenBatch, PartitionError) as error:
                 log.warning("metadata feed interrupted", topic=self._topic, error=str(error))
                 await asyncio.sleep(self._pause_ms() / 1000)
@@ -75,11 +83,17 @@ class TopicFeed:
         self._begin(place, start, end)
         steps: list[Committed] = []
         while self._reader.position < end:
-            steps += self._reader.feed(await partition.fetch(self._reader.position))
+            steps += await self._read(partition)
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
         self._apply([Committed(last_offset, tuple(value for step in steps for value in step.values))])
         self.connected, self._failures = True, 0
         log.info("metadata feed caught up", topic=self._topic, offset=self._loader.image.offset)
+
+    async def _read(self, partition: Partition) -> list[Committed]:
+        steps = self._reader.feed(await partition.fetch(self._reader.position))
+        for step in steps:
+            self._on_read(step)
+        return steps
 
     def _begin(self, place: Place, start: int, end: int) -> None:
         recreated = self._topic_id not in (None, place.topic_id)

@@ -6,7 +6,7 @@ of the controller is one transaction, and nobody may see a part of it. What the 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.errors import CorruptRecordException
@@ -24,6 +24,28 @@ class Committed:
 
     last_offset: int
     values: tuple[bytes, ...]
+    offsets: tuple[int, int] | None = None
+    """Of the first and the last value."""
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """Of the first value's record."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """Records that belong together, as far as they were read."""
+
+    values: list[bytes] = field(default_factory=list)
+    offsets: tuple[int, int] | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    def add(self, record: Any) -> None:
+        if self.offsets is None:
+            self.headers = tuple(record.headers)
+        self.offsets = (record.offset if self.offsets is None else self.offsets[0], record.offset)
+        self.values.append(bytes(record.value))
+
+    def committed(self, last_offset: int) -> Committed:
+        return Committed(last_offset, tuple(self.values), self.offsets, self.headers)
 
 
 class TransactionReader:
@@ -32,7 +54,7 @@ class TransactionReader:
     def __init__(self, position: int) -> None:
         self.position = position
         """The offset to fetch next."""
-        self._undecided: dict[int, list[bytes]] = {}
+        self._undecided: dict[int, _Values] = {}
         self._undecided_since: dict[int, int] = {}
 
     @property
@@ -51,36 +73,33 @@ class TransactionReader:
             # The first batch of a Fetch may begin before the offset that was asked for.
             if batch.next_offset <= self.position:
                 continue
-            values = [] if batch.is_control_batch else self._values(batch)
-            last_offset = batch.next_offset - 1
-            step = self._step(batch, last_offset, values)
+            step = self._step(batch, batch.next_offset - 1)
             self.position = batch.next_offset
             if step is not None:
                 yield step
 
-    def _step(self, batch: Any, last_offset: int, values: list[bytes]) -> Committed | None:
+    def _step(self, batch: Any, last_offset: int) -> Committed | None:
         if batch.is_control_batch:
             return self._decide(batch, last_offset)
-        if batch.is_transactional:
-            self._undecided.setdefault(batch.producer_id, []).extend(values)
-            self._undecided_since.setdefault(batch.producer_id, batch.base_offset)
-            return None
-        return Committed(last_offset, tuple(values))
+        if not batch.is_transactional:
+            return self._read(batch, _Values()).committed(last_offset)
+        self._undecided_since.setdefault(batch.producer_id, batch.base_offset)
+        self._read(batch, self._undecided.setdefault(batch.producer_id, _Values()))
+        return None
 
     def _decide(self, batch: Any, last_offset: int) -> Committed:
-        waiting = self._undecided.pop(batch.producer_id, [])
+        waiting = self._undecided.pop(batch.producer_id, _Values())
         self._undecided_since.pop(batch.producer_id, None)
         markers = [ControlRecord.parse(record.key) for record in batch]
         committed = COMMIT_MARKER in markers
-        return Committed(last_offset, tuple(waiting) if committed else ())
+        return waiting.committed(last_offset) if committed else Committed(last_offset, ())
 
-    def _values(self, batch: Any) -> list[bytes]:
+    def _read(self, batch: Any, into: _Values) -> _Values:
         # A null value is a tombstone: the log has none of ours, and says nothing if another put it there.
-        return [
-            bytes(record.value)
-            for record in batch
-            if record.offset >= self.position and record.value is not None
-        ]
+        for record in batch:
+            if record.offset >= self.position and record.value is not None:
+                into.add(record)
+        return into
 
 
 def _checked(batches: Any) -> Any:
