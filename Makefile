@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential envelopes check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential envelopes model check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench interop kerberos clean distclean
 
 help: ## List the targets
@@ -70,6 +70,11 @@ differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of S
 
 envelopes: setup ## The same at the controllers, in Envelopes: CASES=2000 SEED=1 ONLY=42
 	$(BIN)/python -m tests.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
+
+EXAMPLES ?= 2000
+
+model: setup ## Random changes, crashes and elections of controllers against dictionaries: EXAMPLES=2000
+	PENSTOCK_MODEL_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/property/test_controller_model.py
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
