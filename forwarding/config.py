@@ -88,6 +88,8 @@ class ControllerConfig(Part):
     def _parts_fit_together(self) -> "ControllerConfig":
         require_users_file((self.listener,), self.users_file)
         require_authorizer((self.listener,), self.authorizer)
+        if self.listener.max_connection_creation_rate is not None:
+            raise ValueError("max.connection.creation.rate is for a proxy's listeners")
         if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):
             raise ValueError("topic.owner.creator: the configured authorizer knows no owners of topics")
         unknown = set(self.authorizer.early_start_listeners) - {self.listener.name}

@@ -22,6 +22,7 @@ from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
+from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.quota.rate import alone
 from proxy.session.gate import Gate, ListenerPolicy
@@ -57,16 +58,20 @@ class Listeners:
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
         self._open: list[Listener] = []
+        rates = alone if member is None else member.rate
+        windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
-            _connection_limits(config),
-            config.quota.quota_window_num,
-            config.quota.quota_window_size_seconds,
-            enforced=config.quota.quota_mode == "enforce",
-            counts=member,
-            rates=alone if member is None else member.rate,
+            _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates=rates
         )
         self._reuse_port = member is not None
-        self._admission = Admission(quotas, lambda: gate.image, observer)
+        self._admission = Admission(
+            quotas, lambda: gate.image, observer, AcceptRates(*_accept_limits(config), *windows, rates)
+        )
+
+    @property
+    def accept_waited_ms(self) -> Mapping[str, int]:
+        """By listener: how long it has waited in all, where its rate is limited."""
+        return self._admission.accept_waited_ms
 
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
         """Open those that are early-start listeners, or those that are not."""
@@ -157,6 +162,16 @@ def _connection_limits(config: ProxyConfig) -> ConnectionLimits:
             if entry.max_connections is not None
         },
     )
+
+
+def _accept_limits(config: ProxyConfig) -> tuple[int | None, dict[str, int]]:
+    """max.connection.creation.rate, in all and by listener."""
+    by_listener = {
+        entry.name: entry.max_connection_creation_rate
+        for entry in config.listeners
+        if entry.max_connection_creation_rate is not None
+    }
+    return config.limits.max_connection_creation_rate, by_listener
 
 
 def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> ListenerPolicy:

@@ -35,6 +35,7 @@ from proxy.net.credentials import Credentials, token_logins
 from proxy.net.http import HttpServer
 from proxy.net.oauthbearer import KeySources
 from proxy.net.quota_page import quota_page
+from proxy.net.quota_series import AcceptSeries
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
@@ -182,6 +183,7 @@ class ProxyProcess:
                 lambda: self._forwarder.connected,
             )
         )
+        self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
         if member is not None:
             self._registry.register(member)
 

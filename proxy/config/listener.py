@@ -37,6 +37,7 @@ class Listener(OAuthBearer, Gssapi):
     sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
     connection_failed_authentication_delay_ms: Milliseconds = 100
     max_connections: Annotated[int, Field(ge=1)] | None = None
+    max_connection_creation_rate: Annotated[int, Field(ge=0)] | None = None
     ssl: ServerSsl | None = None
     principal_builder_class: ClassPath | None = None
     principal_builder_settings: dict[str, str] = Field(default_factory=dict)

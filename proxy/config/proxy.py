@@ -96,6 +96,7 @@ Address = Annotated[str, AfterValidator(_address)]
 class ProxyLimits(Limits):
     """What clients may make us hold."""
 
+    max_connection_creation_rate: Annotated[int, Field(ge=0)] | None = None
     max_connections_per_ip: Annotated[int, Field(ge=0)] = UNLIMITED
     max_connections_per_ip_overrides: dict[Address, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
 

@@ -11,7 +11,9 @@ from typing import Protocol
 import structlog
 
 from proxy.metadata.image import MetadataImage
+from proxy.net.acceptor import Pace
 from proxy.net.clock import now_ms
+from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionQuotas, TurnedAway, same_address
 
 MAX_HELD = 1_000
@@ -51,8 +53,16 @@ class Admission:
     """The door of one proxy."""
 
     def __init__(
-        self, quotas: ConnectionQuotas, image: Callable[[], MetadataImage | None], observer: Observer
+        self,
+        quotas: ConnectionQuotas,
+        image: Callable[[], MetadataImage | None],
+        observer: Observer,
+        accept_rates: AcceptRates | None = None,
     ) -> None:
+        """`accept_rates`: how fast listeners accept, where that is limited."""
+        self._accept_rates = accept_rates or AcceptRates()
+        self.accept_waited_ms: dict[str, int] = {}
+        """How long each listener has waited in all before it treated a connection."""
         self._quotas = quotas
         self._image = image
         self._observer = observer
@@ -71,6 +81,20 @@ class Admission:
         self._observer.closed(listener, refused.reason)
         self._turn_away(refused, close)
         return None
+
+    def pace(self, listener: str) -> Pace | None:
+        """What a listener does between accepting a connection and treating it; None: nothing."""
+        if not self._accept_rates.limits(listener):
+            return None
+        self.accept_waited_ms[listener] = 0
+
+        async def wait() -> None:
+            wait_ms = self._accept_rates.wait_ms(listener, now_ms())
+            if wait_ms:
+                self.accept_waited_ms[listener] += wait_ms
+                await asyncio.sleep(wait_ms / 1000)
+
+        return wait
 
     def _turn_away(self, refused: TurnedAway, close: Callable[[], None]) -> None:
         if refused.delay_ms == 0 or self._held >= MAX_HELD:

@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from proxy.audit.record import AuditEvent
+from proxy.net.acceptor import Acceptor, Pace, PlainAcceptor
 from proxy.net.admission import Admission, Slot
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
@@ -104,18 +105,24 @@ class Listener:
         self._identity = identity or ProxyIdentity(broker.sasl)
         self._verifications = verifications
         self._kept = kept
-        self._server: asyncio.Server | TlsAcceptor | None = None
+        self._server: asyncio.Server | Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
         """Listen; gives back the port. `reuse_port`: other processes of ours accept there too."""
-        if tls is not None:
-            self._server = TlsAcceptor(tls, self._new_connection, self._failed, self._enter, self._tasks)
-            return self._server.listen(host, port, BACKLOG, reuse_port=reuse_port)
+        pace = self._admission.pace(self.policy.name)
+        if tls is not None or pace is not None:
+            self._server = acceptor = self._acceptor(tls, pace)
+            return acceptor.listen(host, port, BACKLOG, reuse_port=reuse_port)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             self._new_connection, host, port, backlog=BACKLOG, reuse_port=reuse_port
         )
         return int(self._server.sockets[0].getsockname()[1])
+
+    def _acceptor(self, tls: ServerTls | None, pace: Pace | None) -> Acceptor:
+        if tls is None:
+            return PlainAcceptor(self._new_connection, self._tasks, pace)
+        return TlsAcceptor(tls, self._new_connection, self._failed, self._enter, self._tasks, pace)
 
     def stop_accepting(self) -> None:
         if self._server is not None:

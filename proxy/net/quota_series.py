@@ -4,7 +4,7 @@ Asked by proxy.net.telemetry at each scrape, and fed by it with `throttled` even
 quota-ids, so a metric comes in parts, between which the loop may turn (proxy.net.exposition).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -71,6 +71,24 @@ class ThrottledSeries(Collector):
         told = list(self._told.items())
         yield from _in_parts(_throttled, ((labels, each.count) for labels, each in told))
         yield from _in_parts(_throttle_time, ((labels, each.seconds) for labels, each in told))
+
+
+class AcceptSeries(Collector):
+    """How long listeners have waited before they treated a connection."""
+
+    def __init__(self, waited_ms: Mapping[str, int]) -> None:
+        """By listener: those with a limit alone."""
+        self._waited_ms = waited_ms
+
+    def collect(self) -> Iterable[Metric]:
+        waited = CounterMetricFamily(
+            "penstock_accept_throttle_time_seconds_total",
+            "Kafka: connection-accept-throttle-time of max.connection.creation.rate, added up",
+            labels=["listener"],
+        )
+        for listener, waited_ms in self._waited_ms.items():
+            waited.add_metric([listener], waited_ms / 1000)
+        return (waited,)
 
 
 def _labels(bucket: Bucket) -> Labels:

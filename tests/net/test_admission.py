@@ -8,11 +8,19 @@ from structlog.testing import capture_logs
 
 from proxy.net import admission
 from proxy.net.admission import LOG_INTERVAL_MS
+from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import TOO_FAST, TOO_MANY_OF_ADDRESS, ConnectionLimits
 from proxy.session.gate import Gate
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.net.test_tls_listener import Authority, a_tls_edge, is_turned_away, principal_of, tls_of
+from tests.net.test_tls_listener import (
+    Authority,
+    a_tls_edge,
+    is_turned_away,
+    policy_with,
+    principal_of,
+    tls_of,
+)
 from tests.support.edges import Edge, a_gate, an_edge, an_edge_and_its_broker, on_uvloop
 from tests.support.images import image_of, quota_record
 
@@ -135,3 +143,44 @@ async def test_there_is_one_line_a_second_about_it_however_many_come(monkeypatch
         (TOO_MANY_OF_ADDRESS, 1),
         (TOO_MANY_OF_ADDRESS, 3),
     ]
+
+
+@on_uvloop
+async def test_who_comes_faster_than_a_listener_accepts_waits_and_is_served() -> None:
+    rates = AcceptRates(None, {"SASL": 1}, window_num=2)
+    async with an_edge_and_its_broker(accept_rates=rates) as (edge, _):
+        clients = [await edge.client() for _ in range(3)]
+        for client in clients:
+            client.asks(ApiKey.API_VERSIONS, 0, t.ApiVersionsRequest())
+        for client in clients:
+            await client.hears(ApiKey.API_VERSIONS, 0)
+
+        assert (edge.reasons, edge.opened_count, edge.quotas.count) == ([], 3, 3)
+        assert 0 < edge.admission.accept_waited_ms["SASL"] <= 2_000
+
+
+@on_uvloop
+async def test_a_handshake_waits_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    settings = {"tls": tls_of(authority, client_auth="required"), "policy": policy_with({})}
+    rates = AcceptRates(1, window_num=2)
+    async with an_edge_and_its_broker(accept_rates=rates, **settings) as (edge, _):
+        for _ in range(2):
+            await principal_of(edge, authority.client("alice"))
+
+        assert edge.reasons == ["client_closed"] * 2
+        assert list(edge.admission.accept_waited_ms) == [edge.listener.policy.name]
+        assert edge.admission.accept_waited_ms[edge.listener.policy.name] <= 1_000
+
+
+@on_uvloop
+async def test_a_listener_that_closes_while_it_waits_lets_go_whom_it_holds() -> None:
+    rates = AcceptRates(0, window_num=2, window_size_seconds=3_600)
+    async with an_edge_and_its_broker(accept_rates=rates) as (edge, _):
+        held = await edge.client()
+        await edge.until(lambda: edge.admission.accept_waited_ms["SASL"] > 0)
+
+        edge.listener.stop_accepting()
+
+        assert await held.is_cut_off() == b""
+        assert edge.opened_count == 0

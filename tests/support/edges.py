@@ -23,6 +23,7 @@ from proxy.net.connection import Connection
 from proxy.net.listener import Listener
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
+from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
 from proxy.session.controller_reply import ControllerReply
@@ -106,6 +107,7 @@ class Edge:
         broker: str,
         forward: Any,
         limits: ConnectionLimits | None = None,
+        accept_rates: AcceptRates | None = None,
     ) -> None:
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
@@ -114,13 +116,13 @@ class Edge:
         self._changed = asyncio.Event()
         self._arguments = (gate, policy, endpoint_of(broker), forward, self.events.append, self)
         self.quotas = ConnectionQuotas(limits or ConnectionLimits(), enforced=gate.quotas.enforced)
-        self._admission = Admission(self.quotas, lambda: gate.image, self)
+        self.admission = Admission(self.quotas, lambda: gate.image, self, accept_rates)
         self._tls: ssl.SSLContext | None = None
         self.port = 0
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
         verifications = Verifications(CollectorRegistry())
-        self.listener = Listener(*self._arguments, tasks, self._admission, verifications)
+        self.listener = Listener(*self._arguments, tasks, self.admission, verifications)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
 
@@ -171,10 +173,11 @@ async def an_edge(
     forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
     limits: ConnectionLimits | None = None,
     policy: ListenerPolicy | None = None,
+    accept_rates: AcceptRates | None = None,
 ) -> AsyncIterator[Edge]:
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = await Edge(gate, policy, broker, forward, limits).start(tasks, tls)
+        edge = await Edge(gate, policy, broker, forward, limits, accept_rates).start(tasks, tls)
         try:
             yield edge
         finally:

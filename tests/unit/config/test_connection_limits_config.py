@@ -57,3 +57,16 @@ def test_a_listener_has_a_limit_of_its_own_and_it_is_not_none(tmp_path: Path) ->
     assert config.listeners[0].max_connections == 7
     with pytest.raises(ConfigError, match=r"max\.connections"):
         load(written(tmp_path, document(listeners=[listener(max__connections=0)])), ProxyConfig)
+
+
+def test_a_rate_of_connections_is_for_all_and_for_a_listener(tmp_path: Path) -> None:
+    settings = document(
+        limits={"max.connection.creation.rate": 50}, listeners=[listener(max__connection__creation__rate=0)]
+    )
+    config = load(written(tmp_path, settings), ProxyConfig)
+
+    assert config.limits.max_connection_creation_rate == 50
+    assert config.listeners[0].max_connection_creation_rate == 0
+    assert load(written(tmp_path, document()), ProxyConfig).limits.max_connection_creation_rate is None
+    with pytest.raises(ConfigError, match=r"max\.connection\.creation\.rate"):
+        limits(tmp_path, max_connection_creation_rate=-1)
