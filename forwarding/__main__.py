@@ -78,6 +78,7 @@ def run_controller(config_path: str | Path) -> int:
                 spool,
                 policy,
                 registry,
+                reloads,
                 [upkeep.run, certificates.run, users.run],
             )
         )
@@ -95,6 +96,7 @@ async def _run(
     spool: Spool,
     policy: AuditPolicy,
     registry: CollectorRegistry,
+    reloads: FileReloads,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
@@ -107,6 +109,7 @@ async def _run(
         [_log_line],
     )
     registry.register(AuditCollector(audit))
+    reloads.record = audit.append
     process = ControllerProcess(
         settings, logins.listener, authorizer, audit.append, registry, now_ms, audit.admits_change, audit.kept
     )

@@ -123,6 +123,7 @@ class ProxyProcess:
             [self._telemetry.read],
         )
         self._audit.on_refusals = self._refuse_unrecorded
+        self._reloads.record = self._audit.append
         self._gate = Gate(_authorizer(config), _quotas(config, member), _limits(config))
         self._gate.keeps_topic_configs = config.controller.mode != "kraft"
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)

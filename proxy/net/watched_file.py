@@ -15,10 +15,14 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from proxy.audit.record import AuditEvent
+
 INTERVAL_MS = 1_000
 MAX_BYTES = 64 << 20
 
 LOADED, FAILED = "loaded", "failed"
+GUESSABLE = frozenset(("users",))
+"""Kinds with secrets that people make up: a hash of the file, in the audit, could be guessed from."""
 
 log = structlog.get_logger(__name__)
 
@@ -33,14 +37,22 @@ class FileReloads:
             ("file_kind", "outcome"),
             registry=registry,
         )
+        self.record: Callable[[AuditEvent], None] = lambda _event: None
+        """The audit; set once there is one."""
 
     def watch(self, file_kind: str) -> None:
         """Show both counts of a kind from the start, so that the first failure is an increase."""
         for outcome in (LOADED, FAILED):
             self._total.labels(file_kind, outcome)
 
-    def count(self, file_kind: str, outcome: str) -> None:
+    def tell(self, path: Path, file_kind: str, digest: bytes | None, error: str | None = None) -> None:
+        """A changed file was taken, or with `error` was not; `digest`: SHA-256 of it, if it could be read."""
+        outcome = LOADED if error is None else FAILED
         self._total.labels(file_kind, outcome).inc()
+        settings = {"file": str(path), "file.kind": file_kind, "outcome": outcome}
+        if digest is not None and file_kind not in GUESSABLE:
+            settings["file.sha256"] = digest.hex()
+        self.record(AuditEvent(event="configuration_changed", settings=settings, message=error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +145,19 @@ class WatchedFile:
         try:
             self._on_change(content)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the last good one stays
-            self._failed(str(error) or repr(error))
+            self._failed(str(error) or repr(error), digest)
             return
-        self._reloads.count(self._file_kind, LOADED)
+        self._reloads.tell(self.path, self._file_kind, digest)
         log.info("file loaded", file=str(self.path), file_kind=self._file_kind, bytes=len(content))
 
     def _unreadable(self, error: OSError) -> None:
         # A missing file is looked for again and again, and told once.
         if str(error) != self._told_error:
             self._told_error = str(error)
-            self._failed(str(error))
+            self._failed(str(error), None)
 
-    def _failed(self, error: str) -> None:
-        self._reloads.count(self._file_kind, FAILED)
+    def _failed(self, error: str, digest: bytes | None) -> None:
+        self._reloads.tell(self.path, self._file_kind, digest, error)
         log.warning(
             "file not loaded, the last good one stays in force",
             file=str(self.path),

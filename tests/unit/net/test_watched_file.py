@@ -1,12 +1,14 @@
 """A file that changes on disk: who reads it gets whole contents, and keeps the last good one."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from proxy.audit.record import AuditEvent
 from proxy.net import watched_file as watched_file_module
 from proxy.net.watched_file import FileReloads, WatchedFile
 
@@ -28,12 +30,13 @@ class Reader:
 class Watching:
     """A file with `first` in it, a reader, and the metric."""
 
-    def __init__(self, directory: Path, first: bytes = b"first") -> None:
+    def __init__(self, directory: Path, first: bytes = b"first", kind: str = "acls") -> None:
         self.path = directory / "acls.json"
         self.path.write_bytes(first)
         self.registry = CollectorRegistry()
         self.reader = Reader()
-        self.file = WatchedFile(self.path, "acls", self.reader.take, FileReloads(self.registry))
+        self.reloads = FileReloads(self.registry)
+        self.file = WatchedFile(self.path, kind, self.reader.take, self.reloads)
 
     def put(self, content: bytes) -> None:
         """The careful way: another file, renamed into place."""
@@ -49,6 +52,42 @@ class Watching:
 @pytest.fixture
 def watching(tmp_path: Path) -> Watching:
     return Watching(tmp_path)
+
+
+@pytest.mark.spec("D1")
+def test_a_changed_file_is_in_the_audit_whether_it_was_taken_or_not(watching: Watching) -> None:
+    events: list[AuditEvent] = []
+    watching.reloads.record = events.append
+    watching.file.load()
+    for content in (b"second", b"bad"):
+        watching.put(content)
+        watching.file.look()
+
+    about = {"file": str(watching.path), "file.kind": "acls"}
+    assert [(event.event, event.settings, event.message) for event in events] == [
+        (
+            "configuration_changed",
+            {**about, "outcome": "loaded", "file.sha256": sha256(b"second").hexdigest()},
+            None,
+        ),
+        (
+            "configuration_changed",
+            {**about, "outcome": "failed", "file.sha256": sha256(b"bad").hexdigest()},
+            "line 1: bad",
+        ),
+    ]
+
+
+@pytest.mark.spec("D1")
+def test_nothing_to_guess_a_password_from_is_in_the_audit(tmp_path: Path) -> None:
+    watching, events = Watching(tmp_path, kind="users"), list[AuditEvent]()
+    watching.reloads.record = events.append
+    watching.file.load()
+    watching.put(b"alice: secret")
+    watching.file.look()
+
+    (event,) = events
+    assert event.settings == {"file": str(watching.path), "file.kind": "users", "outcome": "loaded"}
 
 
 def test_the_first_content_is_read_at_once_and_not_again(watching: Watching) -> None:
