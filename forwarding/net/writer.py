@@ -184,6 +184,7 @@ class Writer:
             ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
             verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids)
             self._tell(verdict.events)
+            await self._kept()  # Who asked, and by what right, survives us before the change does.
             decision = verdict.decision
             if isinstance(decision, Outcome):
                 done = self._carried_out.find(forwarded.forward_id)

@@ -37,6 +37,7 @@ _BY_EVENT = {
     "forwarded_received": ADMIN,
     "quota_changed": ADMIN,
     "tokens_expired": ADMIN,
+    "topics_gone": ADMIN,
     "configuration_changed": ADMIN,
     "throttled": SUMMARY,
 }
@@ -46,8 +47,8 @@ EVENTS = (*_BY_EVENT, "authorization")
 
 
 def class_of(event: AuditEvent) -> str:
-    """KeyError for an event that has no line above."""
+    """An event that has no line above is kept like an administrator's."""
     if event.event == "authorization":
         # Granted ones are recorded one by one where the request is an administrative one.
         return ADMIN if event.granted else DENIAL
-    return _BY_EVENT[event.event]
+    return _BY_EVENT.get(event.event, ADMIN)
