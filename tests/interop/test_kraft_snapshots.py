@@ -1,12 +1,14 @@
 """Snapshots of a real KRaft quorum: where a proxy begins, and what one takes that has fallen far behind.
 
-Kafka looks once a minute for what it may cut off, so the second is left to `make interop TARGET=kraft`.
+Its controller listener asks for TLS and a client's certificate. Kafka looks once a minute for what it may cut
+off, so the second is left to `make interop TARGET=kraft`.
 """
 
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from structlog.testing import capture_logs
 
 from proxy.demo.broker import Broker, BrokerSettings
 from proxy.metadata.image import MetadataImage
-from proxy.net.channel import Channel
+from proxy.net.channel import Channel, EndpointSettings
 from proxy.net.quorum import ControllerNode, Place
+from proxy.net.tls import ClientTls
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import a_forwarder, endpoint_of, forward
+from tests.support.office_certificates import Issued, OfficeCertificates
 from tests.support.quorum import Follower, following
 from tests.support.relay import Relay
 from tests.support.two_sides import limit_request
@@ -34,16 +38,46 @@ USERS = [f"user-{number}" for number in range(60)]
 CUT_TIMEOUT_MS = 200_000
 
 
-@pytest.fixture(scope="module")
-def eager(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+@dataclass(frozen=True, slots=True)
+class Eager:
     """A node that makes a snapshot every few records."""
-    broker = Broker(
-        kafka_libs,
-        BrokerSettings(directory=tmp_path_factory.mktemp("eager"), properties=EAGER, heap_mb=256),
-    )
+
+    broker: Broker
+    ca: Path
+    ours: Issued
+
+    def endpoint(self, address: str | None = None) -> EndpointSettings:
+        """Its controller listener, with our certificate."""
+        client = ClientTls(self.ca, self.ours.certificate, self.ours.key, True)
+        return endpoint_of(address or self.broker.controller, ssl=client.context, tls=client)
+
+
+def mutual_tls(ca: Path, its_own: Issued) -> dict[str, str]:
+    """What the controller listener is told."""
+    settings = {
+        "keystore.type": "PEM",
+        "keystore.location": str(its_own.key_store),
+        "truststore.type": "PEM",
+        "truststore.location": str(ca),
+        "client.auth": "required",
+    }
+    return {
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SSL"
+        ),
+        **{f"listener.name.controller.ssl.{key}": value for key, value in settings.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def eager(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eager]:
+    directory = tmp_path_factory.mktemp("eager")
+    office = OfficeCertificates(directory / "tls")
+    properties = EAGER | mutual_tls(office.ca, office.issue("controller"))
+    broker = Broker(kafka_libs, BrokerSettings(directory=directory, properties=properties, heap_mb=256))
     try:
         broker.start()
-        yield broker
+        yield Eager(broker, office.ca, office.issue("proxy", "proxy-1"))
     finally:
         broker.stop()
 
@@ -52,22 +86,22 @@ def limited(image: MetadataImage) -> dict[str, Any]:
     return {str(entity.user): limits["producer_byte_rate"] for entity, limits in image.quotas.limits.items()}
 
 
-async def limit(broker: Broker, bytes_per_second: float) -> None:
+async def limit(eager: Eager, bytes_per_second: float) -> None:
     """Every one of USERS, one request for each."""
-    async with a_forwarder(endpoint_of(broker.controller)) as forwarder:
+    async with a_forwarder(eager.endpoint()) as forwarder:
         for user in USERS:
             await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request(user, bytes_per_second))
 
 
 @asynccontextmanager
-async def asking(broker: Broker) -> AsyncIterator[ControllerNode]:
-    async with await Channel.open(endpoint_of(broker.controller)) as channel:
+async def asking(eager: Eager) -> AsyncIterator[ControllerNode]:
+    async with await Channel.open(eager.endpoint()) as channel:
         yield ControllerNode(channel)
 
 
-async def until_due_at(broker: Broker, offset: int, epoch: int) -> None:
+async def until_due_at(eager: Eager, offset: int, epoch: int) -> None:
     """Until the leader would send whoever stands there to a snapshot."""
-    async with asyncio.timeout(CUT_TIMEOUT_MS / 1000), asking(broker) as node:
+    async with asyncio.timeout(CUT_TIMEOUT_MS / 1000), asking(eager) as node:
         fetched = await node.fetch(Place(offset, epoch, epoch))
         while fetched.snapshot is None:
             fetched = await node.fetch(Place(offset, epoch, epoch))
@@ -79,15 +113,15 @@ async def caught_up(follower: Follower) -> int:
     return follower.feed.leader.epoch
 
 
-@pytest.mark.spec("S3", "S5")
-async def test_a_proxy_that_starts_late_begins_with_a_snapshot(eager: Broker) -> None:
-    async with following(endpoint_of(eager.controller)) as follower:
+@pytest.mark.spec("S3", "S5", "O3")
+async def test_a_proxy_that_starts_late_begins_with_a_snapshot(eager: Eager) -> None:
+    async with following(eager.endpoint()) as follower:
         epoch = await caught_up(follower)
         await limit(eager, 1_000.0)
         await until_due_at(eager, 0, epoch)
 
     with capture_logs() as lines:
-        async with following(endpoint_of(eager.controller)) as late:
+        async with following(eager.endpoint()) as late:
             image = await late.loaded()
 
     assert [line["event"] for line in lines].count("metadata snapshot is fetched") == 1
@@ -97,9 +131,12 @@ async def test_a_proxy_that_starts_late_begins_with_a_snapshot(eager: Broker) ->
 
 @pytest.mark.skipif(not LONG, reason="takes minutes: make interop TARGET=kraft")
 @pytest.mark.spec("S5")
-async def test_a_proxy_that_fell_behind_the_logs_start_takes_a_snapshot_in_one_piece(eager: Broker) -> None:
+async def test_a_proxy_that_fell_behind_the_logs_start_takes_a_snapshot_in_one_piece(eager: Eager) -> None:
     await limit(eager, 1_000.0)
-    async with Relay(eager.controller) as relay, following(relay.endpoint) as follower:
+    async with (
+        Relay(eager.broker.controller) as relay,
+        following(eager.endpoint(relay.endpoint.address)) as follower,
+    ):
         epoch = await caught_up(follower)
         relay.refuse()
         stood_at, before = (follower.loader.applied_offset or 0) + 1, len(follower.images)
