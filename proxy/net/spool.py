@@ -231,6 +231,23 @@ class Spool:
             raise SpoolError(f"{self._directory / _CHECKPOINT} is damaged: {error}; remove it") from error
 
 
+def has_unshipped(directory: Path) -> bool:
+    """Whether lines wait in the spool of a process that has ended; opens nothing for writing. OSError."""
+    sizes = {int(path.stem): path.stat().st_size for path in directory.glob("*.spool")}
+    text = (directory / _CHECKPOINT).read_text(encoding="ascii") if (directory / _CHECKPOINT).exists() else ""
+    number, offset = map(int, text.split()) if text else (0, 0)
+    return any(
+        size > (offset if segment == number else 0) for segment, size in sizes.items() if segment >= number
+    )
+
+
+def remove_empty_segments(directory: Path) -> None:
+    """What a process leaves that opened the spool and had nothing to write. OSError."""
+    for path in directory.glob("*.spool"):
+        if path.stat().st_size == 0:
+            path.unlink()
+
+
 def encode_line(key: bytes, value: bytes) -> bytes:
     """A record as `write` takes it."""
     return b"%08x %s %s\n" % (zlib.crc32(value), key, value)

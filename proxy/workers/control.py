@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 from prometheus_client import CollectorRegistry
 
-from proxy.net.exposition import exposition
+from proxy.workers.exposition import snapshot
 
 METRICS, QUOTAS, READY = "metrics", "quotas", "ready"
 
@@ -27,7 +27,7 @@ def worker_pages(
         return (not_ready() or "").encode()
 
     return {
-        METRICS: lambda: exposition(registry),
+        METRICS: lambda: snapshot(registry),
         READY: ready,
         QUOTAS: quotas,
     }

@@ -1,18 +1,21 @@
 """The metrics of all workers in, those of one proxy out: counters summed, gauges by their own rule.
 
-Fed by the supervisor with what each worker exposes, at each scrape and every few seconds in between. A worker
+Fed by the supervisor with what each worker has, at each scrape and every few seconds in between. A worker
 that dies takes its counters along; the last that was seen of them stays in the sum, or Prometheus would take
 the smaller sum for a counter that began anew, and count all of it again.
+
+Workers tell them as JSON: with thousands of quota-ids Prometheus' text takes seconds to be read back.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.metrics_core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from proxy.net.pieces import in_pieces
 from proxy.quota.throttle import IDLE_MS
 
 GAUGES = {
@@ -21,7 +24,8 @@ GAUGES = {
     "penstock_controller_connected": min,
     "penstock_acl_count": min,
     "penstock_brokers_not_told": max,
-    "penstock_build_info": max,
+    "penstock_build": max,
+    "penstock_audit_oldest_unshipped_seconds": max,
     # Each worker knows the rate of the whole group.
     "penstock_quota_limit": max,
     "penstock_quota_byte_rate": max,
@@ -38,6 +42,15 @@ ENDING = ("penstock_quota_throttled", "penstock_quota_throttle_time_seconds")
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 """Name of the metric, name of the series, its labels."""
+
+
+async def snapshot(registry: Collector) -> bytes:
+    """The metrics of one process, for `Exposition.update`; clients are served while it is made."""
+    told: list[str] = []
+    async for (metric,) in in_pieces(registry.collect(), 1):
+        samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
+        told.append(json.dumps((metric.name, metric.documentation, metric.type, samples)))
+    return f"[{','.join(told)}]".encode()
 
 
 @dataclass(slots=True)
@@ -60,9 +73,9 @@ class Exposition(Collector):
         self._seen: dict[int, _Seen] = {}
         self._base: dict[Key, _Base] = {}
 
-    def update(self, worker: int, text: str, now_ms: int) -> None:
-        """What this worker exposes now."""
-        seen = self._read(text)
+    def update(self, worker: int, told: bytes, now_ms: int) -> None:
+        """What this worker has now, as `snapshot` made it."""
+        seen = self._read(told)
         before = self._seen.get(worker, _Seen()).counted
         gone = {key: value for key, value in before.items() if seen.counted.get(key, -1) < value}
         self._seen[worker] = seen
@@ -82,13 +95,13 @@ class Exposition(Collector):
                 totals[key] = totals.get(key, 0.0) + value
         return self._metrics(totals | self._gauges())
 
-    def _read(self, text: str) -> _Seen:
+    def _read(self, told: bytes) -> _Seen:
         seen = _Seen()
-        for family in text_string_to_metric_families(text):
-            self._kinds[family.name] = family.type, family.documentation
-            into = seen.counted if family.type in ("counter", "histogram") else seen.gauges
-            for sample in family.samples:
-                into[family.name, sample.name, tuple(sample.labels.items())] = sample.value
+        for family, text, kind, samples in json.loads(told):
+            self._kinds[family] = kind, text
+            into = seen.counted if kind in ("counter", "histogram") else seen.gauges
+            for series, labels, value in samples:
+                into[family, series, tuple(map(tuple, labels))] = value
         return seen
 
     def _keep(self, counted: Mapping[Key, float], now_ms: int) -> None:

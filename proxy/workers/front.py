@@ -94,7 +94,7 @@ class Front(Collector):
         for child, page in await self._answers(METRICS):
             # Its end may have been seen meanwhile, and what it had counted is kept already.
             if self.children.get(child.number) is child:
-                self.exposition.update(child.number, page.decode(), now_ms())
+                self.exposition.update(child.number, page, now_ms())
 
     async def _answers(self, page: str) -> list[tuple[Child, bytes]]:
         children = list(self.children.values())

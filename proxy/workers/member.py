@@ -18,7 +18,6 @@ from proxy.net.channel import ChannelError
 from proxy.net.clock import now_ms
 from proxy.net.offset_waiters import FeedTimeout
 from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
-from proxy.quota.rate import Rate
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer
 from proxy.workers.segment import Segment
@@ -61,7 +60,7 @@ class Member(Collector):
     def workers(self) -> int:
         return self._where.workers
 
-    def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
+    def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> SharedRate:
         """One that all workers record (as proxy.quota.rate.Rates)."""
         of_address = name[0] == CONNECTION_CREATION_RATE
         table = self._segment.addresses if of_address else self._segment.quotas

@@ -1,21 +1,21 @@
 """Where each worker's audit spool is, and what becomes of spools whose workers are no more (SPEC D3).
 
 The first worker has the directory that a proxy without workers has, so nothing is lost when `workers` is
-raised; when it is lowered, the first worker ships what the others had left, each under its own identity.
+raised; when it is lowered, the first worker ships what the others had left, each under its own identity. The
+last record stays, for a worker that has the number again: its boot names the one before.
 """
 
 import asyncio
 import fcntl
 import os
 import re
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
-from proxy.net.audit_sink import AuditSink
-from proxy.net.spool import Spool, SpoolError
+from proxy.net.spool import Spool, SpoolError, has_unshipped, remove_empty_segments
 
 BATCH_LINES = 2_000
 LOCK_PAUSE_S = 0.2
@@ -24,17 +24,26 @@ _NAMED = re.compile(r"worker-([1-9][0-9]*)")
 log = structlog.get_logger(__name__)
 
 
+class Sink(Protocol):
+    """The way to the audit topic (proxy.net.audit_sink)."""
+
+    async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 def spool_directory(directory: Path, worker: int) -> Path:
     """`directory`: spool.dir of the configuration."""
     return directory if worker == 0 else directory / f"worker-{worker}"
 
 
 def left_over(directory: Path, workers: int) -> list[Path]:
-    """Spools below spool.dir that none of so many workers has."""
+    """Spools below spool.dir that none of so many workers has, and that hold what was not shipped."""
     if not directory.is_dir():
         return []
     named = ((path, _NAMED.fullmatch(path.name)) for path in directory.iterdir() if path.is_dir())
-    return sorted(path for path, match in named if match and int(match[1]) >= workers)
+    gone = sorted(path for path, match in named if match and int(match[1]) >= workers)
+    return [path for path in gone if has_unshipped(path)]
 
 
 def lock_file(directory: Path) -> int:
@@ -59,20 +68,19 @@ async def wait_for_lock(file: int) -> None:
 
 
 async def ship_left_over(
-    directory: Path, workers: int, new_sink: Callable[[], AuditSink], *, locked: bool
+    directory: Path, workers: int, new_sink: Callable[[], Sink], *, locked: bool
 ) -> None:
-    """Deliver what is in spools that none of so many workers has, then remove them; tries until it has.
+    """Deliver what is in spools that none of so many workers has; tries until it has.
 
     `locked`: our supervisor has the lock. Otherwise it is taken for that long.
     """
-    paths = await asyncio.to_thread(left_over, directory, workers)
-    if not paths:
+    if not await asyncio.to_thread(left_over, directory, workers):
         return
     lock = lock_file(directory)
     try:
         if not locked:
             await wait_for_lock(lock)
-        for path in paths:
+        for path in await asyncio.to_thread(left_over, directory, workers):
             try:
                 await _ship(path, new_sink())
             except (SpoolError, OSError) as error:
@@ -81,7 +89,7 @@ async def ship_left_over(
         os.close(lock)
 
 
-async def _ship(path: Path, sink: AuditSink) -> None:
+async def _ship(path: Path, sink: Sink) -> None:
     # It takes no more lines, so its size need not be bounded.
     spool, count = Spool(path, max_bytes=1 << 62), 0
     try:
@@ -92,8 +100,5 @@ async def _ship(path: Path, sink: AuditSink) -> None:
     finally:
         await sink.close()
         spool.close()
-    if spool.damaged_count:
-        log.error("left-over audit spool has damaged lines, and stays", directory=str(path))
-        return
-    await asyncio.to_thread(shutil.rmtree, path)
-    log.info("left-over audit spool shipped", directory=str(path), records=count)
+        await asyncio.to_thread(remove_empty_segments, path)
+    log.info("left-over audit spool shipped", directory=str(path), records=count, damaged=spool.damaged_count)

@@ -23,7 +23,7 @@ EXIT_FAULT, EXIT_CONFIG = 1, 2
 BACKOFF_MS = (100, 30_000)
 LIVED_LONG_MS = 60_000
 """Who lived so long is replaced at once, whatever was before."""
-POLL_MS = 3_000
+POLL_MS, POLL_SHARE = 3_000, 20
 """How often counters are looked at: what a killed worker had counted since then is not in the sum."""
 ENDING_MS = 15_000
 """What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
@@ -116,8 +116,10 @@ class Supervisor:
 
     async def _poll(self) -> None:
         while True:
+            since_ms = now_ms()
             await self._front.ask_all()
-            await asyncio.sleep(POLL_MS / 1000)
+            # With thousands of series that takes a while: it is not to be all we do.
+            await asyncio.sleep(max(POLL_MS, POLL_SHARE * (now_ms() - since_ms)) / 1000)
 
     async def _pause(self, wait_ms: int) -> None:
         try:

@@ -1,0 +1,86 @@
+"""Audit spools of workers that are no more: shipped, each under its own identity, and ready to go on."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from proxy.net.spool import Spool, encode_line
+from proxy.workers.spools import left_over, lock_file, ship_left_over, spool_directory, wait_for_lock
+
+pytestmark = pytest.mark.spec("D2", "D3")
+
+
+class Topic:
+    """What the audit topic has; stands in for a sink of each spool."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes]] = []
+
+    async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self.records += records
+
+    async def close(self) -> None:
+        pass
+
+
+def written(directory: Path, worker: int, *values: bytes) -> None:
+    spool = Spool(spool_directory(directory, worker), 1 << 24)
+    spool.write([encode_line(b"p.w%d/boot" % worker, value) for value in values])
+    spool.close()
+
+
+async def test_spools_of_numbers_that_are_no_more_are_shipped_and_no_others(tmp_path: Path) -> None:
+    for worker in range(4):
+        written(tmp_path, worker, b"first", b"last")
+    topic = Topic()
+
+    await ship_left_over(tmp_path, 2, lambda: topic, locked=True)
+
+    assert topic.records == [
+        (b"p.w%d/boot" % worker, value) for worker in (2, 3) for value in (b"first", b"last")
+    ]
+    assert left_over(tmp_path, 2) == []
+    assert [path.name for path in left_over(tmp_path, 1)] == ["worker-1"]
+
+
+async def test_what_was_shipped_is_not_shipped_again_and_a_new_worker_of_that_number_goes_on(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, 1, b"first", b"last")
+    topic = Topic()
+    for _ in range(2):
+        await ship_left_over(tmp_path, 1, lambda: topic, locked=True)
+
+    again = Spool(spool_directory(tmp_path, 1), 1 << 24)
+    assert again.last_value == b"last"
+    assert again.unshipped(10) == []
+    again.close()
+    assert [value for _, value in topic.records] == [b"first", b"last"]
+    assert left_over(tmp_path, 1) == []
+
+
+async def test_a_proxy_without_workers_waits_until_the_last_worker_has_ended(tmp_path: Path) -> None:
+    written(tmp_path, 1, b"last")
+    theirs, ours = lock_file(tmp_path), lock_file(tmp_path)
+    await wait_for_lock(theirs)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await ship_left_over(tmp_path, 1, Topic, locked=False)
+    os.close(theirs)
+    topic = Topic()
+    await ship_left_over(tmp_path, 1, lambda: topic, locked=False)
+
+    assert [value for _, value in topic.records] == [b"last"]
+    os.close(ours)
+
+
+async def test_where_there_is_nothing_nothing_is_made(tmp_path: Path) -> None:
+    nowhere = tmp_path / "none"
+
+    await ship_left_over(nowhere, 1, Topic, locked=False)
+
+    assert not await asyncio.to_thread(nowhere.exists)
