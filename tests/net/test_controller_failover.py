@@ -1,30 +1,31 @@
-"""Controllers that die or freeze under a stream of changes: nothing acknowledged is lost or doubled."""
+"""Clients that change things through a proxy all the while, and controllers that die and freeze under them.
+
+Real processes: two controllers, a proxy. What the clients were told is compared with what the log holds, read
+by the real feed: each change once, and each client's changes in its order.
+"""
 
 import asyncio
 import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
-from forwarding.net.forwarder import Forwarder
+from forwarding.net.log import FORWARD_ID_HEADER
 from proxy.demo.broker import Broker
 from proxy.demo.ports import free_addresses
-from proxy.metadata.image import MetadataImage
-from proxy.metadata.loader import Loader
-from proxy.net.channel import EndpointSettings
-from proxy.net.metadata_feed import TopicFeed
+from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.transactions import Committed
+from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.support.controller_processes import controller_file, everything_in, proxy_file, running
 from tests.support.controllers import (
     a_forwarder,
-    acl_names,
+    acl_creation,
     acls_request,
-    create_acls,
     endpoint_of,
     forward,
     plaintext,
@@ -32,88 +33,128 @@ from tests.support.controllers import (
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parents[2]
-CHANGE_TIMEOUT_MS = 40_000
-"""A dead controller is noticed after its session time-out of 6 s."""
+CLIENTS = 4
+CHANGES_BETWEEN = 8
+"""Of each client before the next misfortune."""
+TIMEOUT_S = 90
 
 
-def write_config(directory: Path, name: str, bind: str, kafka: Broker, topic: str) -> Path:
-    document = {
-        "controller.id": name,
-        "listener": {"name": "CONTROLLER", "bind": bind, "security.protocol": "PLAINTEXT"},
-        "broker": {"bootstrap": kafka.plaintext},
-        "metadata": {"topic": topic, "transactional.id": f"{topic}-writer"},
-        "authorizer": {
-            "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
-            "super.users": "User:admin;User:ANONYMOUS",
-        },
-        "audit": {"topic": f"{topic}-audit", "spool.dir": f"{name}-spool"},
-    }
-    path = directory / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return path
+class Client:
+    """Makes one change after another, of three kinds in turn, each different from all others."""
 
+    def __init__(self, name: str, endpoint: EndpointSettings) -> None:
+        self.name = name
+        self._endpoint = endpoint
+        self.acknowledged: list[str] = []
+        self._news = asyncio.Event()
+        self.over = False
 
-@asynccontextmanager
-async def controller_process(config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    with config.with_suffix(".log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "forwarding", str(config), stdout=log, stderr=log, cwd=ROOT
+    async def run(self) -> None:
+        async with await Channel.open(self._endpoint) as channel:
+            while not self.over:
+                number = len(self.acknowledged)
+                api_key, version, request = self._change(number)
+                answer = await channel.request(api_key, version, request, timeout_ms=TIMEOUT_S * 1_000)
+                results = answer.entries if api_key == ApiKey.ALTER_CLIENT_QUOTAS else answer.results
+                assert [result.error_code for result in results] == [0], answer
+                self.acknowledged.append(f"{self.name}/{number}")
+                self._news.set()
+
+    async def has(self, count: int) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while len(self.acknowledged) < count:
+                self._news.clear()
+                await self._news.wait()
+
+    def _change(self, number: int) -> tuple[int, int, Any]:
+        match number % 3:
+            case 0:
+                creation = acl_creation(f"{self.name}/{number}")
+                return ApiKey.CREATE_ACLS, 3, types.CreateAclsRequest(creations=[creation])
+            case 1:
+                quotas = types.AlterClientQuotasRequest
+                entity = [quotas.EntityData(entity_type="user", entity_name=self.name)]
+                ops = [quotas.OpData(key="producer_byte_rate", value=float(number))]
+                return (
+                    ApiKey.ALTER_CLIENT_QUOTAS,
+                    1,
+                    quotas(entries=[quotas.EntryData(entity=entity, ops=ops)]),
+                )
+        scram = types.AlterUserScramCredentialsRequest
+        upsertion = scram.ScramCredentialUpsertion(
+            name=self.name, mechanism=1, iterations=4096 + number, salt=b"s", salted_password=bytes(32)
         )
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.send_signal(signal.SIGCONT)
-                process.terminate()
-                await process.wait()
+        return ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, scram(upsertions=[upsertion])
 
 
-async def everything_in(endpoint: EndpointSettings, topic: str) -> MetadataImage:
-    loader = Loader(lambda _image, _changed: None)
-    feed = TopicFeed(endpoint, topic, loader)
-    async with asyncio.TaskGroup() as tasks:
-        run = tasks.create_task(feed.run())
-        await feed.loaded.wait()
-        run.cancel()
-    return loader.image
+def changes_in(steps: Sequence[Committed]) -> list[str]:
+    """Who made each change and as which one, in the log's order."""
+    return [_change(metadata_records.decode_record(value)) for step in steps for value in step.values]
 
 
-async def change(forwarder: Forwarder, names: list[str]) -> None:
-    for name in names:
-        await create_acls(forwarder, name, timeout_ms=CHANGE_TIMEOUT_MS)
+def _change(record: Any) -> str:
+    match type(record).__name__:
+        case "AccessControlEntryRecord":
+            return str(record.resource_name)
+        case "ClientQuotaRecord":
+            return f"{record.entity[0].entity_name}/{int(record.value)}"
+    return f"{record.name}/{record.iterations - 4096}"
 
 
-@pytest.mark.spec("E5", "E12")
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "freeze"])
-async def test_a_failover_under_a_stream_of_changes_loses_and_doubles_none(
-    kafka: Broker, topic_name: str, tmp_path: Path, signal_number: signal.Signals
+async def _opened(endpoint: EndpointSettings) -> None:
+    """Until the proxy listens."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            try:
+                async with await Channel.open(endpoint):
+                    return
+            except ChannelError:
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.spec("E5", "E12", "E13")
+async def test_each_acknowledged_change_is_in_the_log_once_and_in_order_whatever_becomes_of_controllers(
+    kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:
-    binds = free_addresses(2)
-    configs = [
-        write_config(tmp_path, f"controller-{number}", bind, kafka, topic_name)
+    *binds, entrance = free_addresses(3)
+    files = [
+        controller_file(tmp_path, f"controller-{number}", bind, kafka, topic_name)
         for number, bind in enumerate(binds)
     ]
-    names = [f"t{number:02}" for number in range(40)]
-    async with (
-        controller_process(configs[0]) as first,
-        a_forwarder(*map(endpoint_of, binds), attempt_timeout_ms=1_000) as forwarder,
-    ):
-        await change(forwarder, names[:5])
-        async with controller_process(configs[1]), asyncio.TaskGroup() as tasks:
-            stream = tasks.create_task(change(forwarder, names[5:]))
-            await asyncio.sleep(0.3)
-            first.send_signal(signal_number)
-            await stream
+    proxy = proxy_file(tmp_path, entrance, binds, kafka, topic_name)
+    clients = [Client(f"client-{number}", endpoint_of(entrance)) for number in range(CLIENTS)]
 
-            if signal_number == signal.SIGSTOP:
+    async def all_go_on() -> None:
+        wanted = [len(client.acknowledged) + CHANGES_BETWEEN for client in clients]
+        await asyncio.gather(*(each.has(count) for each, count in zip(clients, wanted, strict=True)))
+
+    async with running(files[0]) as first, running(proxy, "proxy", "proxy", "-c"):
+        await _opened(endpoint_of(entrance))
+        async with running(files[1]) as second, asyncio.TaskGroup() as tasks:
+            streams = [tasks.create_task(client.run()) for client in clients]
+            await all_go_on()
+            first.kill()
+            await all_go_on()
+            async with running(files[0]):
+                second.send_signal(signal.SIGSTOP)
+                await all_go_on()
+                second.send_signal(signal.SIGCONT)
+                await all_go_on()
                 # Back to life, the frozen one finds itself fenced and no longer elected.
-                first.send_signal(signal.SIGCONT)
-                async with a_forwarder(endpoint_of(binds[0])) as to_the_old_one:
-                    reply, _ = await forward(
+                async with a_forwarder(endpoint_of(binds[1])) as to_the_old_one:
+                    late, _ = await forward(
                         to_the_old_one, ApiKey.CREATE_ACLS, acls_request("late"), timeout_ms=2_000
                     )
-                assert reply.error_code == ErrorCode.REQUEST_TIMED_OUT
-            image = await everything_in(plaintext(kafka), topic_name)
+                for client in clients:
+                    client.over = True
+                await asyncio.wait(streams)
+                _, steps = await everything_in(plaintext(kafka), topic_name)
 
-    assert Counter(acl_names(image)) == Counter(names)
+    assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
+    changes = changes_in(steps)
+    assert "late" not in changes
+    assert {change: times for change, times in Counter(changes).items() if times > 1} == {}
+    for client in clients:
+        assert [change for change in changes if change.startswith(f"{client.name}/")] == client.acknowledged
+    ids = Counter(dict(step.headers)[FORWARD_ID_HEADER] for step in steps)
+    assert set(ids.values()) == {1}
