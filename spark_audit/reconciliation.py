@@ -4,7 +4,7 @@ Fed with the three tables; feeds sources.write_findings and the report. Same tab
 are sorted, and nothing in them tells when the check was run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from spark_audit.reconcile.gaps import gaps
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import sessions
-from spark_audit.trail import each_record_once
+from spark_audit.trail import each_record_once, repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +40,36 @@ def reconcile(
     log_end: int | None = None,
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
+    told: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """`days` (YYYY-MM-DD) limits the findings to faults that show on these days; none: all days.
 
     Checks still read the whole trail: a sequence and an ACL may have begun on any earlier day. `log_end`
     is the offset behind the last one read from the metadata topic, None where that is not known.
-    `chain_key` is the key of the hash chains, where processes have one.
+    `chain_key` is the key of the hash chains, where processes have one. `told` hears the name of
+    each check when it is done.
     """
-    with_lines = audit.transform(each_record_once)
+    copies = repeated(audit).persist()
+    with_lines = each_record_once(audit, copies)
     records = with_lines.drop(S.LINE).persist()
     log = metadata_log.persist()
     judged = verdicts(records, log, log_end).persist()
-    checks = (
-        gaps(audit),
-        chain(with_lines, chain_key),
-        boots(records),
-        decision_findings(judged),
-        forwarded(records, log),
-        quotas(records, log),
-        sessions(records),
-        changes(records, log),
-        quarantined(quarantine),
-    )
+    checks = {
+        "gaps": gaps(audit, copies),
+        "chain": chain(with_lines, chain_key),
+        "boots": boots(records),
+        "decisions": decision_findings(judged),
+        "forwarded": forwarded(records, log),
+        "quotas": quotas(records, log),
+        "sessions": sessions(records),
+        "changes": changes(records, log),
+        "quarantined": quarantined(quarantine),
+    }
+    found: dict[str, Row] = {}
     # One after the other: as one union, Spark plans all of it again after each of its stages.
-    found = {row[S.ID]: row for check in checks for row in check.transform(_on, days).collect()}
+    for name, check in checks.items():
+        found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}
+        told(name)
     rows = sorted(found.values(), key=_order)
     return Result(rows, _summary(rows, records, log, judged))
 

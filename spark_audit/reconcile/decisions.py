@@ -13,7 +13,7 @@ from spark_audit import schema as S
 from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, answers
 from spark_audit.reconcile.acl_history import EPOCH, acl_intervals, epochs, history_lost_before
 from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
-from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.owner_history import (
     OWNS,
     OWNS_SOME,
@@ -38,7 +38,8 @@ PROTECTED = "protected.topic"
 EVALUATED = "StandardAuthorizer"
 """The class whose decisions can be repeated: Kafka's, and Penstock's which follows it."""
 
-RECORDS, SEQUENCES, LOWEST, HIGHEST = "records", "sequences", "lowest_offset", "highest_offset"
+RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
+FIRST, LAST = "first_sequence", "last_sequence"
 EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
     "expected",
     "unverifiable",
@@ -74,7 +75,9 @@ def verdicts(records: DataFrame, metadata_log: DataFrame, log_end: int | None = 
     judged = answered.withColumn(EXPECTED, F.coalesce(*_expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
     judged = judged.withColumn(NOT_EVALUATED, F.coalesce(*_exemptions()))
-    return judged.select(*_GROUP, RECORDS, SEQUENCES, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE, NOT_EVALUATED)
+    return judged.select(
+        *_GROUP, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE, NOT_EVALUATED
+    )
 
 
 def coverage(judged: DataFrame) -> DataFrame:
@@ -108,7 +111,7 @@ def decision_findings(judged: DataFrame) -> DataFrame:
         F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
     )
     unknown = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
-    evidence = [*_GROUP, RECORDS, SEQUENCES, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
+    evidence = [*_GROUP, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
     return findings(
         faults,
         check=F.col("fault.check"),
@@ -129,7 +132,9 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     )
     return placed.groupBy(*_GROUP).agg(
         F.count(F.lit(1)).alias(RECORDS),
-        sample(S.SEQUENCE).alias(SEQUENCES),
+        # Not a sample of them: Spark collects without compiled code, and would sort the whole trail for it.
+        F.min(S.SEQUENCE).alias(FIRST),
+        F.max(S.SEQUENCE).alias(LAST),
         F.min(S.METADATA_OFFSET).alias(LOWEST),
         F.max(S.METADATA_OFFSET).alias(HIGHEST),
     )

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.boots import proven_ends
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.trail import AUTHOR, KEY
+from spark_audit.trail import AUTHOR, KEY, repeated
 
 BLOCK = 100_000
 """Sequences are searched in blocks, so that one long-lived process is not one task for one core."""
@@ -34,29 +34,46 @@ _READ = (
 )
 
 
-def gaps(audit: DataFrame) -> DataFrame:
-    """All of the checks below as one table of findings."""
+def gaps(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
+    """All of the checks below as one table of findings. `copies` is `trail.repeated(audit)`."""
     narrow = audit.select(*_READ).persist()
-    checks = holes, different_copies, reordered, records_after_stop, unfinished, miscounted, dropped
-    parts = [check(narrow) for check in checks]
+    found = _steps(narrow).persist()
+    parts = [
+        holes(narrow, found),
+        different_copies(narrow, repeated(narrow) if copies is None else copies),
+        reordered(narrow, found),
+        *(check(narrow) for check in (records_after_stop, unfinished, miscounted, dropped)),
+    ]
     return reduce(DataFrame.unionByName, parts)
 
 
-def holes(audit: DataFrame) -> DataFrame:
+def _steps(audit: DataFrame) -> DataFrame:
+    """The records that do not simply follow the one before: what all searches for order need, in one sort."""
+    block = F.floor(F.col(S.SEQUENCE) / BLOCK).alias("block")
+    numbered = audit.select(*AUTHOR, block, S.SEQUENCE, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+    in_order = Window.partitionBy(*AUTHOR, "block").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+    placed = numbered.withColumns(
+        {
+            "previous": F.lag(S.SEQUENCE).over(in_order),
+            "early": (F.lag(S.KAFKA_PARTITION).over(in_order) == F.col(S.KAFKA_PARTITION))
+            & (F.lag(S.KAFKA_OFFSET).over(in_order) > F.col(S.KAFKA_OFFSET)),
+        }
+    )
+    return placed.where((F.col(S.SEQUENCE) - F.col("previous") > 1) | F.col("early"))
+
+
+def holes(audit: DataFrame, found: DataFrame) -> DataFrame:
     """One finding per run of missing sequences, the one before the first record included."""
     block = F.floor(F.col(S.SEQUENCE) / BLOCK).alias("block")
-    numbered = audit.select(*AUTHOR, block, S.SEQUENCE, S.DATE, S.TIME_MS)
-    inside = Window.partitionBy(*AUTHOR, "block").orderBy(S.SEQUENCE)
-    inner = numbered.withColumn("previous", F.lag(S.SEQUENCE).over(inside))
-    blocks = numbered.groupBy(*AUTHOR, "block").agg(
+    blocks = audit.groupBy(*AUTHOR, block).agg(
         F.max(S.SEQUENCE).alias("last_of_block"),
-        F.min_by(S.DATE, S.SEQUENCE).alias(S.DATE),
-        F.min_by(S.TIME_MS, S.SEQUENCE).alias(S.TIME_MS),
+        F.min_by(F.struct(S.DATE, S.TIME_MS), S.SEQUENCE).alias("first"),
         F.min(S.SEQUENCE).alias(S.SEQUENCE),
     )
     between = Window.partitionBy(*AUTHOR).orderBy("block")
     edges = blocks.withColumn("previous", F.coalesce(F.lag("last_of_block").over(between), F.lit(-1)))
-    pairs = inner.unionByName(edges.drop("last_of_block"))
+    columns = [*AUTHOR, S.SEQUENCE, "previous", S.DATE, S.TIME_MS]
+    pairs = found.select(*columns).unionByName(edges.select("*", "first.*").select(*columns))
     missing = pairs.where(F.col(S.SEQUENCE) - F.col("previous") > 1)
     missing = missing.withColumn("first_missing", F.col("previous") + 1)
     missing = missing.withColumn("last_missing", F.col(S.SEQUENCE) - 1)
@@ -79,15 +96,16 @@ def holes(audit: DataFrame) -> DataFrame:
     )
 
 
-def different_copies(audit: DataFrame) -> DataFrame:
+def different_copies(audit: DataFrame, copies: DataFrame) -> DataFrame:
     """A record may come twice; it may not come twice and differ."""
-    copies = audit.groupBy(*KEY).agg(
+    suspicious = audit.join(F.broadcast(copies.select(*KEY)), list(KEY))
+    versions = suspicious.groupBy(*KEY).agg(
         F.count_distinct(S.BODY_SHA256).alias("versions"),
         F.min(S.DATE).alias(S.DATE),
         sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
     )
     return findings(
-        copies.where("versions > 1"),
+        versions.where("versions > 1"),
         check="gaps.different_copies",
         severity="critical",
         date=S.DATE,
@@ -101,10 +119,16 @@ def different_copies(audit: DataFrame) -> DataFrame:
     )
 
 
-def reordered(audit: DataFrame) -> DataFrame:
-    """The first copies of a process's records lie in a partition in the order in which they were written."""
-    first = audit.groupBy(*KEY, S.KAFKA_PARTITION).agg(
-        F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
+def reordered(audit: DataFrame, found: DataFrame) -> DataFrame:
+    """The first copies of a process's records lie in a partition in the order in which they were written.
+
+    Records sent again, after a crash, lie later; so boots with any out of order are looked at once more.
+    """
+    suspicious = F.broadcast(found.where("early").select(*AUTHOR).distinct())
+    first = (
+        audit.join(suspicious, list(AUTHOR))
+        .groupBy(*KEY, S.KAFKA_PARTITION)
+        .agg(F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE))
     )
     block = F.floor(F.col(S.SEQUENCE) / BLOCK)
     in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION, block).orderBy(S.SEQUENCE)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.quota_history import (
     CLIENT,
     CONSUMER_DEFAULT,
@@ -43,16 +43,7 @@ def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Buckets that let through more than their limit allows."""
-    charged = _charged(records, metadata_log)
-    stretch = F.floor(F.col("from_ms") / STRETCH_MS).alias("stretch")
-    by_connection = charged.groupBy(*_BUCKET, stretch, S.CONNECTION_ID).agg(
-        F.min(S.DATE).alias(S.DATE),
-        F.sum("bytes").alias("bytes"),
-        F.max("bytes").alias("burst"),
-        F.min("from_ms").alias("from_ms"),
-        F.max("to_ms").alias("to_ms"),
-        F.max(WINDOW).alias(WINDOW),
-    )
+    by_connection = _charged(records, metadata_log)
     by_bucket = by_connection.groupBy(*_BUCKET, "stretch").agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum("bytes").alias("bytes"),
@@ -85,15 +76,25 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Records whose limit or quota-id is not the one that the log, or the process's own default, says."""
     told = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
-    joined = _governed(told.transform(_with_key), records, metadata_log)
+    added = (
+        _with_key(told)
+        .groupBy(*_BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.METADATA_OFFSET, S.DATE)
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.min(S.SEQUENCE).alias("first_sequence"),
+            F.max(S.SEQUENCE).alias("last_sequence"),
+        )
+    )
+    joined = _governed(added, records, metadata_log)
     joined = joined.where(F.col(EXPECTED_LIMIT).isNotNull() | F.col(MODE).isNotNull())
     fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & (F.col(S.QUOTA_ID) == F.col(EXPECTED_ID))
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))
     group = (*_BUCKET, S.PRINCIPAL, S.CLIENT_ID, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
     grouped = wrong.groupBy(*group).agg(
-        F.count(F.lit(1)).alias("records"),
+        F.sum("records").alias("records"),
         F.min(S.METADATA_OFFSET).alias("lowest_offset"),
-        sample(S.SEQUENCE).alias("sequences"),
+        F.min("first_sequence").alias("first_sequence"),
+        F.max("last_sequence").alias("last_sequence"),
     )
     return findings(
         grouped,
@@ -111,31 +112,47 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             EXPECTED_LIMIT,
             EXPECTED_ID,
         ),
-        evidence=[*group[:-1], "records", "lowest_offset", "sequences"],
+        evidence=[*group[:-1], "records", "lowest_offset", "first_sequence", "last_sequence"],
     )
 
 
 def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Summaries of clients that a byte quota governs: limit, quota-id, bytes, from_ms, to_ms, window_s."""
+    """What clients that a byte quota governs sent and got: one row per bucket, connection, day and stretch.
+
+    Summaries are added up before their limit is looked for: they are many, clients and offsets are few.
+    """
     summaries = records.where(
         (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *_CONSUMING)
     )
-    governed = _governed(summaries.transform(_with_key), records, metadata_log)
+    from_ms = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
+    counted = F.coalesce(
+        F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES)),
+        F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES)),
+        F.lit(0),
+    )
+    stretch = F.floor(from_ms / STRETCH_MS).alias("stretch")
+    added = (
+        _with_key(summaries)
+        .groupBy(*AUTHOR, *CLIENT, S.CONNECTION_ID, stretch)
+        .agg(
+            F.min(S.DATE).alias(S.DATE),
+            F.sum(counted).alias("bytes"),
+            F.max(counted).alias("burst"),
+            F.min(from_ms).alias("from_ms"),
+            F.max(F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)).alias("to_ms"),
+        )
+    )
+    governed = _governed(added, records, metadata_log)
     enforced = F.coalesce(F.col(MODE), F.lit("enforce")) != "observe"
-    governed = governed.where(F.col(EXPECTED_LIMIT).isNotNull() & enforced)
-    into = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES))
-    out_of = F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES))
-    return governed.select(
-        *AUTHOR,
-        S.DATE,
-        S.CONNECTION_ID,
-        F.col(EXPECTED_ID).alias(S.QUOTA_ID),
-        S.QUOTA_KEY,
-        F.col(EXPECTED_LIMIT).alias(S.QUOTA_LIMIT),
-        F.coalesce(into, out_of, F.lit(0)).alias("bytes"),
-        F.coalesce(S.INTERVAL_START_MS, S.TIME_MS).alias("from_ms"),
-        F.coalesce(S.INTERVAL_END_MS, S.TIME_MS).alias("to_ms"),
-        WINDOW,
+    limited = governed.where(F.col(EXPECTED_LIMIT).isNotNull() & enforced)
+    named = limited.withColumns({S.QUOTA_ID: F.col(EXPECTED_ID), S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT)})
+    return named.groupBy(*_BUCKET, "stretch", S.CONNECTION_ID).agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.sum("bytes").alias("bytes"),
+        F.max("burst").alias("burst"),
+        F.min("from_ms").alias("from_ms"),
+        F.max("to_ms").alias("to_ms"),
+        F.max(WINDOW).alias(WINDOW),
     )
 
 

@@ -1,0 +1,7 @@
+"""An audit trail of millions of records, and how long its reconciliation takes.
+
+events      a record's number -> what it says, as expressions                   (knows no JSON, no chain)
+trail       events -> table `audit` with lines and hash chains; a metadata log that explains them
+faults      what is planted in it, and what has to be found
+__main__    makes trails of several sizes, checks them, tells how the time grows
+"""
