@@ -6,6 +6,7 @@ are sorted, and nothing in them tells when the check was run.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -44,23 +45,29 @@ def reconcile(
 ) -> Result:
     """`days` (YYYY-MM-DD) limits the findings to faults that show on these days; none: all days.
 
-    Checks still read the whole trail: a sequence and an ACL may have begun on any earlier day. `log_end`
-    is the offset behind the last one read from the metadata topic, None where that is not known.
+    With days, lines, decisions and traffic are read of these days and their neighbours. What may have begun
+    on any day before is looked for in the whole trail, in few columns: sequences, logins, administration.
+    `log_end` is the offset behind the last one read from the metadata topic, None where it is not known.
     `chain_key` is the key of the hash chains, where processes have one. `told` hears the name of
     each check when it is done.
     """
     copies = repeated(audit).persist()
     with_lines = each_record_once(audit, copies)
-    records = with_lines.drop(S.LINE).persist()
+    records = with_lines.drop(S.LINE)
+    wanted = [date.fromisoformat(day) for day in days]
+    if wanted:
+        of_days, near = _of(records, wanted), _of(records, _neighbours(wanted))
+    else:
+        of_days = near = records = records.persist()
     log = metadata_log.persist()
-    judged = verdicts(records, log, log_end).persist()
+    judged = verdicts(of_days, log, log_end).persist()
     checks = {
         "gaps": gaps(audit, copies),
-        "chain": chain(with_lines, chain_key),
+        "chain": chain(with_lines, chain_key, days=wanted),
         "boots": boots(records),
         "decisions": decision_findings(judged),
         "forwarded": forwarded(records, log),
-        "quotas": quotas(records, log),
+        "quotas": quotas(near, log),
         "sessions": sessions(records),
         "changes": changes(records, log),
         "quarantined": quarantined(quarantine),
@@ -72,6 +79,18 @@ def reconcile(
         told(name)
     rows = sorted(found.values(), key=_order)
     return Result(rows, _summary(rows, records, log, judged))
+
+
+def _of(records: DataFrame, days: Sequence[date]) -> DataFrame:
+    """The records of some days; and those of every process's start, which tell its settings."""
+    there = F.col(S.DATE).isin(*days)
+    # Two reads, not one condition: only a condition on the date alone keeps Spark from opening other days.
+    return records.where(there).unionByName(records.where(~there & (F.col(S.EVENT) == "started")))
+
+
+def _neighbours(days: Sequence[date]) -> list[date]:
+    """What a summary counts may have begun on the day before it was written."""
+    return sorted({day + timedelta(days=shift) for day in days for shift in (-1, 0, 1)})
 
 
 def _on(found: DataFrame, days: Sequence[str]) -> DataFrame:

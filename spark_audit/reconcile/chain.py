@@ -7,7 +7,10 @@ predecessor is missing cannot be judged: that hole is gaps.py's finding. How boo
 boots.py's affair.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Sequence
+from datetime import date
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -20,7 +23,7 @@ BLOCK = 20_000
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
 _ALGORITHM, _CHAINED = "algorithm", "chained"
-_RUN = (*AUTHOR, STATE, "run")
+_RUN = (*AUTHOR, STATE, S.DATE, "run")
 _SAID = {
     ALTERED: "do not fit the hash chain: they were altered, or written with another key",
     UNLINKED: "have no link of the hash chain, while their process writes one",
@@ -28,18 +31,19 @@ _SAID = {
 }
 
 
-def chain(records: DataFrame, key: bytes | None = None, block: int = BLOCK) -> DataFrame:
-    """Both checks below as one table of findings."""
-    return broken(states(records, key, block)).unionByName(unkeyed(records, key))
+def chain(
+    records: DataFrame, key: bytes | None = None, block: int = BLOCK, days: Sequence[date] = ()
+) -> DataFrame:
+    """Both checks below as one table of findings. `days`: only the lines of these are read and hashed."""
+    return broken(states(records, key, block, days)).unionByName(unkeyed(records, key))
 
 
 def broken(judged: DataFrame) -> DataFrame:
-    """One finding per run of records that do not fit, or could not be judged for want of the key."""
+    """One finding per day's run of records that do not fit, or could not be judged for want of the key."""
     faults = judged.where(F.col(STATE) != FITS)
-    place = F.row_number().over(Window.partitionBy(*AUTHOR, STATE).orderBy(S.SEQUENCE))
+    place = F.row_number().over(Window.partitionBy(*AUTHOR, STATE, S.DATE).orderBy(S.SEQUENCE))
     runs = faults.withColumn("run", F.col(S.SEQUENCE) - place).groupBy(*_RUN)
     told = runs.agg(
-        F.min(S.DATE).alias(S.DATE),
         F.min(S.SEQUENCE).alias("first_sequence"),
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min_by(S.KAFKA_OFFSET, S.SEQUENCE).alias("first_kafka_offset"),
@@ -73,20 +77,45 @@ def unkeyed(records: DataFrame, key: bytes | None) -> DataFrame:
     )
 
 
-def states(records: DataFrame, key: bytes | None = None, block: int = BLOCK) -> DataFrame:
+def states(
+    records: DataFrame, key: bytes | None = None, block: int = BLOCK, days: Sequence[date] = ()
+) -> DataFrame:
     """Each judged record of a chained boot with its `state`: fits, altered, unlinked (has no link), no_key.
 
-    Whole lines are shuffled once, in blocks; only a block's last link goes to the block after it.
+    Whole lines are shuffled once, in blocks; where a block or a day begins, the link before it is looked up.
     """
     told = records.join(F.broadcast(algorithms(records, key)).drop(S.DATE), list(AUTHOR)).where(_CHAINED)
-    read = told.select(
-        *AUTHOR, _block(block), S.SEQUENCE, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE, _ALGORITHM
-    )
-    in_order = Window.partitionBy(*AUTHOR, "block").orderBy(S.SEQUENCE)
-    placed = read.withColumn("before", F.lag(_link()).over(in_order))
-    joined = placed.join(F.broadcast(_ends(told, block)), [*AUTHOR, "block"], "left")
-    known = joined.withColumn("before", F.coalesce("before", "end_of_block"))
+    numbered = told.withColumn("block", F.floor(F.col(S.SEQUENCE) / block))
+    near = numbered.where(F.col(S.DATE).isin(*days)) if days else numbered
+    read = near.select(
+        *AUTHOR, "block", S.SEQUENCE, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE, _ALGORITHM
+    ).withColumn("before", F.lag(_link()).over(_in_order()))
+    edges = _before_days(numbered, near) if days else _before_blocks(numbered)
+    joined = read.join(F.broadcast(edges), [*AUTHOR, "block", S.SEQUENCE], "left")
+    follows = F.col("before.at") == F.col(S.SEQUENCE) - 1
+    known = joined.withColumn("before", F.when(follows, F.col("before")).otherwise(F.col("edge")))
     return known.withColumn(STATE, _state(key)).where(F.col(STATE).isNotNull())
+
+
+def _before_blocks(numbered: DataFrame) -> DataFrame:
+    """The last link of each block as the `edge` before the first record of the block that follows."""
+    ends = numbered.groupBy(*AUTHOR, "block").agg(F.max_by(_link(), S.SEQUENCE).alias("edge"))
+    return ends.select(
+        *AUTHOR,
+        (F.col("block") + 1).alias("block"),
+        (F.col("edge.at") + 1).alias(S.SEQUENCE),
+        "edge",
+    )
+
+
+def _before_days(numbered: DataFrame, near: DataFrame) -> DataFrame:
+    """The links before those records whose predecessor is not among these, but of another day or block."""
+    narrow = near.select(*AUTHOR, "block", S.SEQUENCE)
+    apart = F.coalesce(F.lag(S.SEQUENCE).over(_in_order()) != F.col(S.SEQUENCE) - 1, F.lit(True))
+    first = narrow.withColumn("apart", apart).where("apart").withColumn("wanted", F.col(S.SEQUENCE) - 1)
+    there = numbered.select(*AUTHOR, F.col(S.SEQUENCE).alias("wanted"), _link().alias("edge"))
+    found = there.join(F.broadcast(first), [*AUTHOR, "wanted"])
+    return found.select(*AUTHOR, "block", S.SEQUENCE, "edge")
 
 
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
@@ -117,20 +146,14 @@ def _state(key: bytes | None) -> Column:
 
 
 def _fits(key: bytes | None) -> Column:
-    follows = F.col("before.at") == F.col(S.SEQUENCE) - 1
-    previous = F.when(F.col(S.SEQUENCE) == 0, seed(key)).when(follows, hexadecimal(F.col("before.link")))
+    first = F.col(S.SEQUENCE) == 0
+    previous = F.when(first, seed(key)).otherwise(hexadecimal(F.col("before.link")))
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
-
-
-def _ends(records: DataFrame, block: int) -> DataFrame:
-    """The last link of each block, filed under the block that follows it."""
-    last = F.max_by(_link(), S.SEQUENCE)
-    return records.groupBy(*AUTHOR, (_block(block) + 1).alias("block")).agg(last.alias("end_of_block"))
-
-
-def _block(size: int) -> Column:
-    return F.floor(F.col(S.SEQUENCE) / size).alias("block")
 
 
 def _link() -> Column:
     return F.struct(F.col(S.SEQUENCE).alias("at"), F.col(S.CHAIN).alias("link"))
+
+
+def _in_order() -> WindowSpec:
+    return Window.partitionBy(*AUTHOR, "block").orderBy(S.SEQUENCE)

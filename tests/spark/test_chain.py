@@ -1,18 +1,20 @@
 """(g) The hash chain of a boot: which records fit it."""
 
 import json
+from datetime import date
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import decode
 from spark_audit.reconcile.chain import chain
-from tests.spark.audit_trail import Clock, Process
+from tests.spark.audit_trail import NOON_MS, Clock, Process
 from tests.spark.frames import audit_frame, kafka_frame
 from tests.spark.sealed import Line, altered, seal, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D2", "D5")]
 
+HALF_A_DAY_MS = 43_200_000
 KEY, LONG_KEY = bytes(range(40)), bytes(100)
 Runs = dict[tuple[str, str], list[tuple[int, int]]]
 """(check, proxy id) -> first and last sequence of each run."""
@@ -104,6 +106,21 @@ def test_records_that_do_not_fit_are_named_run_by_run(rows: DataFrame) -> None:
 
 def test_a_chain_is_followed_from_block_to_block(rows: DataFrame) -> None:
     assert runs(chain(rows, block=3)) == FOUND
+
+
+def test_of_one_day_only_its_lines_are_judged_and_all_of_them(spark: SparkSession) -> None:
+    process = Process("midnight", Clock(NOON_MS + HALF_A_DAY_MS - 450))
+    process.start()
+    for _ in range(8):
+        process.high_water()
+    sealed = with_altered(seal(process), 2, 3, 5)
+    sealed[7] = altered(sealed[7], time_ms=NOON_MS + 2 * HALF_A_DAY_MS + HALF_A_DAY_MS)
+    rows = table(spark, sealed)
+
+    assert runs(chain(rows)) == {("chain.altered", "midnight"): [(2, 3), (5, 5), (7, 7)]}
+    assert runs(chain(rows, block=3, days=[date(2026, 11, 23)])) == {("chain.altered", "midnight"): [(2, 3)]}
+    assert runs(chain(rows, block=3, days=[date(2026, 11, 24)])) == {("chain.altered", "midnight"): [(5, 5)]}
+    assert runs(chain(rows, days=[date(2026, 11, 25)])) == {("chain.altered", "midnight"): [(7, 7)]}
 
 
 def test_a_keyed_chain_fits_its_key_only(spark: SparkSession) -> None:
