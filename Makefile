@@ -20,7 +20,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup fetch demo test differential envelopes model check check-format check-lint check-types check-imports check-house \
-	format schemas lock conformance bench interop kerberos clean distclean
+	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -135,6 +135,11 @@ bench: setup ## CPU per request, GiB and decision, memory per connection and ACL
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.decisions
 	$(BIN)/python -m tests.bench.quotas
+
+RECORDS ?= 1000000,5000000,20000000
+
+bench-spark: setup ## Reconcile trails of RECORDS=1000000,5000000,... with planted faults; writes build/audit.json
+	$(BIN)/python -m tests.bench.audit $(RECORDS)
 
 clean: ## Remove what builds and tests leave behind
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \
