@@ -16,7 +16,7 @@ from proxy.demo.stack import Stack
 from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
 from tests.support.cluster_admin import ClusterAdmin, admin
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("our_controller")]
 
 TIMEOUT_S = 60
 

@@ -67,6 +67,7 @@ def _facts(stack: Stack, least: int, wanted: Callable[[Fact], bool]) -> list[Fac
 
 
 @pytest.mark.spec("E5", "E12")
+@pytest.mark.usefixtures("our_controller")
 def test_a_killed_controller_loses_no_acknowledged_change(stack: Stack, cluster_admin: ClusterAdmin) -> None:
     client = cluster_admin.client
     before = [name for name in itertools.islice(_names, 20) if _create_acl(client, name)]
@@ -98,6 +99,7 @@ def test_a_proxy_that_starts_again_knows_all_acknowledged_changes(
 
 
 @pytest.mark.spec("D1", "D2", "D3")
+@pytest.mark.usefixtures("our_controller")
 def test_a_killed_proxy_loses_no_acknowledged_audit_record(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_broker_that_restarts_is_found_again(
 
 
 @pytest.mark.spec("E5", "E13")
+@pytest.mark.usefixtures("our_controller")
 def test_without_a_controller_data_flows_and_changes_are_refused_in_time(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str
 ) -> None:

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.spec("D4", "D5", "D6")
+@pytest.mark.usefixtures("our_controller")
 def test_spark_finds_nothing_but_the_processes_that_were_killed(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str, tmp_path: Path
 ) -> None:

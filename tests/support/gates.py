@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import pytest
 
 from proxy.demo.broker import Broker, BrokerSettings
+from proxy.demo.process import ChildProcess
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.tools import KafkaTools
 from proxy.demo.users import Entrance, User, java_properties
@@ -114,3 +115,11 @@ def stack(gate: Gate) -> Stack:
     if not isinstance(gate, Stack):
         pytest.skip("asks for more than a broker has")
     return gate
+
+
+@pytest.fixture
+def our_controller(stack: Stack) -> ChildProcess:
+    """For what is said of our controller, or of its log and its audit records."""
+    if stack.kraft:
+        pytest.skip("Kafka's own controller does the work here")
+    return stack.controller
