@@ -7,7 +7,12 @@ from proxy.demo.users import User
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.gates import Gate
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("A6")]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.spec("A6"),
+    pytest.mark.usefixtures("our_controller"),
+]
 
 
 @pytest.fixture
