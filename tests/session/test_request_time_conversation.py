@@ -22,8 +22,10 @@ from tests.session.conversation import (
     fetch,
     fetched,
     gate_with,
+    plain_token,
     produce,
     produced,
+    sasl,
 )
 from tests.support.metadata_log import quotas_image
 
@@ -385,3 +387,34 @@ def test_a_quota_on_time_that_is_set_or_removed_holds_from_the_next_request_on()
     assert (answered_by_the_broker(talk), produced_to(talk)) == (0, 0)
     talk.gate.image = image
     assert answered_by_the_broker(talk) == 500
+
+
+@pytest.mark.spec("Q12")
+def test_a_long_poll_is_not_charged_for_waiting() -> None:
+    talk = limited()
+    for _ in range(20):
+        talk.asks(FETCH, 12, fetch("orders", max_wait_ms=30_000))
+        spent(talk, 1 * MS)
+        talk.passes(30_000)
+        talk.answers(FETCH, 12, fetched("orders", records=b""))
+
+    assert talk.mutes == []
+    assert talk.session.client.request.byte_rate(talk.now_ms) < ONE_PERCENT
+
+
+@pytest.mark.spec("Q12", "R3")
+def test_a_login_that_renews_a_session_is_late_by_a_window_at_most() -> None:
+    talk = Conversation(gate=limited().gate, sasl_listener=sasl(10_000))
+    talk.logs_in("alice")
+    answered_by_the_broker(talk)
+    spent(talk, 60_000 * MS)
+    assert answered_by_the_broker(talk) == WINDOW_MS
+
+    talk.sends(talk.request(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN")))
+    assert talk.heard_bytes() == b""
+    talk.passes(WINDOW_MS)
+    talk.is_unmuted()
+
+    assert talk.heard(ApiKey.SASL_HANDSHAKE, 1).error_code == 0
+    assert talk.authenticates(plain_token("alice")).error_code == 0
+    assert (talk.mutes, talk.closed) == ([WINDOW_MS], None)

@@ -1,9 +1,12 @@
 """What a client sees of its quota: throttled fetches without records, denied requests that cost, mutes."""
 
+from typing import Any
+
 import pytest
 
 from proxy.quota.throttle import ClientQuotas
 from proxy.wire import codecs
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
@@ -27,10 +30,15 @@ ROOM = 10_000
 """What may pass at once: the bound for the ten whole samples of a rate."""
 
 
-def limited(mode_enforced: bool = True, excluded: tuple[str, ...] = (), **changes: object) -> Conversation:
+def limited(
+    mode_enforced: bool = True,
+    excluded: tuple[str, ...] = (),
+    rights: tuple[str, ...] = RIGHTS,
+    **changes: object,
+) -> Conversation:
     settings = Quotas()
     settings.quota_producer_default = settings.quota_consumer_default = LIMIT
-    gate = gate_with(image_with(*RIGHTS))
+    gate = gate_with(image_with(*rights))
     gate.quotas = ClientQuotas(settings, mode_enforced, excluded)
     return Conversation(gate=gate, **changes)  # type: ignore[arg-type]
 
@@ -275,17 +283,45 @@ def test_a_session_that_ends_while_its_client_is_muted_is_renewed_by_a_login_tha
     assert (len(talk.forwarded()), talk.closed) == (1, None)
 
 
+HEARTBEAT = t.HeartbeatRequest(group_id="team", generation_id=1, member_id="m")
+METADATA = t.MetadataRequest(
+    topics=[t.MetadataRequest.MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False
+)
+
+
 @pytest.mark.spec("Q7")
-def test_a_request_that_comes_while_its_client_is_muted_is_served_after_it() -> None:
-    talk = limited()
+@pytest.mark.parametrize(
+    ("api_key", "version", "message"),
+    [(ApiKey.HEARTBEAT, 4, HEARTBEAT), (ApiKey.METADATA, 8, METADATA), (PRODUCE, 9, produce("orders"))],
+)
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_heartbeat_or_whatever_comes_while_its_client_is_muted_is_served_after_it(
+    api_key: int, version: int, message: Any, pieces: int
+) -> None:
+    talk = limited(rights=(*RIGHTS, "READ GROUP team"))
     talk.asks(PRODUCE, 9, produce("orders", records=bytes(30_000)))
     talk.answers(PRODUCE, 9, produced("orders"))
     talk.forwarded_bytes()
-    heartbeat = talk.request(PRODUCE, 9, produce("orders"))
+    request = talk.request(api_key, version, message)
 
-    talk.sends(heartbeat)
+    for piece in range(pieces):
+        talk.sends(request[piece * len(request) // pieces : (piece + 1) * len(request) // pieces])
     assert talk.forwarded_bytes() == b""
     talk.passes(talk.mutes[0])
     talk.is_unmuted()
 
-    assert talk.forwarded_bytes() == heartbeat
+    assert talk.forwarded_bytes() == request
+
+
+@pytest.mark.spec("Q7")
+def test_a_long_poll_pays_for_its_answer_and_not_for_the_time_it_waited() -> None:
+    talk = limited()
+    for _ in range(100):
+        talk.asks(FETCH, 12, fetch("orders", max_wait_ms=30_000))
+        talk.passes(30_000)
+        talk.answers(FETCH, 12, fetched("orders", records=b""))
+
+    bucket = talk.session.client.consumer
+    size = len(talk.heard_bytes()) / 100 - 5  # Without the length and the tags of the header.
+    assert talk.mutes == []
+    assert bucket.byte_rate(talk.now_ms) * 10 == pytest.approx(size)

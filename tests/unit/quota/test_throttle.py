@@ -1,6 +1,7 @@
 """Buckets: who shares one, what a changed limit does to it, and what an unlimited client costs."""
 
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 
@@ -192,3 +193,26 @@ def test_an_idle_bucket_that_a_session_holds_is_not_active_but_stays_the_one_oth
     assert found.record(0, NOW + IDLE_MS) > 0
     assert quotas.active(NOW + IDLE_MS) == [found]
     assert quotas.active(NOW + 2 * IDLE_MS) == []
+
+
+@pytest.mark.spec("Q4", "Q7")
+@pytest.mark.parametrize("size", [500, 5_000])
+@pytest.mark.parametrize("clients", [2, 4, 10])
+def test_clients_of_one_quota_id_that_wait_as_they_are_told_get_equal_parts(clients: int, size: int) -> None:
+    image = quotas_image({QuotaEntity(user="u"): {CONSUMER_BYTE_RATE: 10_000.0}})
+    bucket = ClientQuotas(Settings()).bucket(CONSUMER_BYTE_RATE, image, "u", "c")
+    random, duration_ms = Random(219), 600_000
+    free_at = [NOW + number for number in range(clients)]
+    got = [0] * clients
+
+    while (now_ms := min(free_at)) < NOW + duration_ms:
+        client = free_at.index(now_ms)
+        admitted, throttle_ms = bucket.admit(size, now_ms)
+        got[client] += size if admitted else 0
+        # It asks again when it may, after a round trip.
+        free_at[client] = now_ms + throttle_ms + random.randrange(1, 20)
+
+    part = sum(got) / clients
+    assert all(abs(each - part) < 0.2 * part for each in got), got
+    # What the first burst had is more, and an answer that does not fit in the end less, than the bound.
+    assert 0.8 < sum(got) * 1_000 / duration_ms / 10_000 < 1.05
