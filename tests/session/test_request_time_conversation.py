@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,9 +9,7 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas
 from proxy.session import request_time
-from proxy.session.apis.table import TABLE
-from proxy.session.pipeline import InFlight, Reply
-from proxy.wire import catalog, codecs
+from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
@@ -146,54 +143,6 @@ def test_nobody_waits_for_longer_than_a_window_at_once(asks: Callable[[Conversat
         talk.is_unmuted()
 
     assert talk.mutes == [WINDOW_MS] * 3
-
-
-@pytest.mark.spec("Q7", "Q12")
-@pytest.mark.parametrize(
-    ("api_key", "version"),
-    [
-        (key, version)
-        for key in TABLE
-        for version in codecs.request_versions(key)
-        if request_time.throttle_offset(key, version) is not None
-    ],
-)
-def test_the_throttle_time_is_put_where_the_answer_has_it(api_key: int, version: int) -> None:
-    talk, codec = limited(), codecs.response(api_key, version)
-    empty = codec.decode(codec.encode(type_of(api_key)()))[0]
-    frame = memoryview(bytearray(talk.response(api_key, version, empty)))
-
-    request_time.put_in(frame, 0, entry_of(api_key, version), 321)
-    request_time.put_in(frame, 0, entry_of(api_key, version), 12)
-
-    told, _ = codec.decode(frame, 4 + len(frame) - 4 - len(codec.encode(empty)))
-    assert told.throttle_time_ms == 321
-    told.throttle_time_ms = empty.throttle_time_ms
-    assert codec.encode(told) == codec.encode(empty)
-
-
-def type_of(api_key: int) -> Any:
-    return getattr(t, f"{ApiKey.name_of(api_key)}Response")
-
-
-def entry_of(api_key: int, version: int) -> InFlight:
-    return InFlight(Reply.TIMED, api_key, version, 1)
-
-
-@pytest.mark.spec("Q12")
-def test_only_answers_without_a_place_of_its_own_for_it_do_not_tell_it() -> None:
-    untold = {
-        (ApiKey.name_of(key), version)
-        for key in TABLE
-        for version in codecs.request_versions(key)
-        if request_time.throttle_offset(key, version) is None
-        and "throttle_time_ms" in {f.attribute for f in catalog.response(key).root.present(version)}
-    }
-    # Of these we have the decoded answer in hand.
-    assert {name for name, _ in untold} == {
-        "CreateDelegationToken",
-        "DescribeDelegationToken",
-    }
 
 
 @pytest.mark.spec("Q7", "Q12")
