@@ -24,12 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from proxy.demo.__main__ import main as demo
 
         return demo(words[1:])
-    arguments = _parser().parse_args(words)
+    arguments = command_line().parse_args(words)
     log_lines.configure(_level(arguments.config))
     return int(arguments.run(arguments))
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """All subcommands but those with a command line of their own."""
     parser = argparse.ArgumentParser(prog="penstock", description="A gate in front of Kafka brokers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, run, text in (
@@ -39,22 +40,37 @@ def _parser() -> argparse.ArgumentParser:
         ("shell", _shell, "look at the metadata log as a tree of paths"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("-c", "--config", type=Path, required=True, metavar="FILE")
+        command.add_argument("-c", "--config", type=Path, required=name != "shell", metavar="FILE")
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # A supervisor starts its workers so.
         if name == "shell":
-            command.add_argument("action", choices=("ls", "cat", "find", "tree"))
-            command.add_argument("path", nargs="?", default="/")
+            _shell_arguments(command)
     commands.add_parser("audit", help="ingest, reconcile and report the audit trail with Spark")
     commands.add_parser("demo", help="play the main job on a real broker on this machine")
     return parser
 
 
-def _level(config_path: Path) -> str:
+def _shell_arguments(command: argparse.ArgumentParser) -> None:
+    command.epilog = (
+        "Without a command it asks for them. Exit code 1: nothing there, 3: the log cannot be read."
+    )
+    command.add_argument(
+        "--log", default="topic", metavar="topic|kraft|PATH", help="which log; PATH is a file or a directory"
+    )
+    command.add_argument("--offset", type=int, metavar="N", help="as of this offset, not of the log's end")
+    command.add_argument("--json", action="store_true", help="answer with one JSON object")
+    command.add_argument("action", nargs="?", choices=("ls", "cat", "find", "tree"), metavar="COMMAND")
+    command.add_argument("path", nargs="?", default="/")
+    command.add_argument("pattern", nargs="?", help="of find: a name, or a whole path, with * ? [...]")
+
+
+def _level(config_path: Path | None) -> str:
     """log.level of the file, whatever else is wrong with it."""
     import yaml
 
+    if config_path is None:
+        return "INFO"
     try:
         document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
         level = document["log"]["level"]
@@ -87,14 +103,18 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    from proxy.config import ConfigError
-    from proxy.shell import run_shell
+    from proxy.shell.run import Question, run_shell
 
-    try:
-        return run_shell(arguments.config, arguments.action, arguments.path)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return EXIT_CONFIG
+    question = Question(
+        log=arguments.log,
+        config=arguments.config,
+        offset=arguments.offset,
+        command=arguments.action,
+        path=arguments.path,
+        pattern=arguments.pattern,
+        as_json=arguments.json,
+    )
+    return run_shell(question)
 
 
 if __name__ == "__main__":

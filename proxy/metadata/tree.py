@@ -1,12 +1,13 @@
-"""An image as paths, for `penstock shell`: /acl/id/<uuid>, /config/..., /scram/..., /token/<id>, /status.
+"""An image as paths: /acl/id/<uuid>, /config/..., /scram/..., /token/<id>, /topic/<name>, /status.
 
-A path may have children, a JSON text, or both (/config/users/<user> has its own limits and may hold
-clients). Names in paths are sanitised, the default is `<default>`. Shows no secret: of a SCRAM
-credential only the iterations.
+A path may have children, a value, or both (/config/users/<user> has its own limits and may hold clients).
+Names in paths are sanitised, the default is `<default>`. Shows no secret: of a SCRAM credential only the
+iterations.
 """
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,44 +15,75 @@ from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.sanitizer import sanitize
 from proxy.metadata.tokens import DelegationToken
+from proxy.metadata.topics import OWNER, Topic
 
 Path = tuple[str, ...]
+Fields = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Node:
+    """One path: its value, made when it is asked for, and what lies below it."""
+
+    value: Callable[[], Fields] | None = None
+    children: "dict[str, Node]" = field(default_factory=dict)
+    is_directory: bool = False
+    """It is one even while nothing lies below it."""
+
+    def names(self) -> list[str] | None:
+        """Sorted; None when this is no directory."""
+        return sorted(self.children) if self.children or self.is_directory else None
+
+    def below(self, path: Path) -> "Node | None":
+        """The node at a path from here; None: there is none."""
+        node: Node | None = self
+        for part in path:
+            node = None if node is None else node.children.get(part)
+        return node
+
+
+def tree_of(image: MetadataImage) -> Node:
+    """All paths of an image. O(number of things in it)."""
+    root = Node(is_directory=True)
+    for path in _DIRECTORIES:
+        _node(root, path).is_directory = True
+    for leaves in _ROOTS:
+        for path, value in leaves(image).items():
+            _node(root, path).value = value
+    return root
+
+
+def parts(path: str) -> Path:
+    """ "/acl/id/" -> ("acl", "id")."""
+    return tuple(part for part in path.split("/") if part)
 
 
 def children(image: MetadataImage, path: str) -> list[str] | None:
     """The names below `path`, sorted; None when there is nothing to list there."""
-    parts = _parts(path)
-    if not parts:
-        return sorted(_ROOTS)
-    root = _ROOTS.get(parts[0])
-    if root is None:
-        return None
-    depth = len(parts)
-    known = (*root(image), *_DIRECTORIES)
-    below = {path[depth] for path in known if len(path) > depth and path[:depth] == parts}
-    return sorted(below) if below or parts in _DIRECTORIES else None
+    node = tree_of(image).below(parts(path))
+    return None if node is None else node.names()
 
 
 def cat(image: MetadataImage, path: str) -> str | None:
     """What stands at `path`, as JSON; None when it is not there or only a directory."""
-    parts = _parts(path)
-    root = _ROOTS.get(parts[0]) if parts else None
-    leaf = None if root is None else root(image).get(parts)
-    return None if leaf is None else json.dumps(leaf(), ensure_ascii=False)
+    node = tree_of(image).below(parts(path))
+    return None if node is None or node.value is None else json.dumps(node.value(), ensure_ascii=False)
 
 
-def _parts(path: str) -> Path:
-    return tuple(part for part in path.split("/") if part)
+def _node(root: Node, path: Path) -> Node:
+    for part in path:
+        root = root.children.setdefault(part, Node())
+    return root
 
 
-Leaves = dict[Path, Callable[[], dict[str, Any]]]
+Leaves = dict[Path, Callable[[], Fields]]
 
 
 def _acl_leaves(image: MetadataImage) -> Leaves:
     return {("acl", "id", acl.id): partial(_acl_fields, acl) for acl in image.acls.by_id.values()}
 
 
-def _acl_fields(acl: Acl) -> dict[str, Any]:
+def _acl_fields(acl: Acl) -> Fields:
     return {
         "id": acl.id,
         "resourceType": acl.resource_type.name,
@@ -83,7 +115,7 @@ def _token_leaves(image: MetadataImage) -> Leaves:
     return {("token", sanitize(token.token_id)): partial(_token_fields, token) for token in tokens.values()}
 
 
-def _token_fields(token: DelegationToken) -> dict[str, Any]:
+def _token_fields(token: DelegationToken) -> Fields:
     return {
         "owner": token.owner,
         "requester": token.requester,
@@ -94,6 +126,16 @@ def _token_fields(token: DelegationToken) -> dict[str, Any]:
     }
 
 
+def _topic_leaves(image: MetadataImage) -> Leaves:
+    return {("topic", name): partial(_topic_fields, topic) for name, topic in image.topics.by_name.items()}
+
+
+def _topic_fields(topic: Topic) -> Fields:
+    configs = {name: value for name, value in sorted(topic.configs.items()) if name != OWNER}
+    # Our own log tells of no partitions: that is the broker's to say.
+    return {"id": topic.id, "owner": topic.owner, "partitions": topic.partitions or None, "configs": configs}
+
+
 def _status_leaves(image: MetadataImage) -> Leaves:
     return {
         ("status",): lambda: {
@@ -102,21 +144,16 @@ def _status_leaves(image: MetadataImage) -> Leaves:
             "quotaEntityCount": len(image.quotas.limits),
             "scramCredentialCount": len(image.scram.credentials),
             "delegationTokenCount": len(image.tokens.by_id),
+            "topicCount": len(image.topics.by_name),
         }
     }
 
 
-_ROOTS: dict[str, Callable[[MetadataImage], Leaves]] = {
-    "acl": _acl_leaves,
-    "config": _config_leaves,
-    "scram": _scram_leaves,
-    "status": _status_leaves,
-    "token": _token_leaves,
-}
+_ROOTS = (_acl_leaves, _config_leaves, _scram_leaves, _status_leaves, _token_leaves, _topic_leaves)
 
-_DIRECTORIES = (("acl",), ("acl", "id"), ("config",), ("scram",), ("token",))
+_DIRECTORIES: tuple[Path, ...] = (("acl",), ("acl", "id"), ("config",), ("scram",), ("token",), ("topic",))
 """These are always there, if only to be empty."""
 
 
-def _sorted(limits: Mapping[str, float]) -> dict[str, Any]:
+def _sorted(limits: Mapping[str, float]) -> Fields:
     return dict(sorted(limits.items()))

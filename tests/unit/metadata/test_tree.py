@@ -10,7 +10,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.metadata.tree import cat, children
-from tests.support.metadata_log import acl, acl_record, quota_record, scram_record, token, token_record
+from tests.support.metadata_log import acl, acl_record, owned, quota_record, scram_record, token, token_record
 
 ACL = acl("ordérs", pattern_type=PatternType.PREFIXED, host="10.0.0.1")
 
@@ -28,6 +28,8 @@ def image() -> MetadataImage:
     credential = credential_from_password(ScramMechanism.SCRAM_SHA_512, "geheim", b"salz")
     delta.replay(scram_record(ScramMechanism.SCRAM_SHA_512, "bob", credential))
     delta.replay(token_record(token("t-1", renewers=("User:bob",))))
+    for record in owned("orders", "User:olga"):
+        delta.replay(record)
     return delta.apply(41)
 
 
@@ -35,8 +37,8 @@ def image() -> MetadataImage:
 @pytest.mark.parametrize(
     ("path", "names"),
     [
-        ("/", ["acl", "config", "scram", "status", "token"]),
-        ("", ["acl", "config", "scram", "status", "token"]),
+        ("/", ["acl", "config", "scram", "status", "token", "topic"]),
+        ("", ["acl", "config", "scram", "status", "token", "topic"]),
         ("/acl", ["id"]),
         ("/acl/id", [ACL.id]),
         ("/acl/id/", [ACL.id]),
@@ -48,6 +50,7 @@ def image() -> MetadataImage:
         ("/scram", ["SCRAM-SHA-512"]),
         ("/scram/SCRAM-SHA-512", ["bob"]),
         ("/token", ["t-1"]),
+        ("/topic", ["orders"]),
         ("/token/t-1", None),
         ("/status", None),
         (f"/acl/id/{ACL.id}", None),
@@ -93,6 +96,10 @@ def test_a_directory_lists_what_lies_below_it(path: str, names: list[str] | None
             },
         ),
         (
+            "/topic/orders",
+            {"id": "AAAAAAAAAAAAAAAAAAAAAQ", "owner": "User:olga", "partitions": None, "configs": {}},
+        ),
+        (
             "/status",
             {
                 "offset": 41,
@@ -100,6 +107,7 @@ def test_a_directory_lists_what_lies_below_it(path: str, names: list[str] | None
                 "quotaEntityCount": 4,
                 "scramCredentialCount": 1,
                 "delegationTokenCount": 1,
+                "topicCount": 1,
             },
         ),
     ],

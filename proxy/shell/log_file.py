@@ -1,0 +1,158 @@
+"""A metadata log in files -> its steps: what became visible at which offset (KIP-630, KIP-801).
+
+Reads a segment (`00000000000000000000.log`) of our topic or of Kafka's `__cluster_metadata`, a snapshot
+(`*.checkpoint`), or a directory: the newest snapshot in it and what the segments have behind that. CRCs are
+checked; what a transaction has not committed is left out. What the values mean is not known here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proxy.net.quorum_log import SnapshotReader, split
+from proxy.net.transactions import BrokenBatch, Committed, TransactionReader
+
+SEGMENT, SNAPSHOT = ".log", ".checkpoint"
+BASE_OFFSET_END, LAST_DELTA_AT, COUNT_AT, HEADER_BYTES = 8, 23, 57, 61
+ATTRIBUTES_AT, CONTROL = 22, 0x20
+"""Within a batch: its first offset, the last one relative to it, and how many records it has."""
+
+
+class LogFileError(Exception):
+    """The log cannot be read; the text names the file, and the offset where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`counts_from`: the offset from which on the values count, that of the last record of a transaction."""
+
+    counts_from: int
+    committed: Committed
+
+
+@dataclass(slots=True)
+class ReadLog:
+    """What is in the log."""
+
+    steps: list[Step] = field(default_factory=list)
+    snapshot: bool = False
+    """The first step is a snapshot of all that was before it."""
+    start_offset: int = 0
+    end_offset: int = 0
+    """Behind the last batch."""
+    notes: list[str] = field(default_factory=list)
+    """What whoever looks at the image should know."""
+
+    def take(self, reader: TransactionReader, raw: bytes) -> None:
+        """One whole batch. BrokenBatch names what is wrong with it."""
+        marker = raw[ATTRIBUTES_AT] & CONTROL != 0
+        for step in reader.feed(raw):
+            self.steps.append(Step(step.last_offset - marker, step))
+        self.end_offset = reader.position
+
+    def end(self, reader: TransactionReader) -> None:
+        """Nothing comes behind what was taken."""
+        if reader.settled_offset + 1 < self.end_offset:
+            begin = reader.settled_offset + 1
+            self.notes.append(f"a transaction from offset {begin} on is not decided and left out")
+
+
+def read_log(path: Path) -> ReadLog:
+    """LogFileError when nothing of it, or not all of it, can be read."""
+    if path.is_dir():
+        files = sorted(path.iterdir())
+        snapshots = [file for file in files if file.suffix == SNAPSHOT]
+        segments = [file for file in files if file.suffix == SEGMENT]
+        if not snapshots and not segments:
+            raise LogFileError(f"{path}: neither a segment (*{SEGMENT}) nor a snapshot (*{SNAPSHOT}) in it")
+        return _read(snapshots[-1] if snapshots else None, segments)
+    return _read(path, []) if path.suffix == SNAPSHOT else _read(None, [path])
+
+
+def _read(snapshot: Path | None, segments: list[Path]) -> ReadLog:
+    found = ReadLog()
+    if snapshot is not None:
+        _read_snapshot(snapshot, found)
+    reader: TransactionReader | None = None
+    for segment in segments:
+        base_offset = _offset_of(segment)
+        for raw in _batches(segment, found):
+            begin, end, count = _extent(raw)
+            if end <= found.end_offset and (found.snapshot or reader is not None):
+                continue
+            if reader is None:
+                reader = _reader_from(found, begin if base_offset is None else min(begin, base_offset))
+            _note_gap(found, begin, end, count, compacted=not found.snapshot)
+            try:
+                found.take(reader, raw)
+            except BrokenBatch as error:
+                raise LogFileError(f"{segment}: the batch at offset {begin}: {error}") from error
+    if reader is not None:
+        found.end(reader)
+    return found
+
+
+def _read_snapshot(path: Path, found: ReadLog) -> None:
+    offset = _offset_of(path)
+    if offset is None:
+        raise LogFileError(f"{path}: a snapshot is called <end offset>-<epoch>{SNAPSHOT}")
+    reader = SnapshotReader()
+    try:
+        reader.feed(_content(path))
+        values = reader.values()
+    except BrokenBatch as error:
+        raise LogFileError(f"{path}: {error}") from error
+    found.steps.append(Step(offset - 1, Committed(offset - 1, tuple(values))))
+    found.snapshot, found.start_offset, found.end_offset = True, offset, offset
+
+
+def _reader_from(found: ReadLog, begin: int) -> TransactionReader:
+    if not found.snapshot:
+        found.start_offset = found.end_offset = begin
+        if begin > 0:
+            found.notes.append(f"the log begins at offset {begin}: what was before is not in it")
+    elif begin > found.end_offset:
+        found.notes.append(f"offsets {found.end_offset} to {begin - 1} are missing behind the snapshot")
+    return TransactionReader(found.end_offset)
+
+
+def _note_gap(found: ReadLog, begin: int, end: int, count: int, *, compacted: bool) -> None:
+    """Compaction takes records, and whole batches, out of the middle of a log."""
+    note = "records were compacted away: an image of an earlier offset lacks what was replaced since"
+    if compacted and (begin > found.end_offset or count < end - begin) and note not in found.notes:
+        found.notes.append(note)
+
+
+def _batches(path: Path, found: ReadLog) -> Iterator[bytes]:
+    try:
+        whole, rest = split(_content(path))
+    except BrokenBatch as error:
+        raise LogFileError(f"{path}: behind offset {found.end_offset - 1}: {error}") from error
+    if rest.strip(b"\0") and not whole:
+        raise LogFileError(f"{path}: no log: {len(rest)} bytes, and no whole record batch at their beginning")
+    yield from whole
+    if rest.strip(b"\0"):
+        found.notes.append(
+            f"{path.name} ends within a batch: {len(rest)} bytes behind offset {found.end_offset - 1}"
+        )
+
+
+def _extent(raw: bytes) -> tuple[int, int, int]:
+    if len(raw) < HEADER_BYTES:
+        raise LogFileError(f"a batch of {len(raw)} bytes, less than its header has")
+    begin = int.from_bytes(raw[:BASE_OFFSET_END], "big", signed=True)
+    last_delta = int.from_bytes(raw[LAST_DELTA_AT : LAST_DELTA_AT + 4], "big", signed=True)
+    count = int.from_bytes(raw[COUNT_AT:HEADER_BYTES], "big", signed=True)
+    return begin, begin + last_delta + 1, count
+
+
+def _offset_of(path: Path) -> int | None:
+    digits = path.name.partition(".")[0].partition("-")[0]
+    return int(digits) if digits.isdigit() else None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise LogFileError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,101 @@
+"""`penstock shell` on real logs: the topic through a broker, copied segments, and Kafka's own."""
+
+import asyncio
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from proxy.demo.broker import Broker
+from proxy.demo.tools import KafkaTools
+from proxy.net.channel import Channel
+from proxy.shell.run import Question, run_shell
+from proxy.wire.api_keys import ApiKey
+from tests.net.test_controller_topic_owner import creation
+from tests.support.controllers import a_controller, a_forwarder, create_acls, forward, plaintext
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spec("S10", "S1")]
+
+
+def asked(capsys: pytest.CaptureFixture[str], **question: object) -> dict[str, object]:
+    capsys.readouterr()
+    assert run_shell(Question(as_json=True, **question)) == 0  # type: ignore[arg-type]
+    told: dict[str, object] = json.loads(capsys.readouterr().out)
+    return told
+
+
+async def test_the_topic_and_a_copy_of_it_show_the_same_at_every_offset(
+    kafka: Broker, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "controller.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "controller.id": "c",
+                "listener": {"name": "C", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"},
+                "broker": {"bootstrap": kafka.plaintext},
+                "metadata": {"topic": topic_name},
+                "authorizer": {"authorizer.class.name": ""},
+                "audit": {"spool.dir": "spool"},
+            }
+        )
+    )
+    async with (
+        a_controller(plaintext(kafka), topic_name) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        first = await create_acls(forwarder, "orders")
+        await create_acls(forwarder, "payments")
+        await forward(forwarder, ApiKey.CREATE_TOPICS, creation(f"{topic_name}-t", owner="User:olga"))
+        end = controller.image.offset
+    (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
+    copy = shutil.copy(segment, tmp_path)
+
+    for offset in (first.last_offset, None):
+        question = {"command": "tree", "offset": offset}
+        of_topic = await asyncio.to_thread(asked, capsys, config=config, **question)
+        assert asked(capsys, log=str(copy), **question) == of_topic
+        assert of_topic["offset"] == (end if offset is None else offset + 1)
+    assert asked(capsys, log=str(copy), command="find", path="/topic", pattern=f"{topic_name}-t")
+
+
+@pytest.mark.slow
+async def test_kafkas_own_log_reads_as_kafkas_own_tool_reads_it(
+    kafka: Broker, kafka_libs: Path, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with await Channel.open(plaintext(kafka)) as channel:
+        await channel.request(ApiKey.CREATE_TOPICS, 7, creation(topic_name, **{"retention.ms": "600000"}))
+    log = kafka._data / "__cluster_metadata-0"
+    (segment,) = sorted(log.glob("*.log"))[:1]
+    copy = shutil.copy(segment, tmp_path)
+
+    tools = KafkaTools(kafka_libs, kafka.plaintext)
+    dump = await asyncio.to_thread(
+        tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
+    )
+    told = asked(capsys, log=str(copy), command="cat", path="/topic/*")
+    status = asked(capsys, log=str(copy), command="cat", path="/status")
+
+    records = [json.loads(found) for found in re.findall(r"payload: (\{.*\})", dump.stdout)]
+    removed = {record["data"]["topicId"] for record in records if record["type"] == "REMOVE_TOPIC_RECORD"}
+    topics = {
+        record["data"]["name"]: record["data"]["topicId"]
+        for record in records
+        if record["type"] == "TOPIC_RECORD" and record["data"]["topicId"] not in removed
+    }
+    partitions: dict[str, int] = {}
+    for record in records:
+        if record["type"] == "PARTITION_RECORD":
+            partitions[record["data"]["topicId"]] = partitions.get(record["data"]["topicId"], 0) + 1
+    values = told["values"]
+    assert isinstance(values, dict)
+    assert {path.removeprefix("/topic/"): topic["id"] for path, topic in values.items()} == topics
+    assert {topic["id"]: topic["partitions"] for topic in values.values()} == {
+        topic_id: partitions[topic_id] for topic_id in topics.values()
+    }
+    assert values[f"/topic/{topic_name}"]["configs"] == {"retention.ms": "600000"}
+    users = [record for record in records if record["type"] == "USER_SCRAM_CREDENTIAL_RECORD"]
+    assert status["values"]["/status"]["scramCredentialCount"] == len(users)  # type: ignore[index]

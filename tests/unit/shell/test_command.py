@@ -1,0 +1,198 @@
+"""The command: what it prints, as text and as JSON, line by line, and how it ends."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.__main__ import command_line
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.tree import tree_of
+from proxy.shell.prompt import Prompt
+from proxy.shell.walk import completions
+from tests.support.images import acl_record, image_of, quota_record
+from tests.support.log_files import batch, segment
+from tests.support.metadata_log import owned
+
+pytestmark = pytest.mark.spec("S10")
+
+RECORDS = [
+    acl_record(1, "orders"),
+    quota_record("producer_byte_rate", 5.0, user="al/ice"),
+    quota_record("producer_byte_rate", 7.0, user="al/ice", client_id=None),
+    *owned("orders", "User:olga"),
+    *owned("payments", "User:olga", 2),
+]
+ACL = "AAAAAAAAAAAAAAAAAAAAAQ"
+ORDERS: dict[str, Any] = {"id": ACL, "owner": "User:olga", "partitions": None, "configs": {}}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    return str(segment(tmp_path, batch(0, *RECORDS)))
+
+
+Said = tuple[int, str, str]
+
+
+def shell(capsys: pytest.CaptureFixture[str], *words: str) -> Said:
+    # Without main: its log lines would go to this test's standard error for good.
+    arguments = command_line().parse_args(["shell", *words])
+    code = arguments.run(arguments)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["ls"], ["acl", "config", "scram", "status", "token", "topic"]),
+        (["ls", "/topic"], ["orders", "payments"]),
+        (["ls", "/scram"], []),
+        (["ls", "/config/*/al*"], ["clients"]),
+        (["ls", "/{acl,topic}"], None),
+        (["cat", "/topic/orders"], [json.dumps(ORDERS)]),
+        (["cat", "/config/users/al%2Fice/clients/<default>"], ['{"producer_byte_rate": 7.0}']),
+        (["find", "/topic"], ["/topic", "/topic/orders", "/topic/payments"]),
+        (["find", "/", "or*"], ["/topic/orders"]),
+        (["find", "/", "/config/*<default>"], ["/config/users/al%2Fice/clients/<default>"]),
+        (["find", "/", "*nobody*"], None),
+        (["tree", "/topic"], ["topic", "  orders", "  payments"]),
+        (["tree", "/topic/o*"], ["orders"]),
+        (["ls", "/topic/orders"], None),
+        (["cat", "/topic"], None),
+        (["cat", "/topic/nowhere"], None),
+    ],
+)
+def test_a_question_is_answered_by_lines_or_by_exit_code_1(
+    capsys: pytest.CaptureFixture[str], log: str, words: list[str], lines: list[str] | None
+) -> None:
+    code, out, err = shell(capsys, "--log", log, *words)
+
+    if lines is None:
+        assert (code, out) == (1, "")
+        assert err.startswith("penstock shell: ")
+    else:
+        assert (code, out.splitlines()) == (0, lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ls", "/topic"], {"entries": {"/topic": ["orders", "payments"]}}),
+        (["cat", "/topic/o*"], {"values": {"/topic/orders": ORDERS}}),
+        (["find", "/topic", "pay*"], {"paths": ["/topic/payments"]}),
+        (
+            ["tree", "/config/users"],
+            {
+                "tree": {
+                    "/config/users": {
+                        "children": {
+                            "al%2Fice": {
+                                "value": {"producer_byte_rate": 5.0},
+                                "children": {
+                                    "clients": {
+                                        "children": {"<default>": {"value": {"producer_byte_rate": 7.0}}}
+                                    }
+                                },
+                            }
+                        }
+                    }
+                }
+            },
+        ),
+    ],
+)
+def test_json_says_the_same_and_the_offset(
+    capsys: pytest.CaptureFixture[str], log: str, words: list[str], told: dict[str, Any]
+) -> None:
+    code, out, _ = shell(capsys, "--log", log, "--json", *words)
+
+    assert (code, json.loads(out)) == (0, {"offset": len(RECORDS) - 1} | told)
+
+
+def test_a_session_reads_lines_and_ends_with_1_when_one_failed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    right = ["cd /topic", "pwd", "ls", "", "cat orders", "cd ../acl", "ls id"]
+    wrong = ["nonsense", "cd nowhere", "cat 'a", "ls a b", "exit", "ls"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*right, *wrong])))
+
+    code, out, err = shell(capsys, "--log", log)
+
+    assert code == 1
+    assert out.splitlines() == ["/topic", "orders", "payments", json.dumps(ORDERS), ACL]
+    assert [line.removeprefix("penstock shell: ") for line in err.splitlines()] == [
+        "unknown command: nonsense; help lists them",
+        "no directory: nowhere",
+        "No closing quotation",
+        "ls: 2 arguments, at most 1",
+    ]
+
+
+def test_a_session_without_fault_ends_with_0_and_may_speak_json() -> None:
+    out = io.StringIO()
+    lines = io.StringIO("ls /topic\nfind / pay*\n")
+    prompt = Prompt(tree_of(image_of(*RECORDS)), 9, as_json=True, stdin=lines, stdout=out)
+
+    prompt.cmdloop()
+
+    assert prompt.exit_code == 0
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        {"offset": 9, "entries": {"/topic": ["orders", "payments"]}},
+        {"offset": 9, "paths": ["/topic/payments"]},
+    ]
+
+
+def test_the_tab_key_completes_paths_from_where_we_are() -> None:
+    root = tree_of(image_of(*RECORDS))
+
+    assert completions(root, (), "t") == ["token/", "topic/"]
+    assert completions(root, ("topic",), "") == ["orders", "payments"]
+    assert completions(root, ("topic",), "/config/us") == ["/config/users/"]
+    assert completions(root, (), "nowhere/x") == []
+
+
+def test_an_empty_log_has_directories_and_nothing_in_them() -> None:
+    root = tree_of(MetadataImage.EMPTY)
+
+    assert root.names() == ["acl", "config", "scram", "status", "token", "topic"]
+    assert {name: node.names() for name, node in root.children.items() if name != "status"} == {
+        "acl": ["id"],
+        "config": [],
+        "scram": [],
+        "token": [],
+        "topic": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["ls"], 2, "--log topic needs --config"),
+        (["--log", "kraft", "ls"], 2, "--log kraft needs --config, the file of a proxy"),
+        (["-c", "nowhere.yaml", "ls"], 2, "nowhere.yaml"),
+        (["--log", "kraft", "--offset", "1", "ls"], 2, "name a file of it"),
+        (["--log", "nowhere.log", "ls"], 3, "nowhere.log: No such file"),
+    ],
+)
+def test_what_is_wrong_is_named_and_ends_with_its_code(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, complaint: str
+) -> None:
+    ended, out, err = shell(capsys, *words)
+
+    assert (ended, out) == (code, "")
+    assert complaint in err
+
+
+def test_what_a_reader_should_know_of_the_log_goes_to_standard_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = segment(tmp_path, batch(5, *RECORDS), base_offset=5)
+
+    code, out, err = shell(capsys, "--log", str(path), "ls", "/topic")
+
+    assert (code, out) == (0, "orders\npayments\n")
+    assert err == "penstock shell: note: the log begins at offset 5: what was before is not in it\n"

@@ -1,0 +1,179 @@
+"""Segments and snapshots in files: what of them counts, what is told, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from aiokafka.record.util import calc_crc32c
+
+from proxy.shell.source import Found, LogError, UsageError, find
+from tests.support.images import acl_record
+from tests.support.log_files import (
+    ABORT,
+    COMMIT,
+    PRODUCER,
+    batch,
+    committed,
+    control,
+    segment,
+    snapshot,
+)
+from tests.support.metadata_log import owned
+
+pytestmark = pytest.mark.spec("S10")
+
+A, B, C = (acl_record(number, f"topic-{number}") for number in (1, 2, 3))
+
+
+def names(found: Found) -> list[str]:
+    return sorted(acl.resource_name for acl in found.image.acls.by_id.values())
+
+
+def read(path: Path, offset: int | None = None) -> Found:
+    return find(str(path), None, offset)
+
+
+def test_a_segment_of_our_topic_shows_what_its_transactions_have_committed(tmp_path: Path) -> None:
+    path = segment(
+        tmp_path,
+        committed(0, A),
+        batch(2, B, producer_id=PRODUCER),
+        control(3, ABORT, PRODUCER),
+        committed(4, C),
+    )
+
+    found = read(path)
+
+    assert (names(found), found.image.offset, found.notes) == (["topic-1", "topic-3"], 5, ())
+
+
+def test_a_segment_of_kafkas_own_log_has_no_transactions_of_producers(tmp_path: Path) -> None:
+    leader_change = control(0, b"\0\0\0\2")
+
+    found = read(segment(tmp_path, leader_change, batch(1, A, *owned("orders", "User:x")), batch(4, B)))
+
+    assert (names(found), found.image.offset) == (["topic-1", "topic-2"], 4)
+    assert list(found.image.topics.by_name) == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "shown"),
+    [
+        (-1, []),
+        (0, ["topic-1"]),
+        (1, ["topic-1"]),
+        (2, ["topic-1"]),
+        (3, ["topic-1", "topic-2"]),
+        (4, ["topic-1", "topic-2"]),
+    ],
+)
+def test_an_earlier_offset_shows_what_was_in_force_there(
+    tmp_path: Path, offset: int, shown: list[str]
+) -> None:
+    path = segment(tmp_path, committed(0, A), committed(2, *owned("t", "User:x")[:1], B), committed(5, C))
+
+    assert names(read(path, offset)) == shown
+
+
+def test_an_offset_that_the_log_does_not_have_is_refused(tmp_path: Path) -> None:
+    path = segment(tmp_path, committed(7, A), base_offset=7)
+
+    for offset in (5, 9):
+        with pytest.raises(UsageError, match=f"--offset {offset}: .* reaches from 7 to 8"):
+            read(path, offset)
+    assert names(read(path, 6)) == []
+
+
+def test_a_torn_tail_and_an_open_transaction_are_left_out_and_told(tmp_path: Path) -> None:
+    path = segment(tmp_path, committed(0, A), batch(2, B, producer_id=PRODUCER), committed(3, C)[:40])
+
+    found = read(path)
+
+    assert names(found) == ["topic-1"]
+    assert found.notes == (
+        f"{path.name} ends within a batch: 40 bytes behind offset 2",
+        "a transaction from offset 2 on is not decided and left out",
+    )
+
+
+def test_the_zeros_of_a_preallocated_segment_are_no_torn_tail(tmp_path: Path) -> None:
+    found = read(segment(tmp_path, committed(0, A), bytes(11)))
+
+    assert (names(found), found.notes) == (["topic-1"], ())
+
+
+def test_a_log_that_was_compacted_or_begins_late_says_so(tmp_path: Path) -> None:
+    compacted = read(segment(tmp_path, committed(0, A), committed(5, B)))
+    late = read(segment(tmp_path, committed(5, B), base_offset=5))
+
+    assert names(compacted) == ["topic-1", "topic-2"]
+    assert compacted.notes[0].startswith("records were compacted away")
+    assert late.notes == ("the log begins at offset 5: what was before is not in it",)
+
+
+def test_a_snapshot_is_the_image_of_all_before_its_offset(tmp_path: Path) -> None:
+    found = read(snapshot(tmp_path, 42, A, B))
+
+    assert (names(found), found.image.offset) == (["topic-1", "topic-2"], 41)
+
+
+def test_a_directory_is_its_newest_snapshot_and_what_came_after(tmp_path: Path) -> None:
+    snapshot(tmp_path, 2, A)
+    snapshot(tmp_path, 4, A, B)
+    segment(tmp_path, batch(0, A), batch(1, C), batch(2, B), batch(3, B), batch(4, C))
+
+    found = read(tmp_path)
+
+    assert (names(found), found.image.offset, found.notes) == (["topic-1", "topic-2", "topic-3"], 4, ())
+
+
+def test_several_segments_are_read_one_after_another(tmp_path: Path) -> None:
+    segment(tmp_path, committed(0, A), batch(2, B, producer_id=PRODUCER))
+    segment(tmp_path, control(3, COMMIT, PRODUCER), base_offset=3)
+
+    assert names(read(tmp_path)) == ["topic-1", "topic-2"]
+
+
+def test_a_batch_that_was_changed_is_named_by_file_and_offset(tmp_path: Path) -> None:
+    broken = bytearray(committed(2, B))
+    broken[70] ^= 1
+    path = segment(tmp_path, committed(0, A), bytes(broken))
+
+    with pytest.raises(LogError, match=rf"{path}: the batch at offset 2: .*CRC"):
+        read(path)
+
+
+def test_a_record_that_nobody_knows_is_named_by_offset(tmp_path: Path) -> None:
+    known = committed(0, A)
+    unknown = bytearray(batch(2, B))
+    value_at = unknown.index(b"\x01\x12\x00")
+    unknown[value_at + 1] = 99
+    unknown[17:21] = calc_crc32c(bytes(unknown[21:])).to_bytes(4, "big")
+
+    with pytest.raises(LogError, match="offset 2"):
+        read(segment(tmp_path, known, bytes(unknown)))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"this is no log, but a text of some length", "no log: 41 bytes"),
+        (bytes(8) + b"\0\0\0\x0a" + bytes(20), "less than its header"),
+    ],
+)
+def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes, complaint: str) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(content)
+
+    with pytest.raises(LogError, match=complaint):
+        read(path)
+
+
+def test_a_file_or_a_log_in_a_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="No such file"):
+        read(tmp_path / "gone.log")
+    with pytest.raises(LogError, match="neither a segment"):
+        read(tmp_path)
+    cut = snapshot(tmp_path, 4, A)
+    cut.write_bytes(cut.read_bytes()[:-30])
+    with pytest.raises(LogError, match="snapshot"):
+        read(cut)
