@@ -126,12 +126,9 @@ class Loader:
 
     def _replay_batch(self, last_offset: int, values: Sequence[bytes | memoryview | None]) -> None:
         for index, value in enumerate(values):
-            if value is not None and not self._is_none_of_ours(value):
+            if value is not None and not metadata_records.is_one_of(value, self._skipped):
                 record = metadata_records.decode_record(value)
                 self._replay(record, last_offset - len(values) + 1 + index)
-
-    def _is_none_of_ours(self, value: bytes | memoryview) -> bool:
-        return bool(self._skipped) and metadata_records.record_api_key(value) in self._skipped
 
     def _replay(self, record: Any, offset: int) -> None:
         kind = type(record).__name__

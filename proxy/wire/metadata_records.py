@@ -5,6 +5,7 @@ record. Fed by the loader of the log, the controller that writes it, and the she
 or topics.
 """
 
+from collections.abc import Container
 from typing import Any
 
 from proxy.wire import codecs
@@ -24,29 +25,29 @@ def encode_record(message: Message, version: int = 0) -> bytes:
     return b"".join((*map(write_uvarint, frame), codec.encode(message)))
 
 
-def record_api_key(value: Buffer) -> int:
-    """The api key of the record that a value holds, without a look at the record itself."""
-    return _frame(value)[0]
+def is_one_of(value: Buffer, api_keys: Container[int]) -> bool:
+    """Whether a value holds a record of one of these api keys, without a look at the record itself.
+
+    For keys below 128, as all of Kafka's are: they and the frame version are one byte each.
+    """
+    return len(value) > 1 and value[0] == _FRAME_VERSION and value[1] in api_keys
 
 
 def decode_record(value: Buffer) -> Any:
     """The record that a value of the log holds. WireError when it is malformed, or of a kind unknown here."""
-    api_key, version, position = _frame(value)
+    position = 0
+    frame = []
+    for name in ("frame version", "api key", "version"):
+        number, position = _frame_number(value, position, name)
+        frame.append(number)
+    frame_version, api_key, version = frame
+    if frame_version != _FRAME_VERSION:
+        raise WireError(f"metadata record with frame version {frame_version}, not {_FRAME_VERSION}")
     codec = codecs.record(api_key, version)
     message, end = codec.decode(value, position)
     if end != len(value):
         raise WireError(f"{codec}: {len(value) - end} bytes behind the end at byte {end}")
     return message
-
-
-def _frame(value: Buffer) -> tuple[int, int, int]:
-    """Api key, version, and where the record begins."""
-    frame_version, position = _frame_number(value, 0, "frame version")
-    if frame_version != _FRAME_VERSION:
-        raise WireError(f"metadata record with frame version {frame_version}, not {_FRAME_VERSION}")
-    api_key, position = _frame_number(value, position, "api key")
-    version, position = _frame_number(value, position, "version")
-    return api_key, version, position
 
 
 def _frame_number(value: Buffer, position: int, name: str) -> tuple[int, int]:

@@ -283,3 +283,69 @@ def test_operations_of_one_batch_are_all_there_when_it_is_shown() -> None:
     loader.batch(9, values(*(acl_record(acl("t", operation)) for operation in list(Operation)[2:12])))
 
     assert [image.acls.count for image in shown.images] == [0, 10]
+
+
+def quiet(shown: Shown) -> Loader:
+    """A loader of Kafka's own log, most of which is none of our business."""
+    loader = Loader(shown, compacted=False, every_offset=False)
+    loader.load_until(0)
+    return loader
+
+
+@pytest.mark.spec("S2")
+def test_where_only_changes_are_shown_the_offset_moves_without_an_image() -> None:
+    shown = Shown()
+    loader = quiet(shown)
+
+    for offset, record in enumerate((types.NoOpRecord(), acl_record(ALLOW), types.NoOpRecord())):
+        loader.batch(offset, values(record))
+    loader.batch(3, [])
+
+    assert [image.offset for image in shown.images] == [-1, 1]
+    assert (loader.applied_offset, loader.next_offset, loader.image.offset) == (3, 4, 1)
+
+
+@pytest.mark.spec("S2", "Q9")
+def test_where_only_changes_are_shown_a_limit_that_is_set_to_what_it_was_is_none() -> None:
+    shown = Shown()
+    loader = quiet(shown)
+
+    loader.batch(0, values(quota_record(BOB, "producer_byte_rate", 1.0)))
+    loader.batch(1, values(quota_record(BOB, "producer_byte_rate", 1.0)))
+    loader.batch(2, values(quota_record(BOB, "producer_byte_rate", 2.0)))
+
+    assert [image.offset for image in shown.images] == [-1, 0, 2]
+    assert shown.changed == [(), ("users/bob",), ("users/bob",)]
+
+
+@pytest.mark.spec("S1")
+def test_where_only_changes_are_shown_records_without_meaning_are_not_even_read() -> None:
+    loader = quiet(Shown())
+    a_controller_of_the_future = b"\x01\x1b\x63whatever"
+
+    loader.batch(0, [a_controller_of_the_future, *values(acl_record(ALLOW))])
+
+    assert loader.image.acls.count == 1
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02\x1b\x00", b"\x01\x7f\x00"])
+def test_what_is_no_record_of_a_known_kind_is_never_passed_over(value: bytes) -> None:
+    loader = quiet(Shown())
+
+    with pytest.raises(MetadataError, match="offset 0"):
+        loader.batch(0, [value])
+
+
+@pytest.mark.spec("S5")
+def test_a_log_that_is_read_again_may_begin_with_a_snapshot_of_an_earlier_offset() -> None:
+    shown = Shown()
+    loader = quiet(shown)
+    loader.batch(9, values(acl_record(DENY)))
+
+    loader.reload_until(5)
+    loader.snapshot(2, values(acl_record(ALLOW)))
+    before = shown.acl_names[-1]
+    loader.batch(4, [])
+
+    assert (before, shown.acl_names[-1], loader.applied_offset) == ({"foo"}, {"*"}, 4)
