@@ -4,6 +4,7 @@ Each subcommand is imported only when it is asked for: the proxy starts without 
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return demo(words[1:])
     arguments = command_line().parse_args(words)
-    log_lines.configure(_level(arguments.config))
+    seat = getattr(arguments, "worker", None)
+    log_lines.configure(_level(arguments.config), None if seat is None else json.loads(seat)["number"])
     return int(arguments.run(arguments))
 
 

@@ -1,5 +1,6 @@
 """The proxy's whole file, and the parts that only a process as a whole has."""
 
+import sys
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -165,6 +166,8 @@ class ProxyConfig(Part):
         require_users_file(self.listeners, self.users_file)
         require_authorizer(self.listeners, self.authorizer)
         require_addresses(self.listeners, self.upstream)
+        if self.workers > 1 and sys.platform != "linux":
+            raise ValueError("workers above 1 need Linux, which spreads connections over SO_REUSEPORT")
         known = {listener.name for listener in self.listeners}
         unknown = set(self.authorizer.early_start_listeners) - known
         if unknown:

@@ -9,10 +9,14 @@ import sys
 import structlog
 
 
-def configure(level: str) -> None:
-    """`level`: DEBUG, INFO, WARNING or ERROR. Lines of libraries' own loggers come the same way."""
+def configure(level: str, worker: int | None = None) -> None:
+    """`level`: DEBUG, INFO, WARNING or ERROR. Lines of libraries' own loggers come the same way.
+
+    `worker`: which worker of a proxy we are, told in each line.
+    """
     number = logging.getLevelNamesMapping()[level]
     shared: list[structlog.typing.Processor] = [
+        *([] if worker is None else [_telling(worker)]),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
@@ -34,3 +38,13 @@ def configure(level: str) -> None:
         )
     )
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
+
+
+def _telling(worker: int) -> structlog.typing.Processor:
+    def tell(
+        _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        event.setdefault("worker", worker)
+        return event
+
+    return tell

@@ -33,6 +33,8 @@ class Child:
         self.since_ms = since_ms
         self.not_ready = "starting"
         """Why it takes no traffic yet, as it said last; empty when it does."""
+        self.heard_ms = 0
+        """When it answered last; 0: it has not yet."""
         self.asker = asker
         self._process = process
 

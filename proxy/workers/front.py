@@ -88,7 +88,7 @@ class Front(Collector):
 
     async def _ask_ready(self) -> None:
         for child, page in await self._answers(READY):
-            child.not_ready = page.decode()
+            child.not_ready, child.heard_ms = page.decode(), now_ms()
 
     async def _ask_metrics(self) -> None:
         for child, page in await self._answers(METRICS):

@@ -6,8 +6,6 @@ no memory. It has no name in any file system: nobody else can open it, and the l
 
 import mmap
 import os
-import sys
-import tempfile
 from dataclasses import dataclass
 
 from proxy.config import ProxyConfig
@@ -56,11 +54,8 @@ def layout(config: ProxyConfig, slots: int = SLOTS) -> Layout:
 
 
 def anonymous_file(name: str) -> int:
-    """A descriptor of a new file that has no name."""
-    if sys.platform == "linux":
-        return os.memfd_create(name, os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+    """A descriptor of a new file that has no name (Linux)."""
+    return os.memfd_create(name, os.MFD_CLOEXEC)
 
 
 class Segment:

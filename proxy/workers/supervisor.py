@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from time import process_time
 
 import structlog
 
@@ -25,6 +26,8 @@ LIVED_LONG_MS = 60_000
 """Who lived so long is replaced at once, whatever was before."""
 POLL_MS, POLL_SHARE = 3_000, 20
 """How often counters are looked at: what a killed worker had counted since then is not in the sum."""
+SILENT_MS = 60_000
+"""How long a worker may say nothing once it has answered."""
 ENDING_MS = 15_000
 """What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
 
@@ -55,7 +58,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._draining.set)
-        await wait_for_lock(self._given.lock)
+        if not await self._locked():
+            return 0
         http = await self._front.serve(self._config.http)
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
@@ -68,6 +72,18 @@ class Supervisor:
         self._held.close()
         log.info("supervisor has stopped")
         return self._exit_code
+
+    async def _locked(self) -> bool:
+        """Wait for the end of others that write where our workers will; False: we are to end before that."""
+        async with asyncio.TaskGroup() as tasks:
+            waiting = [
+                tasks.create_task(wait_for_lock(self._given.lock)),
+                tasks.create_task(self._draining.wait()),
+            ]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+        return not self._draining.is_set()
 
     async def _keep(self, number: int) -> None:
         """One worker after the other, until all is to end."""
@@ -116,10 +132,19 @@ class Supervisor:
 
     async def _poll(self) -> None:
         while True:
-            since_ms = now_ms()
+            before_s = process_time()
             await self._front.ask_all()
-            # With thousands of series that takes a while: it is not to be all we do.
-            await asyncio.sleep(max(POLL_MS, POLL_SHARE * (now_ms() - since_ms)) / 1000)
+            self._end_silent()
+            # With thousands of series that is work: it is not to be all we do.
+            await asyncio.sleep(max(POLL_MS / 1000, POLL_SHARE * (process_time() - before_s)))
+
+    def _end_silent(self) -> None:
+        """A worker that does not answer serves nobody: its clients are to find another."""
+        for child in self._front.children.values():
+            silent_ms = now_ms() - child.heard_ms
+            if child.heard_ms and silent_ms > SILENT_MS:
+                log.error("worker does not answer, killed", worker=child.number, silent_ms=silent_ms)
+                child.kill()
 
     async def _pause(self, wait_ms: int) -> None:
         try:

@@ -126,7 +126,7 @@ async def limited(by: Channel, user: User, key: str, value: float) -> None:
     assert answer.entries[0].error_code == 0
 
 
-@pytest.mark.spec("Q7", "Q6")
+@pytest.mark.spec("Q6")
 async def test_a_quota_holds_for_all_workers_together(workers: Stack, operator: ClusterAdmin) -> None:
     topic = operator.topic("together")
     user = operator.user("spread")
@@ -264,7 +264,7 @@ def counters(stack: Stack) -> dict[str, float]:
     }
 
 
-@pytest.mark.spec("D2", "D3", "O2", "Q7")
+@pytest.mark.spec("D2", "D3", "O2")
 def test_a_worker_killed_under_load_is_replaced_and_nothing_acknowledged_is_lost(
     workers: Stack, operator: ClusterAdmin
 ) -> None:

@@ -1,5 +1,6 @@
 """A proxy of several workers, as processes: started, killed, replaced, ended."""
 
+import asyncio
 import json
 import os
 import signal
@@ -13,14 +14,16 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.config import ProxyConfig, load
 from proxy.demo import probe
-from proxy.demo.node import penstock
+from proxy.demo.node import CHECKOUT, penstock
 from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
 from proxy.net.clock import now_ms
+from proxy.workers import supervisor as supervision
 from proxy.workers.spools import left_over
 
-pytestmark = [pytest.mark.slow, pytest.mark.spec("Q7", "O1")]
+pytestmark = [pytest.mark.slow, pytest.mark.spec("O2", "O4", "D3")]
 
 DEADLINE_MS = 60_000
 _BETWEEN_LOOKS = Event()
@@ -156,3 +159,25 @@ def test_an_address_that_is_taken_ends_the_proxy_with_code_1(tmp_path: Path) -> 
 
         assert proxy.process.wait(DEADLINE_MS) == 1
     assert f"listener PLAIN: {bind}: Address already in use" in proxy.process.log_text()
+
+
+async def test_a_worker_that_does_not_answer_is_killed_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "SILENT_MS", 3_000)
+    monkeypatch.setattr(supervision, "POLL_MS", 100)
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    proxy = Proxy(tmp_path)
+    file = tmp_path / "proxy.yaml"
+    supervisor = supervision.Supervisor(file, file.read_bytes(), load(file, ProxyConfig))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(supervisor.run())
+        before = await asyncio.to_thread(proxy.both_run)
+        os.kill(before[1], signal.SIGSTOP)
+        await asyncio.to_thread(
+            until, lambda: proxy.pids().get(1) not in (None, before[1]), "another worker 1", proxy
+        )
+        supervisor._end(0)
+        assert await running == 0
+
+    assert not any(map(alive, before.values()))

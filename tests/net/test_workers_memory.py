@@ -10,19 +10,32 @@ from pathlib import Path
 import pytest
 
 from proxy.config import ProxyConfig
+from proxy.metadata.image import QuotasImage
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.net.clock import now_ms
-from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
+from proxy.quota.connections import (
+    CONNECTION_CREATION_RATE,
+    TOO_FAST,
+    TOO_MANY,
+    TOO_MANY_OF_ADDRESS,
+    TOO_MANY_OF_LISTENER,
+    UNLIMITED,
+    ConnectionLimits,
+    ConnectionQuotas,
+)
 from proxy.quota.shared import SAMPLES as FIRST_SAMPLE
 from proxy.quota.shared import TOTAL, VALUE, SharedRate, column_cells
 from proxy.workers.member import Member
 from proxy.workers.segment import Segment, layout
 from proxy.workers.table import PROBES, Table, TableFull, extent
+from tests.support.metadata_log import quotas_image
 
-pytestmark = pytest.mark.spec("Q7")
+pytestmark = pytest.mark.spec("Q6", "Q12")
 
 WORKERS, WINDOW_MS, SAMPLES = 4, 1_000, 11
 ALICE = ("producer_byte_rate", "alice", "")
 CONNECTIONS = ("connections",)
+NOTHING = QuotasImage()
 
 
 def configuration(workers: int = WORKERS) -> ProxyConfig:
@@ -130,6 +143,34 @@ async def test_a_change_is_waited_for_until_no_worker_that_serves_is_behind(memb
     assert behind == [1]
     assert await members[0].everywhere(7, 10) == []
     assert await members[0].everywhere(8, 10) == [0, 2]
+
+
+def test_connections_are_turned_away_by_what_all_workers_have_let_in(members: list[Member]) -> None:
+    limits = ConnectionLimits(max_connections=5, max_connections_per_ip=3, of_listener={"PLAIN": 4})
+    image = quotas_image({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 0.4}})
+    doors = [ConnectionQuotas(limits, counts=member, rates=member.rate) for member in members[:2]]
+    moment_ms = now_ms()
+
+    def opened(worker: int, listener: str, address: str, image: QuotasImage = NOTHING) -> str | None:
+        away = doors[worker].open(listener, address, image, moment_ms)
+        return None if away is None else away.reason
+
+    let_in = [opened(turn % 2, "PLAIN", "10.0.0.1") for turn in range(3)]
+    assert let_in == [None] * 3
+    assert opened(1, "PLAIN", "10.0.0.1") == TOO_MANY_OF_ADDRESS
+    assert opened(1, "PLAIN", "10.0.0.2") is None
+    assert opened(0, "PLAIN", "10.0.0.3") == TOO_MANY_OF_LISTENER
+    # Four connections in ten seconds are 0.4 a second; the fifth is too fast, at whichever worker.
+    fast = [opened(turn % 2, "OTHER", "10.0.0.4", image) for turn in range(2)]
+    assert fast == [None, TOO_MANY]
+    doors[0].close("OTHER", "10.0.0.4")
+    again = []
+    for turn in range(4):
+        again.append(opened(turn % 2, "OTHER", "10.0.0.4", image))
+        if again[-1] is None:
+            doors[turn % 2].close("OTHER", "10.0.0.4")
+    assert again == [None, None, None, TOO_FAST]
+    assert [door.count for door in doors] == [2, 2]
 
 
 def crowded(segment: Segment, idle_ms: int) -> Table:

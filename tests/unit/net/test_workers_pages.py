@@ -7,7 +7,7 @@ import pytest
 
 from proxy.workers.pages import merged_quotas
 
-pytestmark = pytest.mark.spec("Q9")
+pytestmark = pytest.mark.spec("O2")
 
 
 def row(user: str, rate: float, throttled_for_ms: int, connections: int) -> dict[str, Any]:
