@@ -28,12 +28,14 @@ from proxy.config import (
     Part,
     Peer,
     QuotaRules,
+    SerdeClass,
     endpoint,
     require_authorizer,
     require_users_file,
     split_host_port,
 )
 from proxy.security.authorizer import load_authorizer
+from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
 from proxy.security.protected import acls_in_log
 
 
@@ -79,6 +81,7 @@ class ControllerConfig(Part):
     delegation_token: DelegationTokens = DelegationTokens()
     quota: MutationQuota = MutationQuota()
     topics: Topics = Topics()
+    principal_serde_class: SerdeClass = DEFAULT_SERDE_CLASS
     audit: Audit
     limits: Limits = Limits()
     http: Http | None = None
@@ -121,6 +124,7 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         tls=listener.server_tls(),
         security_protocol=listener.security_protocol,
         principal_builder=listener.principal_builder(),
+        principal_serde=load_principal_serde(config.principal_serde_class),
         early_start=config.early_start,
         revoke_immediately=config.sessions_revoke_immediately,
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),

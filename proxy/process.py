@@ -47,6 +47,7 @@ from proxy.quota.rate import alone
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
+from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedTopics
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
@@ -125,6 +126,7 @@ class ProxyProcess:
         self._audit.on_refusals = self._refuse_unrecorded
         self._reloads.record = self._audit.append
         self._gate = Gate(_authorizer(config), _quotas(config, member), _limits(config))
+        self._gate.serde = load_principal_serde(config.principal_serde_class)
         self._gate.keeps_topic_configs = config.controller.mode != "kraft"
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
         self._gate.token_secret = config.delegation_token.secret()

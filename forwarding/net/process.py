@@ -38,8 +38,8 @@ from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
-from proxy.security.principal import deserialize
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
+from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.session.authentication import SaslListener
 from proxy.wire import codecs
 
@@ -56,6 +56,8 @@ class ProcessSettings:
     tls: ServerTls | None = None
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
+    principal_serde: PrincipalSerde = DEFAULT_SERDE
+    """Of the principals inside Envelopes."""
     early_start: bool = True
     """Open the listener before the log is loaded; what comes in is told AUTHORIZER_NOT_READY (S4)."""
     revoke_immediately: bool = False
@@ -115,7 +117,7 @@ class ControllerProcess:
         self.writer = Writer(
             Controller(
                 authorizer,
-                deserialize,
+                settings.principal_serde.deserialize,
                 new_id,
                 frozenset((settings.topic,)),
                 settings.tokens,

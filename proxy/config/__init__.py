@@ -18,7 +18,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 """
 
 from proxy.config.audit import Audit
-from proxy.config.authorizer import Authorizer, require_authorizer
+from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
 from proxy.config.login import Login
@@ -74,6 +74,7 @@ __all__ = [
     "Quota",
     "QuotaRules",
     "SecurityProtocol",
+    "SerdeClass",
     "ServerSsl",
     "Upstream",
     "UsersFile",

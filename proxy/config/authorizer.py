@@ -1,9 +1,22 @@
 """Who decides, and by what settings: what `Authorizer.configure` gets, and what must not be forgotten."""
 
+from typing import Annotated
+
 from pydantic import Field, model_validator
+from pydantic.functional_validators import AfterValidator
 
 from proxy.config.listener import Listener
 from proxy.config.parts import ExistingFile, Part
+from proxy.security.principal_serde import load_principal_serde
+
+
+def _serde(dotted_path: str) -> str:
+    load_principal_serde(dotted_path)
+    return dotted_path
+
+
+SerdeClass = Annotated[str, AfterValidator(_serde)]
+"""principal.serde.class: an error when it is no serde, so that nobody starts without one (E7)."""
 
 
 class Authorizer(Part):

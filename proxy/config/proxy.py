@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic.functional_validators import AfterValidator
 
 from proxy.config.audit import Audit
-from proxy.config.authorizer import Authorizer, require_authorizer
+from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
 from proxy.config.delegation_token import DelegationToken
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
@@ -17,6 +17,7 @@ from proxy.config.upstream import Upstream, require_addresses
 from proxy.net.quorum import CLUSTER_METADATA
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
+from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
 from proxy.session.gate import DEFAULT_QUEUED_BYTES
 
 
@@ -133,6 +134,7 @@ class ProxyConfig(Part):
     controller: ControllerPeer
     metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
     authorizer: Authorizer = Authorizer()
+    principal_serde_class: SerdeClass = DEFAULT_SERDE_CLASS
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
     audit: Audit

@@ -1,6 +1,7 @@
 """Who is this, and may they.
 
 principal.py    an authenticated identity, its text and its bytes (KIP-590)
+principal_serde.py  a principal in an Envelope, by a class of one's own
 host.py         client addresses as ACLs name them
 authorizer.py   the pluggable interface (KIP-11), its guard, and how one is loaded
 standard.py     Kafka's StandardAuthorizer over the metadata image (KIP-801)

@@ -7,12 +7,11 @@ broker would not: so a change is in force for the client's next request (SPEC E1
 from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
-from proxy.security import principal
 from proxy.session import request_time
 from proxy.session.apis.refusal import refusal
 from proxy.session.call import Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import Close, Effect, MuteClient, ToClient, ToController
+from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToClient, ToController
 from proxy.session.outcome import error_of
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import codecs
@@ -30,6 +29,11 @@ def send(
 ) -> None:
     """Hand the request over and wait."""
     to_send = message if verdict.message is None else verdict.message
+    try:
+        principal = session.gate.serde.serialize(call.context.principal)
+    except ValueError as error:
+        _unnamed(session, call, to_send, str(error), effects)
+        return
     entry = InFlight(
         Reply.AWAITED,
         call.api_key,
@@ -49,7 +53,7 @@ def send(
             call.correlation_id,
             call.context.client_id,
             codecs.request(call.api_key, call.version).encode(to_send),
-            principal.serialize(call.context.principal),
+            principal,
             session.peer.address,
             verdict.timeout_ms,
         )
@@ -60,6 +64,22 @@ def told(session: "Session", correlation_id: int, reply: ControllerReply, now_ms
     """The record of the controller's answer, which is kept before the client has the answer (`replied`)."""
     entry = _awaited(session, correlation_id)
     return None if entry is None else session.complete(_event(entry, reply, now_ms))
+
+
+def _unnamed(session: "Session", call: Call, message: Any, fault: str, effects: list[Effect]) -> None:
+    """Who asks cannot be told to the controller: a set-up fault, which is none of the client's business."""
+    event = AuditEvent(
+        event="request_refused",
+        method=ApiKey.name_of(call.api_key),
+        api_version=call.version,
+        correlation_id=call.correlation_id,
+        error_code=int(ErrorCode.UNKNOWN_SERVER_ERROR),
+        message=fault,
+    )
+    effects.append(Recorded(session.complete(event)))
+    answer = refusal(call.api_key, call.version, message, ErrorCode.UNKNOWN_SERVER_ERROR)
+    body = codecs.response(call.api_key, call.version).encode(answer)
+    session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
 
 
 def replied(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:

@@ -12,6 +12,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
+from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 from proxy.session.memory import RequestMemory
@@ -54,6 +55,8 @@ class Gate:
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
+    serde: PrincipalSerde = DEFAULT_SERDE
+    """How the controller is told who asks."""
     keeps_topic_configs: bool = True
     """Whether the controller keeps owner and acls as configs of topics: ours does, KRaft's does not."""
     auto_creates_topics: bool = False
