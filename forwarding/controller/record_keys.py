@@ -66,3 +66,6 @@ _KEYS: dict[str, Callable[[Any], str]] = {
     "RemoveTopicRecord": _topic,
     "ConfigRecord": _config,
 }
+
+KINDS = tuple(_KEYS)
+"""All that the controller writes, by the names of the messages."""

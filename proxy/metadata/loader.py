@@ -126,9 +126,12 @@ class Loader:
 
     def _replay_batch(self, last_offset: int, values: Sequence[bytes | memoryview | None]) -> None:
         for index, value in enumerate(values):
-            if value is not None and not metadata_records.is_one_of(value, self._skipped):
-                record = metadata_records.decode_record(value)
-                self._replay(record, last_offset - len(values) + 1 + index)
+            try:
+                if value is not None and not metadata_records.is_one_of(value, self._skipped):
+                    record = metadata_records.decode_record(value)
+                    self._replay(record, last_offset - len(values) + 1 + index)
+            except (MetadataError, WireError) as error:
+                raise MetadataError(f"record {index + 1} of {len(values)}: {error}") from error
 
     def _replay(self, record: Any, offset: int) -> None:
         kind = type(record).__name__
@@ -186,7 +189,7 @@ class Loader:
     ) -> None:
         try:
             replay(last_offset, values)
-        except (MetadataError, WireError) as error:
+        except MetadataError as error:
             self._stop(f"in the batch that ends at offset {last_offset}: {error}", error)
 
     def _stop(self, fault: str, cause: Exception | None = None) -> None:

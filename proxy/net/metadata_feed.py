@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
-from proxy.metadata.loader import Loader
+from proxy.metadata.loader import Loader, MetadataError
 from proxy.net.channel import ChannelError, EndpointSettings
 from proxy.net.offset_waiters import FeedTimeout, OffsetWaiters
 from proxy.net.partition import Partition, PartitionError, Place, at_leader
@@ -85,7 +85,11 @@ class TopicFeed:
         while self._reader.position < end:
             steps += await self._read(partition)
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
-        self._apply([Committed(last_offset, tuple(value for step in steps for value in step.values))])
+        try:
+            self._apply([Committed(last_offset, tuple(value for step in steps for value in step.values))])
+        except MetadataError:
+            _find_fault(steps)
+            raise
         self.connected, self._failures = True, 0
         log.info("metadata feed caught up", topic=self._topic, offset=self._loader.image.offset)
 
@@ -124,3 +128,10 @@ class TopicFeed:
         self._failures += 1
         initial_ms, maximum_ms = BACKOFF_MS
         return min(maximum_ms, initial_ms << min(self._failures - 1, 16))
+
+
+def _find_fault(steps: list[Committed]) -> None:
+    """MetadataError that names the transaction at fault, of many that were applied as one."""
+    loader = Loader(lambda _image, _changed: None)
+    for step in steps:
+        loader.batch(step.last_offset, step.values)

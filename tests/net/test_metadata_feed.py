@@ -202,19 +202,47 @@ async def _delete(kafka: Broker, topic: str) -> None:
     assert [result.error_code for result in answer.responses] == [0]
 
 
+BAD_RECORDS = {
+    "a kind nobody knows": (b"\x01\x7f\x00garbage", "api key 127"),
+    "a version of tomorrow": (b"\x01\x12\x09garbage", "AccessControlEntryRecord"),
+    "a frame of tomorrow": (b"\x02\x12\x00garbage", "frame version 2"),
+    "cut off": (metadata_records.encode_record(acl_record(1, "t"))[:-4], "AccessControlEntryRecord"),
+    "an ACL that cannot be enforced": (
+        metadata_records.encode_record(
+            types.AccessControlEntryRecord(id=b"1" * 16, resource_name="t", pattern_type=99)
+        ),
+        "AccessControlEntryRecord",
+    ),
+}
+
+
 @pytest.mark.spec("S5")
-async def test_a_record_that_cannot_be_applied_stops_the_feed_and_keeps_the_last_image(
-    kafka: Broker, topic_name: str
+@pytest.mark.parametrize("what", BAD_RECORDS)
+@pytest.mark.parametrize("following", [True, False], ids=["behind", "at the start"])
+async def test_a_record_that_cannot_be_applied_stops_the_feed_and_names_itself_and_its_offset(
+    kafka: Broker, topic_name: str, what: str, following: bool
 ) -> None:
+    value, named = BAD_RECORDS[what]
     images: list[MetadataImage] = []
     loader = Loader(lambda image, _changed: images.append(image))
     feed = TopicFeed(plaintext(kafka), topic_name, loader)
     async with writing(kafka, topic_name) as log:
         await log.append(entries("a"), None)
-        await log.append([*entries("b"), Entry(b"bad", b"\x01\x7f\x00garbage")], None)
+        if following:
+            async with asyncio.TaskGroup() as tasks:
+                loading = tasks.create_task(feed.run())
+                await feed.wait_for(1, TIMEOUT_MS)
+                loading.cancel()
+        committed = await log.append([*entries("b"), Entry(b"bad", value)], None)
+        await log.append(entries("c"), None)
 
-        with pytest.raises(MetadataError, match="offset"):
+        with pytest.raises(MetadataError) as stopped:
             async with asyncio.timeout(TIMEOUT_MS / 1000):
                 await feed.run()
+        with pytest.raises(MetadataError, match="is not read on"):
+            loader.batch(committed.last_offset + 9, [])
 
-    assert all("b" not in acl_names(image) for image in images)
+    said = str(stopped.value)
+    assert f"ends at offset {committed.last_offset + 1}: record 2 of 2: " in said, "its marker's offset"
+    assert named in said
+    assert [acl_names(image) for image in images] == ([["a"]] if following else [])
