@@ -32,11 +32,14 @@ class HttpServer:
         not_ready: Callable[[], str | None],
         pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
+        ready: Callable[[], str] = lambda: "ready",
     ) -> None:
         """`not_ready`: why traffic should not come yet, None when it may; `pages`: JSON by its path.
 
-        `before`: awaited with the path of each request, for who has to ask others first.
+        `before`: awaited with the path of each request, for who has to ask others first. `ready`: what
+        /readyz says when there is nothing against traffic.
         """
+        self._ready = ready
         self._before = before
         self._pages = pages or {}
         self._host = host
@@ -83,7 +86,7 @@ class HttpServer:
         if path == "/readyz":
             reason = self._not_ready()
             if reason is None:
-                return _response("200 OK", _PLAIN, b"ready\n")
+                return _response("200 OK", _PLAIN, f"{self._ready()}\n".encode())
             return _response("503 Service Unavailable", _PLAIN, f"{reason}\n".encode())
         if path in self._pages:
             return _response("200 OK", _JSON, await self._pages[path]())

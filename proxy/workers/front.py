@@ -45,7 +45,12 @@ class Front(Collector):
             return None
         pages = {"/quotas": self._merged_quotas, "/workers": self._workers}
         http = HttpServer(
-            *split_host_port(wanted.bind), self._registry, self.not_ready, pages, before=self._ask_for
+            *split_host_port(wanted.bind),
+            self._registry,
+            self.not_ready,
+            pages,
+            before=self._ask_for,
+            ready=lambda: f"{self._ready()} of {self._count} workers are ready",
         )
         await http.start()
         return http

@@ -272,6 +272,8 @@ def test_a_worker_killed_under_load_is_replaced_and_nothing_acknowledged_is_lost
     operator.allow_produce(user, topic)
     operator.allow(user, "IDEMPOTENT_WRITE", cluster=True)
     load = Load(workers, user, topic, 6)
+    load.go_on()
+    until(lambda: min(connections(workers)) > 0, "clients at both workers")
     victim = rows(workers)[1]["pid"]
     seen = [counters(workers)]
 
@@ -290,6 +292,7 @@ def test_a_worker_killed_under_load_is_replaced_and_nothing_acknowledged_is_lost
     more(lambda: len(load.delivered) > before + 500, "500 records more")
     load.flush()
 
+    assert probe.get(workers.wiring.proxy_http, "/readyz") == (200, "2 of 2 workers are ready\n")
     assert load.failed == []
     found = stored(workers, topic, lambda records: len(set(records)) >= len(load.delivered))
     assert {name.encode() for name in load.delivered} - set(found) == set()

@@ -358,3 +358,12 @@ def test_a_user_without_a_usable_password_is_named(
     (tmp_path / "users.yaml").write_text(yaml.safe_dump({"users": {"admin": user}}))
 
     assert problem in "\n".join(check(path))
+
+
+@pytest.mark.spec("O5")
+@pytest.mark.parametrize("workers", [0, -1, 129, 1.5, "many"])
+def test_a_number_of_workers_that_means_nothing_is_refused(tmp_path: Path, workers: object) -> None:
+    path = written(tmp_path, document(workers=workers))
+
+    with pytest.raises(ConfigError, match="workers"):
+        load(path, ProxyConfig)
