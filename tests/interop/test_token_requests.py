@@ -35,8 +35,8 @@ def by_token(gate: Gate, token: Any, mechanism: str = "SCRAM-SHA-512") -> Endpoi
 
 
 async def learnt(gate: Gate) -> None:
-    """A broker learns a moment later what its controller has decided; Penstock answers when it counts."""
-    if not isinstance(gate, Stack):
+    """Kafka learns a moment later what its controller has decided; Penstock answers when it counts."""
+    if not isinstance(gate, Stack) or gate.kraft:
         await asyncio.sleep(1)
 
 
