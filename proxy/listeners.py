@@ -13,6 +13,7 @@ from proxy import addresses
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerConfig
 from proxy.config import ProxyConfig, split_host_port
+from proxy.metadata.image import QuotasImage
 from proxy.net.admission import Admission
 from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
@@ -23,7 +24,7 @@ from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
 from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
+from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
 from proxy.quota.rate import alone
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.workers.member import Member
@@ -63,6 +64,7 @@ class Listeners:
         quotas = ConnectionQuotas(
             _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates=rates
         )
+        self._connection_quotas = quotas
         self._reuse_port = member is not None
         self._admission = Admission(
             quotas, lambda: gate.image, observer, AcceptRates(*_accept_limits(config), *windows, rates)
@@ -72,6 +74,10 @@ class Listeners:
     def accept_waited_ms(self) -> Mapping[str, int]:
         """By listener: how long it has waited in all, where its rate is limited."""
         return self._admission.accept_waited_ms
+
+    def limited_addresses(self, quotas: QuotasImage, moment_ms: int) -> Iterator[AddressQuota]:
+        """Whose connections are limited by their rate."""
+        return self._connection_quotas.limited(quotas, moment_ms)
 
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
         """Open those that are early-start listeners, or those that are not."""

@@ -347,7 +347,9 @@ class ProxyProcess:
 
     async def _quota_page(self) -> bytes:
         sessions = (connection.session for connection in self._listeners.connections())
-        return await quota_page(self._gate.quotas, sessions, now_ms())
+        image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
+        addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
+        return await quota_page(self._gate.quotas, sessions, moment_ms, addresses)
 
 
 def _authorizer(config: ProxyConfig) -> Authorizer:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from proxy.net.pieces import in_pieces
+from proxy.quota.connections import AddressQuota
 from proxy.quota.throttle import Bucket, ClientQuotas
 from proxy.session.session import Session
 
@@ -24,8 +25,13 @@ _STATIC = {"producer_byte_rate": "quota.producer.default", "consumer_byte_rate":
 Row = dict[str, str | int | float | None]
 
 
-async def quota_page(quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int) -> bytes:
-    """The active quota-ids; `connections` are those whose last request was by this quota-id."""
+async def quota_page(
+    quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int, addresses: Iterable[AddressQuota] = ()
+) -> bytes:
+    """The active quota-ids; `connections` are those whose last request was by this quota-id.
+
+    `addresses`: those that a rate of connections is set for, and that came lately.
+    """
     holders = await _holders(list(sessions))
     buckets = quotas.active(now_ms)
     rates: list[float] = []
@@ -37,9 +43,27 @@ async def quota_page(quotas: ClientQuotas, sessions: Iterable[Session], now_ms: 
     async for places in in_pieces(shown, _PIECE):
         rows += [_row(buckets[at], rates[at], holders[id(buckets[at])], now_ms) for at in places]
     mode = "enforce" if quotas.enforced else "observe"
-    head = json.dumps({"mode": mode, "time_ms": now_ms, "active": len(buckets)})
+    limited = await _addresses(addresses)
+    head = json.dumps({"mode": mode, "time_ms": now_ms, "active": len(buckets), "addresses": limited})
     listed = ",\n".join(rows)
     return f'{head[:-1]}, "quotas": [\n{listed}\n]}}\n'.encode()
+
+
+async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
+    """Those that come fastest."""
+    found: list[AddressQuota] = []
+    async for piece in in_pieces(addresses, _PIECE):
+        found += piece
+    shown = heapq.nlargest(MAX_ROWS, found, key=lambda each: each.rate)
+    return [
+        {
+            "address": each.address,
+            "limit": each.limit,
+            "rate": round(each.rate, 3),
+            "connections": each.connections,
+        }
+        for each in shown
+    ]
 
 
 async def _holders(sessions: list[Session]) -> Counter[int]:

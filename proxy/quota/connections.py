@@ -5,7 +5,7 @@ max.connections.per.ip of an address. Asked by proxy.net.admission before a sess
 connection that ends. Takes the time as an argument.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
@@ -46,6 +46,17 @@ class TurnedAway:
     delay_ms: int = 0
     only_observed: bool = False
     """It would be, but quota.mode is observe: it was let in and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressQuota:
+    """How fast connections of one address come, for who wants to see it."""
+
+    address: str
+    limit: float
+    rate: float
+    connections: int
+    """Of this process, at the moment."""
 
 
 class ConnectionQuotas:
@@ -104,6 +115,14 @@ class ConnectionQuotas:
     def measured_addresses(self) -> int:
         """How many addresses' rates are kept."""
         return len(self._rates)
+
+    def limited(self, quotas: QuotasImage, now_ms: int) -> Iterator[AddressQuota]:
+        """The addresses that came lately and have a limit on their rate."""
+        for address, entry in list(self._rates.items()):
+            limit = self._rate_limit(address, quotas)
+            rate = entry.rate.measure(now_ms)
+            if limit is not None and rate > 0:
+                yield AddressQuota(address, limit, rate, self.of_address(address))
 
     def _open_of_listener(
         self, listener: str, address: str, quotas: QuotasImage, now_ms: int

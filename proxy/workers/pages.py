@@ -25,7 +25,22 @@ def merged_quotas(pages: Iterable[bytes]) -> bytes:
         "workers": len(read),
     }
     page["active"] = max(page["active"], len(ordered))
-    return json.dumps(page | {"quotas": ordered[:MAX_ROWS]}, indent=1).encode() + b"\n"
+    lists = {"addresses": _addresses(read), "quotas": ordered[:MAX_ROWS]}
+    return json.dumps(page | lists, indent=1).encode() + b"\n"
+
+
+def _addresses(read: Iterable[Row]) -> list[Row]:
+    """The rates of connections, the fastest first."""
+    rows: dict[str, Row] = {}
+    for row in (row for page in read for row in page["addresses"]):
+        one = rows.get(row["address"])
+        if one is not None:
+            row = row | {
+                "rate": max(one["rate"], row["rate"]),
+                "connections": one["connections"] + row["connections"],
+            }
+        rows[row["address"]] = row
+    return sorted(rows.values(), key=lambda row: -float(row["rate"]))[:MAX_ROWS]
 
 
 def _together(one: Row, other: Row) -> Row:

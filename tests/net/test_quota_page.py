@@ -16,6 +16,7 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.net.exposition import exposition
 from proxy.net.quota_page import MAX_ROWS, quota_page
 from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.quota.connections import CONNECTION_CREATION_RATE, ConnectionLimits, ConnectionQuotas
 from proxy.quota.throttle import IDLE_MS, PRODUCER_BYTE_RATE, ClientQuotas
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_audit_log_and_http import Sink, an_audit_log
@@ -40,7 +41,7 @@ async def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_
     page = json.loads(await quota_page(gate.quotas, [one.session, two.session], NOW_MS + 10))
 
     (row,) = page.pop("quotas")
-    assert page == {"mode": "enforce", "time_ms": NOW_MS + 10, "active": 1}
+    assert page == {"mode": "enforce", "time_ms": NOW_MS + 10, "active": 1, "addresses": []}
     assert 1_600 < row.pop("rate") < 1_700
     (mute_ms,) = two.mutes
     assert row == {
@@ -162,3 +163,24 @@ async def test_metrics_that_come_in_pieces_read_as_in_one() -> None:
     Info("build", "Which", registry=registry).info({"version": "1"})
 
     assert await exposition(registry) == generate_latest(registry)
+
+
+@pytest.mark.spec("Q12", "O2")
+async def test_the_page_tells_which_addresses_are_limited_and_how_fast_they_come() -> None:
+    quotas = quotas_image({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 2.0}})
+    connections = ConnectionQuotas(ConnectionLimits())
+    for address, count in (("10.0.0.1", 5), ("10.0.0.2", 20)):
+        for _ in range(count):
+            connections.open("SASL", address, quotas, NOW_MS)
+    connections.close("SASL", "10.0.0.1")
+    connections.open("SASL", "10.0.0.3", quotas_image({}), NOW_MS)
+
+    page = json.loads(
+        await quota_page(ClientQuotas(Quotas()), [], NOW_MS, connections.limited(quotas, NOW_MS))
+    )
+
+    assert page["addresses"] == [
+        {"address": "10.0.0.2", "limit": 2.0, "rate": 2.0, "connections": 20},
+        {"address": "10.0.0.1", "limit": 2.0, "rate": 0.5, "connections": 4},
+    ]
+    assert list(connections.limited(quotas, NOW_MS + 3_600_000)) == []
