@@ -35,6 +35,7 @@ class Front(Collector):
         self.exposition = Exposition()
         self._count = count
         self._quotas: list[bytes] = []
+        self._asking = asyncio.Lock()
         self._registry = CollectorRegistry()
         self._registry.register(self.exposition)
         self._registry.register(self)
@@ -96,10 +97,12 @@ class Front(Collector):
             child.not_ready, child.heard_ms = page.decode(), now_ms()
 
     async def _ask_metrics(self) -> None:
-        for child, page in await self._answers(METRICS):
-            # Its end may have been seen meanwhile, and what it had counted is kept already.
-            if self.children.get(child.number) is child:
-                self.exposition.update(child.number, page, now_ms())
+        # One after the other: what was counted earlier, taken in later, would look like a counter that fell.
+        async with self._asking:
+            for child, page in await self._answers(METRICS):
+                # Its end may have been seen meanwhile, and what it had counted is kept already.
+                if self.children.get(child.number) is child:
+                    self.exposition.update(child.number, page, now_ms())
 
     async def _answers(self, page: str) -> list[tuple[Child, bytes]]:
         children = list(self.children.values())

@@ -43,13 +43,20 @@ _BETWEEN_LOOKS = threading.Event()
 @pytest.fixture(scope="module")
 def workers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     directory = tmp_path_factory.mktemp("workers")
-    stack = Stack(StackSettings(directory=directory, libs=kafka_libs, proxy_changes={"workers": WORKERS}))
+    stack = Stack(
+        StackSettings(
+            directory=directory,
+            libs=kafka_libs,
+            proxy_changes={"workers": WORKERS},
+            controller="kraft" if os.environ.get("PENSTOCK_INTEROP_TARGET") == "kraft" else "penstock",
+        )
+    )
     try:
         stack.start()
         until(lambda: all(row["ready"] for row in rows(stack)) and len(rows(stack)) == WORKERS, "ready")
         yield stack
     finally:
-        stack.stop()
+        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,70 @@
+"""What the supervisor tells of its workers, while several ask at once and workers end meanwhile."""
+
+import asyncio
+import json
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from proxy.workers.child import Child
+from proxy.workers.control import METRICS
+from proxy.workers.front import Front
+
+pytestmark = pytest.mark.spec("O2")
+
+
+class SlowWorker(Child):
+    """Has counted one more each time it is asked; the answer to the first question comes last."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.not_ready, self.heard_ms = "starting", 0
+        self.count = 0
+        self.first_may_go = asyncio.Event()
+        self.asker = self  # type: ignore[assignment] # it is asked itself
+
+    async def ask(self, page: str, _timeout_ms: int) -> bytes:
+        if page != METRICS:
+            return b""
+        self.count += 1
+        told = json.dumps([("x", "A counter.", "counter", [("x_total", [], self.count)])])
+        if self.count == 1:
+            await self.first_may_go.wait()
+        return told.encode()
+
+
+def told(front: Front) -> list[str]:
+    registry = CollectorRegistry()
+    registry.register(front.exposition)
+    return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+
+
+async def test_answers_that_overtake_each_other_do_not_count_twice() -> None:
+    front, worker = Front(1, lambda _: 0), SlowWorker()
+    front.children[0] = worker
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(front.ask_all())
+        await asyncio.sleep(0)
+        tasks.create_task(front.ask_all())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        worker.first_may_go.set()
+
+    assert told(front) == ["x_total 2.0"]
+    assert front.not_ready() is None
+
+
+async def test_the_answer_of_a_worker_that_has_ended_meanwhile_is_not_counted_again() -> None:
+    front, worker = Front(1, lambda _: 0), SlowWorker()
+    front.children[0] = worker
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(front.ask_all())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        del front.children[0]
+        front.exposition.died(0, 1)
+        worker.first_may_go.set()
+
+    assert told(front) == []
+    assert front.not_ready() == "0 of 1 workers are ready: none runs"
