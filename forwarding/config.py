@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from forwarding.controller.policy import Policies, PolicySettings, load_policies
 from forwarding.controller.tokens import TokenSettings
 from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.net.process import ProcessSettings
@@ -64,6 +65,19 @@ class Topics(Part):
 
     topic_owner_creator: bool = False
     topic_owner_check_interval_ms: Annotated[int, Field(ge=100)] = 30_000
+    create_topic_policy_class_name: str | None = None
+    alter_config_policy_class_name: str | None = None
+    policy_settings: dict[str, str] = Field(default_factory=dict)
+
+    def policies(self) -> Policies:
+        """ValueError names the key of a class that cannot be used."""
+        create, alter = self.create_topic_policy_class_name, self.alter_config_policy_class_name
+        return load_policies(PolicySettings(create, alter, self.policy_settings))
+
+    @model_validator(mode="after")
+    def _policies_can_be_used(self) -> "Topics":
+        self.policies()
+        return self
 
 
 class ControllerConfig(Part):
@@ -132,6 +146,7 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         transactional_id=config.metadata.transactional_id,
         tokens=_token_settings(config),
         owners=OwnerSettings(config.topics.topic_owner_creator),
+        policies=config.topics.policies(),
         owner_check_interval_ms=config.topics.topic_owner_check_interval_ms,
         token_expiry_check_interval_ms=config.delegation_token.expiry_check_interval_ms,
         mutation_window_num=config.quota.controller_quota_window_num,

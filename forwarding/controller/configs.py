@@ -12,6 +12,7 @@ from typing import Any
 
 from forwarding.controller.access import Access
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
+from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.topic_owner import KEYS, Keeping, later, owner_of, wanted, without
 from forwarding.controller.topic_records import Alteration
 from proxy.metadata.acl import Operation
@@ -42,6 +43,7 @@ def alter_configs(
     image: MetadataImage = MetadataImage.EMPTY,
     new_id: Callable[[], bytes] = lambda: bytes(16),
     topic_ids: Mapping[str, bytes] = _NO_IDS,
+    policies: Policies = NO_POLICIES,
 ) -> Decision:
     """Serves both APIs: their requests and responses differ in what is inside a resource only.
 
@@ -49,6 +51,10 @@ def alter_configs(
     """
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     faults = {resource: _fault(resource, count, access) for resource, count in times.items()}
+    for resource in request.resources:
+        key = (resource.resource_type, resource.resource_name)
+        if faults[key] is None:
+            faults[key] = policies.of_alteration(resource, access)
     keeping: dict[str, Keeping] = {}
     for resource in filter(_is_kept, request.resources):
         key = (resource.resource_type, resource.resource_name)

@@ -14,6 +14,7 @@ from forwarding.controller.access import Access
 from forwarding.controller.acls import create_acls, delete_acls
 from forwarding.controller.configs import alter_configs, kept_topics
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
+from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.quotas import alter_client_quotas
 from forwarding.controller.repeated import as_before
 from forwarding.controller.scram import alter_user_scram_credentials
@@ -27,6 +28,7 @@ from forwarding.controller.tokens import (
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.controller.topics import (
     NO_TOPIC_ID,
+    NOTHING_TRIED,
     Key,
     create_partitions,
     create_topics,
@@ -80,6 +82,7 @@ class Controller:
         protected_topics: frozenset[str] = frozenset(),
         tokens: TokenSettings = NO_TOKENS,
         owners: OwnerSettings = NO_OWNERS,
+        policies: Policies = NO_POLICIES,
     ) -> None:
         """`new_id`: 16 random bytes, for an ACL or a token."""
         self._authorizer = authorizer
@@ -88,6 +91,7 @@ class Controller:
         self._protected_topics = protected_topics
         self._tokens = tokens
         self._owners = owners
+        self._policies = policies
 
     def open(
         self, envelope: Any, sender: Sender, image: MetadataImage | None
@@ -113,6 +117,12 @@ class Controller:
             return [(name, NO_TOPIC_ID) for name in kept_topics(forwarded.message)]
         return []
 
+    def creation_to_try(self, forwarded: Forwarded) -> Any:
+        """The dry run of a creation whose answer the decision will need; None: none."""
+        if forwarded.header.api_key == ApiKey.CREATE_TOPICS:
+            return self._policies.creation_to_try(forwarded.message)
+        return None
+
     def decide(
         self,
         forwarded: Forwarded,
@@ -121,6 +131,7 @@ class Controller:
         topic_names: Mapping[Key, str],
         now_ms: int,
         topic_ids: Mapping[str, bytes] = NO_IDS,
+        tried: Mapping[str, Any] = NOTHING_TRIED,
     ) -> Verdict:
         """What is to become of a request that was opened; the image is one whole, read once."""
         header = forwarded.header
@@ -146,7 +157,7 @@ class Controller:
             token_id = uuid_text(self._new_id())
             asked = TokenRequest(forwarded.message, access, image.tokens, self._tokens, token_id, now_ms)
             return Verdict(token_decision(asked), tuple(access.events))
-        decision = self._decision(forwarded, access, image, topic_names, topic_ids)
+        decision = self._decision(forwarded, access, image, topic_names, topic_ids, tried)
         return Verdict(decision, tuple(access.events))
 
     def as_before(
@@ -167,17 +178,20 @@ class Controller:
         image: MetadataImage,
         topic_names: Mapping[Key, str],
         topic_ids: Mapping[str, bytes],
+        tried: Mapping[str, Any],
     ) -> Decision:
         request = forwarded.message
         match forwarded.header.api_key:
             case ApiKey.CREATE_TOPICS:
-                return create_topics(request, access, image, self._new_id, self._owners)
+                return create_topics(
+                    request, access, image, self._new_id, self._owners, self._policies, tried
+                )
             case ApiKey.DELETE_TOPICS:
                 return delete_topics(request, access, topic_names, image)
             case ApiKey.CREATE_PARTITIONS:
                 return create_partitions(request, access)
             case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
-                return alter_configs(request, access, image, self._new_id, topic_ids)
+                return alter_configs(request, access, image, self._new_id, topic_ids, self._policies)
         return self._cluster_decision(forwarded.header, request, access, image)
 
     def _cluster_decision(

@@ -9,10 +9,12 @@ forwarding.net.broker, which asks before the decision.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
+from types import MappingProxyType
 from typing import Any
 
 from forwarding.controller.access import Access
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
+from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.topic_owner import NO_OWNERS, Fault, Keeping, OwnerSettings, at_creation, without
 from forwarding.controller.topic_records import Creation, Deletion, shown
 from proxy.metadata.acl import Operation
@@ -23,6 +25,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 NO_TOPIC_ID = bytes(16)
+NOTHING_TRIED: Mapping[str, Any] = MappingProxyType({})
 DENIED_MESSAGE = "Authorization failed."
 MISSING = "This server does not host this topic-partition."
 
@@ -36,8 +39,13 @@ def create_topics(
     image: MetadataImage = MetadataImage.EMPTY,
     new_id: Callable[[], bytes] = lambda: NO_TOPIC_ID,
     owners: OwnerSettings = NO_OWNERS,
+    policies: Policies = NO_POLICIES,
+    tried: Mapping[str, Any] = NOTHING_TRIED,
 ) -> Decision:
-    """CREATE on the cluster or on each topic; configs are told with DESCRIBE_CONFIGS on the topic only."""
+    """CREATE on the cluster or on each topic; configs are told with DESCRIBE_CONFIGS on the topic only.
+
+    `tried`: what a broker answered to `Policies.creation_to_try`, by topic.
+    """
     result = types.CreateTopicsResponse.CreatableTopicResult
     times = Counter(topic.name for topic in request.topics)
     once = [name for name, count in times.items() if count == 1]
@@ -49,7 +57,13 @@ def create_topics(
         if name not in creatable
     }
     topics = [topic for topic in request.topics if topic.name in creatable]
-    keeping, faults = _kept(topics, access, owners)
+    dry = bool(request.validate_only)
+    asked = {
+        topic.name: policies.of_creation(topic, access, tried, dry) or at_creation(topic, access, owners)
+        for topic in topics
+    }
+    keeping = {name: kept for name, kept in asked.items() if isinstance(kept, Keeping)}
+    faults = {name: fault for name, fault in asked.items() if not isinstance(fault, Keeping)}
     refused |= {(name, NO_TOPIC_ID): result(name=name, **_fault(fault)) for name, fault in faults.items()}
     topics = [topic for topic in topics if topic.name in keeping]
     count = sum(2 + len(kept.acls or ()) for kept in keeping.values() if kept.anything)
@@ -75,16 +89,6 @@ def create_topics(
     known = any(kept.anything or name in image.topics.by_name for name, kept in keeping.items())
     follow_up = Creation(keeping, new_id) if known and not request.validate_only else None
     return AskBroker(with_topics(request, topics), merge, follow_up)
-
-
-def _kept(
-    topics: list[Any], access: Access, owners: OwnerSettings
-) -> tuple[dict[str, Keeping], dict[str, Fault]]:
-    asked = {topic.name: at_creation(topic, access, owners) for topic in topics}
-    return (
-        {name: kept for name, kept in asked.items() if isinstance(kept, Keeping)},
-        {name: fault for name, fault in asked.items() if not isinstance(fault, Keeping)},
-    )
 
 
 def _fault(fault: Fault) -> dict[str, Any]:

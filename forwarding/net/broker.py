@@ -88,6 +88,12 @@ class Broker:
         version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
         return await channel.request(ApiKey.CREATE_TOPICS, version, tried, timeout_ms=request.timeout_ms)
 
+    async def sizes_of(self, creation: Any) -> dict[str, Any]:
+        """What a dry run tells of each topic: its size, where that is the broker's to choose."""
+        if creation is None:
+            return {}
+        return {topic.name: topic for topic in (await self.try_creation(creation)).topics}
+
     async def ensure_topic(self, topic: str) -> None:
         """Create the metadata topic if it is absent; ChannelError when it can neither be found nor made."""
         for replication_factor in REPLICATION_FACTORS:

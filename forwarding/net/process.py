@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.controller.controller import NO_TOKENS, SERVED, TO_BROKER, Controller
 from forwarding.controller.gone_topics import GoneTopics
+from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.tokens import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.net.broker import Broker
@@ -69,6 +70,7 @@ class ProcessSettings:
     tokens: TokenSettings = NO_TOKENS
     token_expiry_check_interval_ms: int = 3_600_000
     owners: OwnerSettings = NO_OWNERS
+    policies: Policies = NO_POLICIES
     owner_check_interval_ms: int = 30_000
     mutation_window_num: int = 11
     mutation_window_size_seconds: int = 1
@@ -122,6 +124,7 @@ class ControllerProcess:
                 frozenset((settings.topic,)),
                 settings.tokens,
                 settings.owners,
+                settings.policies,
             ),
             MetadataLog(settings.broker, settings.topic, settings.transactional_id),
             self.feed,

@@ -51,6 +51,8 @@ REPLAY_TIMEOUT_MS = 10_000
 DEFAULT_BROKER_TIMEOUT_MS = 30_000
 MAX_RECORD_BYTES = MAX_BATCH_BYTES - 10_000
 
+OwnEvent = Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent]
+
 log = structlog.get_logger(__name__)
 
 
@@ -169,8 +171,8 @@ class Writer:
 
     async def _carry_out(self, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
         try:
-            asked = self._controller.topics_in_question(forwarded)
-            existing = await self._broker.existing(asked)
+            existing = await self._broker.existing(self._controller.topics_in_question(forwarded))
+            tried = await self._broker.sizes_of(self._controller.creation_to_try(forwarded))
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
         if not await self._may_write():
@@ -182,7 +184,7 @@ class Writer:
             image = self._loader.image
             names = {key: topic.name for key, topic in existing.items()}
             ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
-            verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids)
+            verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, tried)
             self._tell(verdict.events)
             await self._kept()  # Who asked, and by what right, survives us before the change does.
             decision = verdict.decision
@@ -312,9 +314,7 @@ class Writer:
         await self._by_itself(lambda image: gone.records(image, found), topics_gone)
 
     async def _by_itself(
-        self,
-        records_at: Callable[[MetadataImage], tuple[Any, ...]],
-        event: Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent],
+        self, records_at: Callable[[MetadataImage], tuple[Any, ...]], event: OwnEvent
     ) -> bool:
         """Commit what nobody has asked for; whether anything was."""
         async with self._turn:
@@ -327,12 +327,7 @@ class Writer:
                 unsettled.tell(committed)
             return committed is not None
 
-    def _removed(
-        self,
-        records: Sequence[Any],
-        event: Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent],
-        committed: Committed,
-    ) -> None:
+    def _removed(self, records: Sequence[Any], event: OwnEvent, committed: Committed) -> None:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from forwarding.controller.policy import PolicySettings, load_policies
 from forwarding.controller.topic_owner import OwnerSettings
 from proxy.demo.broker import Broker
 from proxy.net.channel import Channel
@@ -112,3 +113,22 @@ async def test_a_topic_that_a_broker_refuses_has_no_owner_and_one_deleted_there_
     assert (gone.method, gone.count) == ("DeleteTopics", 1)
     assert (gone.first_offset, gone.last_offset) != (None, None)
     assert missing.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.spec("E9")
+async def test_a_policy_sees_the_sizes_that_the_broker_would_choose(kafka: Broker, topic_name: str) -> None:
+    """The test broker's default is one partition; nobody but a dry run tells."""
+    rules = "forwarding.controller.topic_rules.TopicRules"
+    policies = load_policies(PolicySettings(create=rules, settings={"partitions.min": "2"}))
+    wanted = [creation(f"{topic_name}-{number}", owner="User:x") for number in range(2)]
+    wanted[0].topics[0].num_partitions = -1
+    wanted[1].topics[0].num_partitions = 2
+    async with (
+        a_controller(plaintext(kafka), topic_name, policies=policies) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        told = [(await forward(forwarder, ApiKey.CREATE_TOPICS, each))[1].topics[0] for each in wanted]
+
+    assert [topic.error_code for topic in told] == [ErrorCode.POLICY_VIOLATION, 0]
+    assert "partitions, at least 2 are required" in told[0].error_message
+    assert list(controller.image.topics.by_name) == [f"{topic_name}-1"]
