@@ -187,7 +187,23 @@ async def _stop(producer: AIOKafkaProducer) -> None:
         # `stop` waits for batches that may never be delivered, and a second call does nothing: end the
         # connections first, so that what is under way fails, then the sender.
         await producer.client.close()
-        await producer._sender.close()
+        await _cancel(producer._sender)
+
+
+async def _cancel(sender: Any) -> None:
+    """The sender and all it has begun, which asks for a coordinator for as long as no broker answers.
+
+    Its own `close` waits for these: a controller that is cut off would not learn that it is.
+    """
+    while tasks := [task for task in asyncio.all_tasks() if _is_of(task, sender)]:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+
+
+def _is_of(task: "asyncio.Task[Any]", sender: Any) -> bool:
+    frame = getattr(task.get_coro(), "cr_frame", None)
+    return frame is not None and frame.f_locals.get("self") is sender
 
 
 def _look_at_failures(producer: AIOKafkaProducer) -> None:
