@@ -26,8 +26,6 @@ TELLS_HIGH_WATERMARK_SINCE = 18
 MAX_WAIT_MS = 500
 HASTY_WAIT_MS = 50
 """The same towards a leader that says nothing when records become committed, while there are such records."""
-ANSWER_TIMEOUT_MS = 5_000
-"""A leader that is silent for so much longer than it was asked to wait is frozen or cut off."""
 FETCH_BYTES = 4 * 1024 * 1024
 SNAPSHOT_BYTES = 1024 * 1024
 """A chunk; decoding one may not hold up the clients."""
@@ -116,7 +114,7 @@ class ControllerNode:
             ApiKey.FETCH,
             version,
             _fetch_request(place, max_wait_ms),
-            timeout_ms=max_wait_ms + ANSWER_TIMEOUT_MS,
+            timeout_ms=max_wait_ms + self._channel.endpoint.request_timeout_ms,
         )
         _refuse(response.error_code, "Fetch")
         answer = response.responses[0].partitions[0]
@@ -145,7 +143,6 @@ class ControllerNode:
                 max_bytes=SNAPSHOT_BYTES,
                 topics=[request.TopicSnapshot(name=CLUSTER_METADATA, partitions=[partition])],
             ),
-            timeout_ms=ANSWER_TIMEOUT_MS,
         )
         _refuse(response.error_code, "FetchSnapshot")
         answer = response.topics[0].partitions[0]

@@ -29,7 +29,8 @@ from proxy.net.quorum_log import QuorumLog, SnapshotReader
 from proxy.net.transactions import BrokenBatch
 
 BACKOFF_MS = (100, 1_000)
-CONNECT_TIMEOUT_MS = 5_000
+ANSWER_TIMEOUT_MS = 5_000
+"""A controller that is silent for so much longer than it was asked to wait is frozen or cut off."""
 ASK_AGAIN_S = 0.1
 
 log = structlog.get_logger(__name__)
@@ -276,4 +277,4 @@ class _Inquiry:
 
 
 def _impatient(endpoint: EndpointSettings) -> EndpointSettings:
-    return replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, CONNECT_TIMEOUT_MS))
+    return replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, ANSWER_TIMEOUT_MS))

@@ -160,6 +160,22 @@ async def test_a_leader_that_is_gone_is_looked_for_among_the_others() -> None:
     assert (shown(follower), connected) == ([["a"], ["a", "b"]], True)
 
 
+@pytest.mark.spec("E5")
+async def test_a_leader_that_is_frozen_is_left_for_the_next() -> None:
+    first, second = leader("a"), leader("a")
+    second.epoch, second.leader = 2, (2, None)
+    async with first.listening(), second.listening():
+        endpoints = [endpoint_of(node.address, request_timeout_ms=500) for node in (first, second)]
+        async with asyncio.timeout(60), following(*endpoints) as follower:
+            await follower.loaded()
+            first.frozen = True
+            second.append(*allowed("b"))
+            second.commit()
+            await follower.until(lambda image: image.acls.count == 2)
+
+    assert shown(follower) == [["a"], ["a", "b"]]
+
+
 @pytest.mark.spec("S5")
 async def test_a_snapshot_is_fetched_in_chunks_and_appears_with_what_was_committed_since() -> None:
     node = leader("a", "b", "c")

@@ -83,6 +83,8 @@ class FakeNode:
         self.high_watermark = -1
         self.snapshots: dict[tuple[int, int], bytes] = {}
         self.chunk_bytes = 1 << 20
+        self.frozen = False
+        """It takes requests and never answers."""
         self._news = asyncio.Event()
         self.broker = FakeBroker(
             {ApiKey.FETCH: self._fetch, ApiKey.FETCH_SNAPSHOT: self._fetch_snapshot},
@@ -134,6 +136,8 @@ class FakeNode:
         news.set()
 
     async def _fetch(self, request: Request) -> Any:
+        if self.frozen:
+            return None
         wanted = request.message.topics[0].partitions[0]
         answer = self._answer(wanted)
         knows = wanted.high_watermark if request.header.api_version >= 18 else self.high_watermark
@@ -144,6 +148,8 @@ class FakeNode:
                     await news.wait()
             except TimeoutError:
                 pass
+            if self.frozen:
+                return None
             answer = self._answer(wanted)
         endpoints = self._endpoints(FETCH_RESPONSE.NodeEndpoint)
         topic = FETCH_RESPONSE.FetchableTopicResponse(
