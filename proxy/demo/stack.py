@@ -4,7 +4,8 @@ One broker, or three with a proxy in front of each. The story and the tests stan
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,8 @@ class StackSettings:
     """`kraft`: no controller process of ours, Kafka's own does its work."""
     reauth_ms: int = 6_000
     """connections.max.reauth.ms of the listener REAUTH; the others set no limit."""
-    broker_properties: Mapping[str, str] = field(default_factory=dict)
+    broker_properties: MutableMapping[str, str] = field(default_factory=dict)
+    """Read when a broker starts: what depends on its addresses may be put in once the stack is made."""
     broker_certificate: Path | None = None
     """A PEM file of private key and certificate chain: the brokers have an SSL listener then."""
     proxy_changes: Mapping[str, Any] = field(default_factory=dict)
@@ -201,7 +203,7 @@ class Stack:
             directory=self.directory / numbered("broker", number),
             node_id=number,
             log=self.logs / f"{numbered('broker', number)}.log",
-            properties=self._guard(login) | dict(self._wanted.broker_properties),
+            properties=ChainMap(self._wanted.broker_properties, self._guard(login)),
             controller_users=self._controller_users,
             certificate=self._wanted.broker_certificate,
             scram_users={login.name: login.password},
