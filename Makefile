@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential envelopes model check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential envelopes model chaos check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -75,6 +75,11 @@ EXAMPLES ?= 2000
 
 model: setup ## Random changes, crashes and elections of controllers against dictionaries: EXAMPLES=2000
 	PENSTOCK_MODEL_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/property/test_controller_model.py
+
+MINUTES ?= 10
+
+chaos: setup ## Kill proxy, controller, broker and ingest at random under load for MINUTES=10 (SEED=1), then compare
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
@@ -135,6 +140,7 @@ bench: setup ## CPU per request, GiB and decision, memory per connection and ACL
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.decisions
 	$(BIN)/python -m tests.bench.quotas
+	$(BIN)/python -m tests.bench.trail
 
 RECORDS ?= 1000000,5000000,20000000
 

@@ -1,0 +1,72 @@
+"""With audit.policy.<class>: refuse, what could not be recorded is not served, and says why."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from proxy.session.not_ready import UNRECORDED
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.conversation import Conversation, plain_token, produce, produced, sasl
+
+pytestmark = pytest.mark.spec("D3")
+
+PRODUCE = ApiKey.PRODUCE
+
+
+def out_of_order(talk: Conversation, *classes: str) -> None:
+    """As proxy.process tells it: decisions that were remembered are made again."""
+    talk.gate.unrecorded = frozenset(classes)
+    image = talk.gate.image
+    assert image is not None
+    talk.gate.image = replace(image)
+
+
+@pytest.mark.parametrize("event_class", ["summary", "denial"])
+def test_a_producer_that_streamed_is_refused_in_words_and_served_again_afterwards(event_class: str) -> None:
+    talk = Conversation("WRITE TOPIC orders")
+    for _ in range(2):
+        talk.asks(PRODUCE, 9, produce("orders"))
+        talk.answers(PRODUCE, 9, produced("orders"))
+    talk.heard_bytes()
+    assert len(talk.forwarded()) == 2
+
+    out_of_order(talk, event_class)
+    talk.asks(PRODUCE, 9, produce("orders"))
+
+    (topic,) = talk.heard(PRODUCE, 9).responses
+    (partition,) = topic.partition_responses
+    assert (partition.error_code, partition.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
+    assert talk.forwarded() == []
+    out_of_order(talk)
+    talk.asks(PRODUCE, 9, produce("orders"))
+    assert len(talk.forwarded()) == 1
+
+
+def test_administrative_requests_follow_their_own_policy() -> None:
+    talk = Conversation("CREATE TOPIC new")
+    out_of_order(talk, "summary")
+
+    talk.asks(ApiKey.CREATE_TOPICS, 7, create_topics("new"))
+
+    assert len(talk.controller) == 1
+
+
+def create_topics(name: str) -> Any:
+    request = t.CreateTopicsRequest
+    return request(topics=[request.CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
+
+
+def test_nobody_logs_in_whose_login_could_not_be_recorded() -> None:
+    talk = Conversation(sasl_listener=sasl())
+    out_of_order(talk, "authentication")
+    assert talk.shakes_hands().error_code == ErrorCode.NONE
+
+    answer = talk.authenticates(plain_token("alice"))
+
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == UNRECORDED
+    assert talk.close_reason == "audit_unavailable"
+    assert talk.events == []
