@@ -1,0 +1,47 @@
+"""`python -m tests.chaos --minutes 10 --seed 1`: kills at random under load, then everything is counted."""
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from proxy.demo import kafka
+from tests.chaos.running import run_chaos
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a directory for logs, spools and tables, to look into")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as directory:
+        place = arguments.keep or Path(directory)
+        outcome = run_chaos(
+            place,
+            kafka.libs(),
+            lambda killing: killing.for_a_time(arguments.minutes * 60),
+            arguments.seed,
+        )
+    ledger = outcome.ledger
+    _say(f"killed: {dict(Counter(outcome.kills))}")
+    _say(
+        f"told: {len(ledger.changed)} changes, {len(ledger.denied)} denials,"
+        f" {ledger.produced} records produced, {ledger.consumed} consumed;"
+        f" {outcome.records} audit records in the table"
+    )
+    for fault in outcome.faults:
+        _say(f"FAULT {fault}")
+    _say(f"{len(outcome.faults)} faults")
+    return 1 if outcome.faults else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,135 @@
+"""The tables against the ledger: what clients were told, and what processes counted, is all there, once.
+
+Fed by tests.chaos.running. Each fault found is a line of text; none is what is wanted.
+"""
+
+import itertools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tests.chaos.killing import Counters
+from tests.chaos.load import Ledger
+
+Row = dict[str, Any]
+Boots = dict[tuple[str, str], list[Row]]
+
+LEAST_LINE_BYTES = 1_000
+IN_FLIGHT = "forwarded.unknown_to_proxy"
+MAX_QUEUED_DENIALS = 2
+"""How many denials of a client that asks one at a time may be in the queue of a proxy that is killed."""
+
+
+def faults(document: dict[str, Any], ledger: Ledger, counters: list[Counters]) -> list[str]:
+    """Everything that does not agree, in words."""
+    rows: list[Row] = document["audit"]
+    once = {(row["proxy_id"], row["boot_id"], row["sequence"]): row for row in rows}
+    boots: Boots = defaultdict(list)
+    for (proxy_id, boot_id, _), row in sorted(once.items()):
+        boots[proxy_id, boot_id].append(row)
+    return [
+        *_ingested_once(rows),
+        *_without_gaps(boots),
+        *_linked(boots),
+        *_as_counted(boots, counters),
+        *_denials(boots, ledger),
+        *_changes(list(once.values()), document["acls"], ledger),
+        *(f"{count} quarantined" for count in [document["quarantined"]] if count),
+        *_findings(boots, document["findings"]),
+    ]
+
+
+def _findings(boots: Boots, found: list[dict[str, Any]]) -> Iterator[str]:
+    """All but what a kill explains: of a forward under way when its proxy was killed one side alone tells."""
+    killed = {boot_id for (_, boot_id), rows in boots.items() if rows[-1]["event"] != "stopped"}
+    excused = set[str]()
+    for finding in found:
+        evidence = json.loads(finding["evidence"])
+        _, boot_id, _ = str(evidence.get("forward_id", "//")).split("/")
+        if finding["check"] == IN_FLIGHT and boot_id in killed - excused:
+            excused.add(boot_id)  # The client asks for one change at a time.
+        else:
+            yield f"{finding['check']}: {finding['explanation']}"
+
+
+def _ingested_once(rows: list[Row]) -> Iterator[str]:
+    """No record of the topic stands in the table twice."""
+    for offset, count in Counter(row["kafka_offset"] for row in rows).items():
+        if count > 1:
+            yield f"offset {offset} of the audit topic is in the table {count} times"
+
+
+def _without_gaps(boots: Boots) -> Iterator[str]:
+    for boot, rows in boots.items():
+        missing = set(range(rows[-1]["sequence"] + 1)) - {row["sequence"] for row in rows}
+        if missing:
+            yield f"{boot} lacks {sorted(missing)[:5]}"
+
+
+def _linked(boots: Boots) -> Iterator[str]:
+    """Each boot but the first of a process names the last record of the one before, and that one is there."""
+    lasts = {boot: f"{boot[1]}/{rows[-1]['sequence']}/{rows[-1]['chain']}" for boot, rows in boots.items()}
+    for proxy_id in {proxy_id for proxy_id, _ in boots}:
+        mine = sorted((rows[0]["time_ms"], boot) for boot, rows in boots.items() if boot[0] == proxy_id)
+        for (_, before), (_, boot) in itertools.pairwise(mine):
+            named = (boots[boot][0]["settings"] or {}).get("audit.previous")
+            if named != lasts[before]:
+                yield f"{boot} names {named}, the last record there is {lasts[before]}"
+
+
+def _as_counted(boots: Boots, counters: list[Counters]) -> Iterator[str]:
+    """What a proxy had counted is in the table: of the last boot no more, of a killed one at least that."""
+    mine = sorted((rows[0]["time_ms"], boot) for boot, rows in boots.items() if rows[0]["role"] == "proxy")
+    if len(mine) != len(counters):
+        yield f"{len(mine)} boots of the proxy in the table, {len(counters)} were started"
+        return
+    for number, ((_, boot), said) in enumerate(zip(mine, counters, strict=True)):
+        there = Counter(row["event"] for row in boots[boot])
+        missing = {e: count - there[e] for e, count in said.records.items() if count > there[e]}
+        if sum(missing.values()) * LEAST_LINE_BYTES > said.queued_bytes:
+            yield f"{boot} had counted and {said.queued_bytes} bytes queued of {missing}: not in the table"
+        # The last connections are closed while the proxy stops, and then what was counted on them is told.
+        after = ("stopped", "high_water", "authorization_summary", "throttled")
+        if number == len(mine) - 1 and {**there, **dict.fromkeys(after, 0)} != {
+            **said.records,
+            **dict.fromkeys(after, 0),
+        }:
+            yield f"{boot} counted {said.records} before it stopped, in the table are {dict(there)}"
+
+
+def _denials(boots: Boots, ledger: Ledger) -> Iterator[str]:
+    """Each denial that was told is recorded, save those in the queue when a proxy was killed (0019)."""
+    recorded = {
+        row["resource_name"]
+        for rows in boots.values()
+        for row in rows
+        if row["event"] == "authorization" and row["granted"] is False
+    }
+    excused = {
+        name
+        for told in ledger.denied_before_kill
+        for name in ledger.denied[max(0, told - MAX_QUEUED_DENIALS) : told]
+    }
+    for name in ledger.denied:
+        if name not in recorded and name not in excused:
+            yield f"the denial of {name} is not in the table"
+
+
+def _changes(rows: list[Row], acls: list[Any], ledger: Ledger) -> Iterator[str]:
+    """An acknowledged change is in the log once, explained by a controller's record and by the proxy's."""
+    offsets: dict[str, list[int]] = defaultdict(list)
+    for offset, body in acls:
+        offsets[body["resource_name"]].append(offset)
+    forwarded = {row["forward_id"] for row in rows if row["event"] == "forwarded"}
+    by_offset = {
+        offset: row["forward_id"]
+        for row in rows
+        if row["event"] == "forwarded_received" and row["first_offset"] is not None
+        for offset in range(row["first_offset"], row["last_offset"] + 1)
+    }
+    for name in ledger.changed:
+        if len(offsets[name]) != 1:
+            yield f"{name} was acknowledged and is in the log at {offsets[name]}"
+        elif by_offset.get(offsets[name][0]) not in forwarded:
+            yield f"{name} was acknowledged, and nobody told who forwarded it"

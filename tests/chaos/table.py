@@ -1,0 +1,60 @@
+"""`python -m tests.chaos.table BOOTSTRAP TABLES OUT`: ingest to the end, reconcile, and what the tables hold.
+
+A process of its own, for a JVM lasts as long as its process; what it found goes to OUT as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit import sources
+from spark_audit.ingest import Topics, ingest
+from spark_audit.reconciliation import reconcile
+from spark_audit.sources import Tables
+
+TOLD = (
+    S.PROXY_ID,
+    S.BOOT_ID,
+    S.SEQUENCE,
+    S.ROLE,
+    S.EVENT,
+    S.TIME_MS,
+    S.PRINCIPAL,
+    S.METHOD,
+    S.GRANTED,
+    S.RESOURCE_NAME,
+    S.FORWARD_ID,
+    S.FIRST_OFFSET,
+    S.LAST_OFFSET,
+    S.SETTINGS,
+    S.KAFKA_OFFSET,
+)
+
+
+def main(bootstrap: str, directory: str, out: str) -> None:
+    spark, tables = sources.open_session(master="local[2]"), Tables(directory)
+    topics = Topics(bootstrap, "__penstock_audit", "__penstock_metadata", {})
+    ingest(spark, topics, tables, lambda _line: None)
+    audit = sources.read_table(spark, tables.audit, S.AUDIT)
+    quarantine = sources.read_table(spark, tables.quarantine)
+    metadata_log = sources.read_table(spark, tables.metadata_log)
+    result = reconcile(audit, quarantine, metadata_log, log_end=sources.log_end(spark, tables))
+    acls = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
+    document = {
+        "audit": [
+            row.asDict() for row in audit.select(*TOLD, F.lower(F.hex(S.CHAIN)).alias(S.CHAIN)).collect()
+        ],
+        "acls": [[row[0], json.loads(row[1])] for row in acls.select(S.LOG_OFFSET, S.BODY).collect()],
+        "quarantined": quarantine.count(),
+        "findings": [dict(zip(S.FINDING.names, finding, strict=True)) for finding in result.findings],
+        "summary": result.summary,
+    }
+    Path(out).write_text(json.dumps(document, default=str), encoding="utf-8")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
