@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return demo(words[1:])
     arguments = command_line().parse_args(words)
     seat = getattr(arguments, "worker", None)
-    log_lines.configure(_level(arguments.config), None if seat is None else json.loads(seat)["number"])
+    # Whoever looks at a log wants to see it, and not that we connect.
+    level = "WARNING" if arguments.command == "shell" else _level(arguments.config)
+    log_lines.configure(level, None if seat is None else json.loads(seat)["number"])
     return int(arguments.run(arguments))
 
 
@@ -67,12 +69,10 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("pattern", nargs="?", help="of find: a name, or a whole path, with * ? [...]")
 
 
-def _level(config_path: Path | None) -> str:
+def _level(config_path: Path) -> str:
     """log.level of the file, whatever else is wrong with it."""
     import yaml
 
-    if config_path is None:
-        return "INFO"
     try:
         document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
         level = document["log"]["level"]

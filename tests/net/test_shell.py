@@ -16,6 +16,8 @@ from proxy.shell.run import Question, run_shell
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_controller_topic_owner import creation
 from tests.support.controllers import a_controller, a_forwarder, create_acls, forward, plaintext
+from tests.support.fake_quorum import LEADER_CHANGE, FakeNode
+from tests.support.metadata_log import acl, acl_record, owned
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("S10", "S1")]
 
@@ -23,7 +25,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spec("S10", "S1")]
 def asked(capsys: pytest.CaptureFixture[str], **question: object) -> dict[str, object]:
     capsys.readouterr()
     assert run_shell(Question(as_json=True, **question)) == 0  # type: ignore[arg-type]
-    told: dict[str, object] = json.loads(capsys.readouterr().out)
+    # Log lines go to standard error in a process of its own.
+    told: dict[str, object] = json.loads(capsys.readouterr().out.splitlines()[-1])
     return told
 
 
@@ -99,3 +102,41 @@ async def test_kafkas_own_log_reads_as_kafkas_own_tool_reads_it(
     assert values[f"/topic/{topic_name}"]["configs"] == {"retention.ms": "600000"}
     users = [record for record in records if record["type"] == "USER_SCRAM_CREDENTIAL_RECORD"]
     assert status["values"]["/status"]["scramCredentialCount"] == len(users)  # type: ignore[index]
+
+
+async def test_kafkas_own_log_is_followed_at_its_controllers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = FakeNode()
+    node.append(control=LEADER_CHANGE)
+    node.append(acl_record(acl("orders")), *owned("payments", "User:x"))
+    node.commit()
+    config = tmp_path / "proxy.yaml"
+    async with node.listening():
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "proxy.id": "p",
+                    "listeners": [{"name": "C", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}],
+                    "upstream": {"bootstrap": "broker:9092"},
+                    "controller": {"mode": "kraft", "endpoints": [node.address]},
+                    "authorizer": {"authorizer.class.name": ""},
+                    "audit": {"spool.dir": "spool"},
+                }
+            )
+        )
+        question = {"log": "kraft", "config": config, "command": "cat"}
+        told = await asyncio.to_thread(asked, capsys, path="/topic/*", **question)
+        acls = await asyncio.to_thread(asked, capsys, path="/acl/id/*", **question)
+
+    assert told["values"] == {
+        "/topic/payments": {
+            "id": "AAAAAAAAAAAAAAAAAAAAAQ",
+            "owner": "User:x",
+            "partitions": None,
+            "configs": {},
+        }
+    }
+    values = acls["values"]
+    assert isinstance(values, dict)
+    assert [entry["resourceName"] for entry in values.values()] == ["orders"]
