@@ -8,6 +8,7 @@ ingest            the streams, their checkpoints
 trail             the tables as the checks read them: duplicates out, settings of each process
 reconcile/        one file per check: tables -> findings
 reconciliation    all checks -> findings, and what could not be checked
+retention         old days out of the tables, small files into large ones
 report/           tables and findings -> one HTML page
 
 Stands alone: it imports pyspark, jinja2 and itself, never the proxy.

@@ -22,12 +22,14 @@ if not __package__:
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.ingest import Topics, ingest, ingest_continuously
 from spark_audit.reconciliation import reconcile
 from spark_audit.report.page import render
+from spark_audit.retention import compact, expire, reconciled_days
 from spark_audit.sources import SourceError, Tables
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
@@ -65,11 +67,26 @@ def parser() -> argparse.ArgumentParser:
     showing = commands.add_parser("report", help="write one HTML page")
     showing.add_argument("--findings", required=True, metavar="DIR", help="what reconcile had as --out")
     showing.add_argument("--out", required=True, metavar="FILE", help="the page")
+    compacting = commands.add_parser("compact", help="few large files for many small ones, and a vacuum")
+    compacting.add_argument(
+        "--retain-hours", type=float, default=168.0, metavar="H", help="versions kept; default a week"
+    )
+    expiring = commands.add_parser("expire", help="delete old days that were reconciled without findings")
+    expiring.add_argument("--before", required=True, type=_day, metavar="D", help="YYYY-MM-DD; kept itself")
+    expiring.add_argument("--confirm", action="store_true", required=True, help="yes, delete")
+    expiring.add_argument("--force", action="store_true", help="days not reconciled, or with findings, too")
     everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
     _kafka_arguments(everything)
     everything.add_argument("--out", required=True, metavar="DIR", help="for findings.json and report.html")
     _checking_arguments(everything)
-    for command, run in ((reading, _ingest), (checking, _reconcile), (showing, _report), (everything, _run)):
+    for command, run in (
+        (reading, _ingest),
+        (checking, _reconcile),
+        (showing, _report),
+        (compacting, _compact),
+        (expiring, _expire),
+        (everything, _run),
+    ):
         _common_arguments(command)
         command.set_defaults(command=run)
     return root
@@ -135,15 +152,38 @@ def _stop_on_signal() -> Event:
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    log_end = sources.log_end(spark, Tables(arguments.tables))
+    tables = Tables(arguments.tables)
     key = sources.chain_key(arguments.chain_key)
-    result = reconcile(*_trail(spark, arguments), log_end=log_end, days=arguments.date, chain_key=key)
+    audit, quarantine, log = _trail(spark, arguments)
+    version = sources.version(spark, tables.audit)
+    result = reconcile(
+        *(audit, quarantine, log),
+        log_end=sources.log_end(spark, tables),
+        days=arguments.date,
+        chain_key=key,
+        expired=sources.read_state(spark, tables.expired, S.EXPIRED),
+    )
     # The checks keep what several of them read; whoever comes next in this session needs none of it.
     spark.catalog.clearCache()
     sources.write_findings(spark, arguments.out, result.findings, result.summary)
+    found = spark.createDataFrame(list(result.findings), S.FINDING)
+    checked = audit.where(F.col(S.DATE).cast("string").isin(*arguments.date)) if arguments.date else audit
+    sources.append_state(reconciled_days(checked, found, version), tables.reconciled, S.RECONCILED)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
     return FINDINGS if result.findings else CLEAN
+
+
+def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    compact(spark, Tables(arguments.tables), arguments.retain_hours)
+    _say("compacted")
+    return CLEAN
+
+
+def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    done = expire(spark, Tables(arguments.tables), date.fromisoformat(arguments.before), arguments.force)
+    _say(f"expired: {done.records} records of {done.days} days")
+    return CLEAN
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:

@@ -11,16 +11,18 @@ each batch, and two records of one sequence that differ are evidence (reconcile/
 out by (proxy_id, boot_id, sequence): spark_audit.trail.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_audit import decode, sources
-from spark_audit.sources import Tables
+from spark_audit.sources import SourceError, Tables
 
 CONTINUOUS_TRIGGER = "10 seconds"
 STOP_CHECK_S = 1
@@ -44,7 +46,8 @@ def ingest(spark: SparkSession, topics: Topics, tables: Tables, report: Callable
     # The audit first: the log is then at least as far as the decisions that name its offsets.
     for name, topic, write in _streams(spark, topics, tables):
         query = _start(spark, topics, tables, name, topic, write, {"availableNow": True})
-        query.awaitTermination()
+        with _data_loss_explained(topic, tables.checkpoint(name)):
+            query.awaitTermination()
         report(_told(name, query))
 
 
@@ -61,12 +64,37 @@ def ingest_continuously(
     report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
     try:
         # In short waits: a signal is handled between two calls into the JVM.
-        while not stop_wanted.is_set() and not spark.streams.awaitAnyTermination(STOP_CHECK_S):
-            pass
+        with _data_loss_explained(f"{topics.audit} or {topics.metadata}", tables.checkpoint("")):
+            while not stop_wanted.is_set() and not spark.streams.awaitAnyTermination(STOP_CHECK_S):
+                pass
     finally:
         for query in queries:
             query.stop()
     report("stopped; the next run goes on from the checkpoints")
+
+
+_DATA_LOSS = (
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+    "offset was changed from",
+    "Some data may have been lost",
+)
+
+
+@contextmanager
+def _data_loss_explained(topic: str, checkpoint: str) -> Iterator[None]:
+    """Spark's long story of offsets that are not there, as what happened and how to go on."""
+    try:
+        yield
+    except StreamingQueryException as error:
+        if not any(sign in str(error) for sign in _DATA_LOSS):
+            raise
+        raise SourceError(
+            f"topic {topic} no longer has what is to be read next: retention took it, or the topic was made"
+            " anew. Read on from what is there with failOnDataLoss=false in"
+            " --kafka-options (what is lost is then found as gaps); for a new topic begin new --tables, or"
+            f" remove {checkpoint} and keep the old tables apart"
+        ) from error
 
 
 def _streams(spark: SparkSession, topics: Topics, tables: Tables) -> list[tuple[str, str, Write]]:

@@ -41,6 +41,7 @@ def reconcile(
     log_end: int | None = None,
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
+    expired: DataFrame | None = None,
     told: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """`days` (YYYY-MM-DD) limits the findings to faults that show on these days; none: all days.
@@ -48,8 +49,8 @@ def reconcile(
     With days, lines, decisions and traffic are read of these days and their neighbours. What may have begun
     on any day before is looked for in the whole trail, in few columns: sequences, logins, administration.
     `log_end` is the offset behind the last one read from the metadata topic, None where it is not known.
-    `chain_key` is the key of the hash chains, where processes have one. `told` hears the name of
-    each check when it is done.
+    `chain_key` is the key of the hash chains, where processes have one; `expired` table `expired`. `told`
+    hears the name of each check when it is done.
     """
     copies = repeated(audit).persist()
     with_lines = each_record_once(audit, copies)
@@ -62,7 +63,7 @@ def reconcile(
     log = metadata_log.persist()
     judged = verdicts(of_days, log, log_end).persist()
     checks = {
-        "gaps": gaps(audit, copies),
+        "gaps": gaps(audit, copies, expired),
         "chain": chain(with_lines, chain_key, days=wanted),
         "boots": boots(records),
         "decisions": decision_findings(judged),

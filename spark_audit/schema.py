@@ -193,6 +193,27 @@ QUARANTINE = T.StructType(
 )
 """Table `quarantine`: what could not be read as what its topic carries, as it came, and why."""
 
+RECONCILED = T.StructType(
+    [
+        T.StructField(DATE, T.DateType()),
+        T.StructField("records", _LONG),
+        T.StructField("findings", _LONG),
+        T.StructField("audit_version", _LONG),
+        T.StructField("checked_at", T.TimestampType()),
+    ]
+)
+"""Table `reconciled`: which days were checked at which version of table `audit`, and what was found then."""
+
+EXPIRED = T.StructType(
+    [
+        T.StructField(PROXY_ID, _STRING),
+        T.StructField(BOOT_ID, _STRING),
+        T.StructField("last_sequence", _LONG),
+        T.StructField("before", T.DateType()),
+    ]
+)
+"""Table `expired`: up to which sequence a boot's records were deleted as too old."""
+
 LOG_OFFSET = "offset"
 LOG_TIMESTAMP = "timestamp"
 API_KEY, RECORD, RECORD_VERSION, BODY = "api_key", "record", "version", "body"

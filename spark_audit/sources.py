@@ -72,6 +72,14 @@ class Tables:
     def metadata_log(self) -> str:
         return self._under("metadata_log")
 
+    @property
+    def reconciled(self) -> str:
+        return self._under("reconciled")
+
+    @property
+    def expired(self) -> str:
+        return self._under("expired")
+
     def checkpoint(self, stream: str) -> str:
         return self._under(f"_checkpoints/{stream}")
 
@@ -227,6 +235,27 @@ def read_table(spark: SparkSession, path: str, schema: StructType | None = None)
     table = spark.read.format("delta").load(path)
     absent = [field for field in schema or () if field.name not in table.columns]
     return table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
+
+
+def read_state(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
+    """A table of our own making; no rows where it was never written."""
+    if not DeltaTable.isDeltaTable(spark, path):
+        return spark.createDataFrame([], schema)
+    return spark.read.format("delta").load(path)
+
+
+def append_state(rows: DataFrame, path: str, schema: StructType) -> None:
+    rows.select(*(F.col(field.name).cast(field.dataType) for field in schema)).coalesce(1).write.format(
+        "delta"
+    ).mode("append").save(path)
+
+
+def version(spark: SparkSession, path: str) -> int:
+    """The version of a Delta table."""
+    newest = DeltaTable.forPath(spark, path).history(1).first()
+    if newest is None:
+        raise SourceError(f"{path} has no history")
+    return int(newest["version"])
 
 
 def chain_key(path: str | None) -> bytes | None:

@@ -34,12 +34,15 @@ _READ = (
 )
 
 
-def gaps(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
-    """All of the checks below as one table of findings. `copies` is `trail.repeated(audit)`."""
+def gaps(audit: DataFrame, copies: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
+    """All of the checks below as one table of findings.
+
+    `copies` is `trail.repeated(audit)`; `expired` table `expired`: up to which sequence nothing is missed.
+    """
     narrow = audit.select(*_READ).persist()
     found = _steps(narrow).persist()
     parts = [
-        holes(narrow, found),
+        holes(narrow, found, expired),
         different_copies(narrow, repeated(narrow) if copies is None else copies),
         reordered(narrow, found),
         *(check(narrow) for check in (records_after_stop, unfinished, miscounted, dropped)),
@@ -62,7 +65,7 @@ def _steps(audit: DataFrame) -> DataFrame:
     return placed.where((F.col(S.SEQUENCE) - F.col("previous") > 1) | F.col("early"))
 
 
-def holes(audit: DataFrame, found: DataFrame) -> DataFrame:
+def holes(audit: DataFrame, found: DataFrame, expired: DataFrame | None = None) -> DataFrame:
     """One finding per run of missing sequences, the one before the first record included."""
     block = F.floor(F.col(S.SEQUENCE) / BLOCK).alias("block")
     blocks = audit.groupBy(*AUTHOR, block).agg(
@@ -78,7 +81,7 @@ def holes(audit: DataFrame, found: DataFrame) -> DataFrame:
     missing = missing.withColumn("first_missing", F.col("previous") + 1)
     missing = missing.withColumn("last_missing", F.col(S.SEQUENCE) - 1)
     return findings(
-        missing,
+        _not_expired(missing, expired),
         check="gaps.hole",
         severity="critical",
         date=S.DATE,
@@ -94,6 +97,14 @@ def holes(audit: DataFrame, found: DataFrame) -> DataFrame:
         ),
         evidence=[*AUTHOR, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
     )
+
+
+def _not_expired(missing: DataFrame, expired: DataFrame | None) -> DataFrame:
+    if expired is None:
+        return missing
+    ends = expired.groupBy(*AUTHOR).agg(F.max("last_sequence").alias("expired_to"))
+    told = missing.join(F.broadcast(ends), list(AUTHOR), "left")
+    return told.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
 
 
 def different_copies(audit: DataFrame, copies: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ a bucket holds as many seconds of its limit as the window is long, and a request
 its connection is muted, so each connection may once overshoot by what it had under way.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -34,6 +34,8 @@ STRETCH_MS = 3_600_000
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 _CONSUMING = ("Fetch", "ShareFetch")
 _BUCKET = (*AUTHOR, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
+_PROXY = "proxy"
+_SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
@@ -42,9 +44,15 @@ def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Buckets that let through more than their limit allows."""
-    by_connection = _charged(records, metadata_log)
-    by_bucket = by_connection.groupBy(*_BUCKET, "stretch").agg(
+    """Buckets that let through more than their limit allows; workers of one proxy fill one bucket.
+
+    A process that starts begins with an empty bucket, so each of a proxy's (or of its workers') has a window.
+    """
+    by_connection = _charged(records, metadata_log).withColumn(_PROXY, _whole_proxy())
+    starts = F.count_distinct(*AUTHOR) / F.count_distinct(S.PROXY_ID)
+    by_bucket = by_connection.groupBy(*_SHARED, "stretch").agg(
+        F.ceil(starts).alias("starts"),
+        F.sort_array(F.collect_set(F.concat_ws("/", *AUTHOR))).alias("processes"),
         F.min(S.DATE).alias(S.DATE),
         F.sum("bytes").alias("bytes"),
         F.sum("burst").alias("burst"),
@@ -52,7 +60,8 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.max("to_ms").alias("to_ms"),
         F.max(WINDOW).alias(WINDOW),
     )
-    seconds = (F.col("to_ms") - F.col("from_ms")) / 1000 + F.coalesce(WINDOW, F.lit(WINDOW_S))
+    seconds = (F.col("to_ms") - F.col("from_ms")) / 1000
+    seconds = seconds + F.coalesce(WINDOW, F.lit(WINDOW_S)) * F.col("starts")
     allowed = (F.col(S.QUOTA_LIMIT) * seconds + F.col("burst")).cast("long")
     over = by_bucket.withColumn("allowed_bytes", allowed).where(F.col("bytes") > F.col("allowed_bytes"))
     return findings(
@@ -61,21 +70,29 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=words(
-            "process %s/%s let %s bytes through for quota-id %s (%s): at %s bytes/s it is %s bytes at most",
-            *AUTHOR,
+            "proxy %s (%s) let %s bytes through for quota-id %s (%s): at %s bytes/s it is %s bytes at most",
+            _PROXY,
+            F.array_join("processes", ", "),
             "bytes",
             S.QUOTA_ID,
             S.QUOTA_KEY,
             S.QUOTA_LIMIT,
             "allowed_bytes",
         ),
-        evidence=[*_BUCKET, "from_ms", "to_ms", "bytes", "allowed_bytes"],
+        evidence=[*_SHARED, "processes", "from_ms", "to_ms", "bytes", "allowed_bytes"],
     )
+
+
+def _whole_proxy() -> Column:
+    """`proxy-1.w0` and `proxy-1.w1` are workers of `proxy-1`."""
+    return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")
 
 
 def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Records whose limit or quota-id is not the one that the log, or the process's own default, says."""
-    told = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
+    # Other keys have other measures; whose they are the log does not tell here.
+    of_bytes = F.coalesce(S.QUOTA_KEY, F.lit(PRODUCER)).isin(PRODUCER, CONSUMER)
+    told = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull() & of_bytes)
     added = (
         _with_key(told)
         .groupBy(*_BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.METADATA_OFFSET, S.DATE)

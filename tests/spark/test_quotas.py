@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_audit.reconcile.quota_history import governing, quota_intervals, sanitised
 from spark_audit.reconcile.quotas import quotas
-from tests.spark.audit_trail import NOON_MS, Trail
+from tests.spark.audit_trail import NOON_MS, Process, Trail
 from tests.spark.frames import frames, log_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
@@ -138,10 +138,17 @@ def test_what_is_consumed_counts_against_the_quota_of_consumers(spark: SparkSess
     assert (row["check"], json.loads(row["evidence"])["bytes"]) == ("quotas.exceeded", 60 * 13_000)
 
 
-def busy(trail: Trail, user: str, per_second: int, client_id: str | None = "app", **fields: Any) -> None:
+def busy(
+    trail: Trail,
+    user: str,
+    per_second: int,
+    client_id: str | None = "app",
+    proxy: Process | None = None,
+    **fields: Any,
+) -> None:
     """Ten minutes of produce traffic."""
     for second in range(0, 600, 10):
-        trail.proxy.write(
+        (proxy or trail.proxy).write(
             "authorization_summary",
             principal=f"User:{user}",
             client_id=client_id,
@@ -201,5 +208,37 @@ def test_more_may_pass_where_a_process_told_a_longer_window(spark: SparkSession)
     trail = Trail()
     trail.proxy.records[0]["settings"].update(STATIC | {"quota.window.num": "1000"})
     busy(trail, "greedy", 2_000)
+
+    assert quotas(*frames(spark, trail)).collect() == []
+
+
+@pytest.mark.spec("Q6")
+def test_workers_of_one_proxy_share_a_quota_and_other_proxies_do_not(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.set_quota({"user": "shared"}, "producer_byte_rate", 1_000.0)
+    for proxy_id in ("many.w0", "many.w1", "one", "other"):
+        busy(trail, "shared", 800, proxy=trail.process(proxy_id))
+
+    [row] = quotas(*frames(spark, trail)).collect()
+
+    proof = json.loads(row["evidence"])
+    assert (row["check"], proof["proxy"], proof["bytes"]) == ("quotas.exceeded", "many", 2 * 600 * 800)
+    assert proof["processes"] == ["many.w0/boot-1", "many.w1/boot-1"]
+
+
+@pytest.mark.spec("Q6")
+def test_other_quotas_than_those_of_bytes_are_not_taken_for_them(spark: SparkSession) -> None:
+    trail = Trail()
+    for key in ("request_percentage", "controller_mutation_rate", "connection_creation_rate"):
+        trail.proxy.write(
+            "throttled",
+            principal="User:alice",
+            client_id="app",
+            quota_id="alice:",
+            quota_key=key,
+            quota_limit=5.0,
+            request_bytes=10**12,
+            metadata_offset=trail.offset,
+        )
 
     assert quotas(*frames(spark, trail)).collect() == []

@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "an audited change without log": ("forwarded.not_in_the_log", "committed a CreateTopics at metadata"),
     "a quota overrun": (
         "quotas.exceeded",
-        "overrun/overrun-1 let 1000000 bytes through for quota-id quentin:",
+        "overrun (overrun/overrun-1, overrun/overrun-2) let 1010000 bytes",
     ),
     "traffic after expiry": ("sessions.overrun", "expired/expired-1 served 1 request(s) of User:alice"),
     "a boot removed": (

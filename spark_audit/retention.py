@@ -1,0 +1,101 @@
+"""Old days out of the tables, and small files into large ones. Fed by the command line.
+
+`expire` deletes whole days that were reconciled without an open finding, and never what the rest of the trail
+stands on: the administration, which explains the metadata log; each process's start, which tells its
+settings; and the last record of a boot that goes, on whose link the next one is hashed. What it took it
+writes down first, in table `expired`, so that it is not missed later.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit import sources
+from spark_audit.sources import SourceError, Tables
+from spark_audit.trail import AUTHOR
+
+KEPT = ("started", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
+DAYS_NAMED = 5
+"""So many days stand as examples in a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What `expire` did: whole days, and audit records deleted."""
+
+    days: int
+    records: int
+
+
+def expire(spark: SparkSession, tables: Tables, before: date, force: bool = False) -> Expired:
+    """Deletes what is older than `before`. SourceError, and nothing deleted, where a day is not done with."""
+    audit = sources.read_table(spark, tables.audit, S.AUDIT)
+    old = audit.where(F.col(S.DATE) < F.lit(before))
+    days = old.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records")).persist()
+    if not force:
+        _require_done(days, sources.read_state(spark, tables.reconciled, S.RECONCILED))
+    counted = days.agg(F.count(F.lit(1)), F.coalesce(F.sum("records"), F.lit(0))).first()
+    if counted is None or not counted[0]:
+        return Expired(0, 0)
+    ends = old.groupBy(*AUTHOR).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
+    # Written down before anything goes: done twice, after a crash, it says the same.
+    sources.append_state(ends.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
+    _delete(spark, tables.audit, ends, before)
+    DeltaTable.forPath(spark, tables.quarantine).delete(F.col(S.DATE) < F.lit(before))
+    left = sources.read_table(spark, tables.audit).where(F.col(S.DATE) < F.lit(before)).count()
+    return Expired(int(counted[0]), int(counted[1]) - left)
+
+
+def reconciled_days(audit: DataFrame, found: DataFrame, version: int) -> DataFrame:
+    """One row per day of the trail: S.RECONCILED, with how many findings are about it.
+
+    `version` is that of table `audit` when it was checked.
+    """
+    days = audit.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records"))
+    faults = found.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("open"))
+    joined = days.join(faults, S.DATE, "left")
+    return joined.select(
+        S.DATE,
+        "records",
+        F.coalesce("open", F.lit(0)).alias("findings"),
+        F.lit(version).alias("audit_version"),
+        F.current_timestamp().alias("checked_at"),
+    )
+
+
+def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
+    """Few large files for many small ones, and what no version younger than that needs off the disk."""
+    for path in (tables.audit, tables.quarantine, tables.metadata_log):
+        sources.read_table(spark, path)
+        table = DeltaTable.forPath(spark, path)
+        table.optimize().executeCompaction()
+        table.vacuum(retain_hours)
+
+
+def _require_done(days: DataFrame, reconciled: DataFrame) -> None:
+    """The newest reconciliation of each day counts; records that came later make it void."""
+    newest = reconciled.groupBy(S.DATE).agg(
+        F.max_by(F.struct("records", "findings"), "checked_at").alias("then")
+    )
+    joined = days.join(newest, S.DATE, "left")
+    why = F.coalesce(
+        F.when(F.col("then").isNull(), "never reconciled"),
+        F.when(F.col("then.findings") > 0, F.concat("then.findings", F.lit(" open finding(s)"))),
+        F.when(F.col("then.records") != F.col("records"), "records came after it was reconciled"),
+    )
+    open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
+    named = [f"{row[S.DATE]}: {row['why']}" for row in open_days.limit(DAYS_NAMED).collect()]
+    if named:
+        raise SourceError(f"not expired, as days are not done with ({'; '.join(named)}): see --force")
+
+
+def _delete(spark: SparkSession, path: str, ends: DataFrame, before: date) -> None:
+    same_boot = (F.col("t.proxy_id") == F.col("e.proxy_id")) & (F.col("t.boot_id") == F.col("e.boot_id"))
+    old = F.col(f"t.{S.DATE}") < F.lit(before)
+    spared = F.col(f"t.{S.EVENT}").isin(*KEPT) | (F.col(f"t.{S.SEQUENCE}") == F.col("e.last_sequence"))
+    merge = DeltaTable.forPath(spark, path).alias("t").merge(F.broadcast(ends).alias("e"), old & same_boot)
+    merge.whenMatchedDelete(~spared).execute()

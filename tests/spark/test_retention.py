@@ -1,0 +1,107 @@
+"""Old days leave the tables, and are not missed: compaction, expiry, and what reconciliation makes of it."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import __main__ as command_line
+from spark_audit import schema as S
+from spark_audit import sources
+from spark_audit.reconcile.boots import boots
+from spark_audit.reconcile.chain import chain
+from spark_audit.reconcile.changes import changes
+from spark_audit.reconcile.gaps import gaps
+from spark_audit.retention import reconciled_days
+from spark_audit.sources import Tables
+from tests.spark.audit_trail import NOON_MS, Trail
+from tests.spark.frames import log_frame
+from tests.spark.sealed import Line, end_of, seal, table
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4", "D7")]
+
+DAY_MS = 86_400_000
+
+
+def a_long_trail() -> tuple[Trail, list[Line]]:
+    """Three days of a proxy that crashed in the middle of the second, and of a controller."""
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    lines: list[Line] = []
+    for number, days in ((1, (0, 1)), (2, (1, 2))):
+        boot = trail.process("long-lived", boot_id=f"long-lived-{number}")
+        for day in days:
+            trail.clock.now_ms = NOON_MS + day * DAY_MS + number * 60_000
+            for _ in range(5):
+                trail.ask("User:alice 10.0.0.1 READ TOPIC orders", boot, method="Fetch")
+                boot.high_water()
+        lines += seal(boot, previous=end_of(lines) if lines else None)
+    trail.add_acl(2, "ALLOW User:bob * READ TOPIC LITERAL orders")
+    trail.controller.stop()
+    trail.proxy.stop()
+    return trail, [*lines, *seal(trail.controller), *seal(trail.proxy)]
+
+
+def run(*arguments: object) -> int:
+    return command_line.main([str(argument) for argument in arguments])
+
+
+def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
+    """As if every day had just been reconciled, with so many findings each."""
+    audit = sources.read_table(spark, tables.audit)
+    days = audit.select(S.DATE).distinct()
+    found = days.select(S.DATE, F.explode(F.array_repeat(F.lit(1), findings)))
+    version = sources.version(spark, tables.audit)
+    sources.append_state(reconciled_days(audit, found, version), tables.reconciled, S.RECONCILED)
+
+
+def test_days_expire_once_they_are_done_with_and_are_not_missed(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trail, lines = a_long_trail()
+    tables = Tables(str(tmp_path / "tables"))
+    sources.create_tables(spark, tables)
+    sources.append_once(table(spark, lines[1:]), tables.audit, "test", 0)
+    expire = "expire", "--tables", tables.root, "--before", "2026-11-25", "--confirm"
+
+    def refused() -> str:
+        assert run(*expire) == 2
+        return capsys.readouterr().err
+
+    assert "2026-11-23: never reconciled" in refused()
+    reconciled(spark, tables, findings=3)
+    assert "2026-11-23: 3 open finding(s)" in refused()
+    reconciled(spark, tables, findings=0)
+    sources.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
+    assert "2026-11-23: records came after it was reconciled" in refused()
+    reconciled(spark, tables, findings=0)
+    assert run(*expire) == 0
+    audit, log = sources.read_table(spark, tables.audit), log_frame(spark, trail.log)
+    old = [row[S.EVENT] for row in audit.where(f"{S.DATE} < '2026-11-25'").collect()]
+    assert set(old) == {"started", "forwarded", "forwarded_received", "high_water"}
+    assert old.count("high_water") == 2
+    expired = sources.read_state(spark, tables.expired, S.EXPIRED)
+    for check in (gaps(audit, expired=expired), chain(audit), boots(audit), changes(audit, log)):
+        assert [row[S.EXPLANATION] for row in check.collect()] == []
+    assert not gaps(audit).isEmpty()
+
+
+def test_tables_are_compacted_to_few_files_with_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(str(tmp_path / "tables"))
+    sources.create_tables(spark, tables)
+    _, lines = a_long_trail()
+    for number, line in enumerate(lines[:3]):
+        sources.append_once(table(spark, [line]), tables.audit, "test", number)
+
+    assert run("compact", "--tables", tables.root) == 0
+
+    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tables.audit}`").first()
+    assert detail is not None
+    assert detail["numFiles"] == 1
+    assert sources.read_table(spark, tables.audit).count() == 3
+
+
+def test_without_being_confirmed_nothing_is_deleted(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        run("expire", "--tables", tmp_path, "--before", "2026-11-25")
