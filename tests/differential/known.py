@@ -81,7 +81,8 @@ def _internal_topics(difference: Difference, _step: Any) -> bool:
 
 def _twice(difference: Difference, step: Any) -> bool:
     named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
-    return difference.broker == "silent" and len(set(named)) < len(named)
+    told = difference.broker == "silent" or isinstance(difference.broker, list)
+    return told and len(set(named)) < len(named)
 
 
 def _no_session(difference: Difference, _step: Any) -> bool:
@@ -103,12 +104,17 @@ def _type_twice(difference: Difference, step: Any) -> bool:
     return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
 
 
+def _acls_of_a_topic(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith((".configs.acls", ".configs.owner")) and difference.broker == ABSENT
+
+
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
     at_a_code = difference.path.endswith("error_code")
     return at_a_code and (difference.broker, difference.proxy) == (broker, proxy)
 
 
 KNOWN = (
+    Known("Topic configs `owner` and `acls`", "DescribeConfigs", _acls_of_a_topic),
     Known("An ACL on `*`, a resource whose name begins with `*`", "*", _starred),
     Known(
         "Altering configs in a way that is at fault, denied", "IncrementalAlterConfigs", _fault_before_right
