@@ -39,6 +39,8 @@ _ALWAYS = {
 _LAPTOP = {
     "spark.sql.shuffle.partitions": "4",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # What VACUUM lists directories with; the default is ten thousand tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
