@@ -62,7 +62,6 @@ from proxy.workers.spools import ship_left_over
 from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
-CONTROLLER_WAIT_MS = 10_000
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
@@ -250,8 +249,9 @@ class ProxyProcess:
         await self._listeners.start(tasks, early=True)
         await self._feed.loaded.wait()
         # Else a client's connection would be offered nothing that is forwarded, for all of its life.
-        if not await self._forwarder.reached(CONTROLLER_WAIT_MS):
-            log.warning("listeners open, and no controller was reached", waited_ms=CONTROLLER_WAIT_MS)
+        wait_ms = self._config.controller.start_wait_ms
+        if not await self._forwarder.reached(wait_ms):
+            log.warning("listeners open, and no controller was reached", waited_ms=wait_ms)
         if self._member is not None:
             await self._member.catch_up(self._feed)
         await self._listeners.start(tasks, early=False)

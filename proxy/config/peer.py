@@ -44,6 +44,7 @@ class ControllerPeer(Peer):
 
     mode: Literal["penstock", "kraft"] = "penstock"
     endpoints: tuple[HostPort, ...] = Field(min_length=1)
+    start_wait_ms: Milliseconds = 10_000
 
 
 def _client_tls(peer: Peer) -> ClientTls | None:
