@@ -127,6 +127,7 @@ class ProxyProcess:
         self._gate = Gate(_authorizer(config), _quotas(config, member), _limits(config))
         self._gate.serde = load_principal_serde(config.principal_serde_class)
         self._gate.keeps_topic_configs = config.controller.mode != "kraft"
+        self._gate.makes_topics_at_controller = config.controller.mode != "kraft"
         self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
         self._gate.token_secret = config.delegation_token.secret()
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)

@@ -73,11 +73,23 @@ def ask_first(
     """Put an API's question; its verdict on the request is made of the answer, and carried out by `act`."""
 
     def then(reply: Any, _now_ms: int, out: list[Effect]) -> None:
-        decided = verdict.then(reply)
-        if call.events and isinstance(decided, Answer):
-            outcome.tell(call.events, decided.message)
-        session.note(call, 0, out)
-        # The client's own bytes are gone by now: what is sent on is encoded again.
-        act(session, call, message, decided, size_bytes, True, out)
+        act_on(session, call, message, verdict.then(reply), size_bytes, act, out)
 
     ask(session, verdict.api_key, verdict.version, verdict.message, then, effects)
+
+
+def act_on(
+    session: "Session",
+    call: Call,
+    message: Any,
+    decided: Verdict,
+    size_bytes: int,
+    act: Act,
+    effects: list[Effect],
+) -> None:
+    """Carry out what was decided once a question was answered."""
+    if call.events and isinstance(decided, Answer):
+        outcome.tell(call.events, decided.message)
+    session.note(call, 0, effects)
+    # The client's own bytes are gone by now: what is sent on is encoded again.
+    act(session, call, message, decided, size_bytes, True, effects)

@@ -72,7 +72,22 @@ class Ask:
     then: "Callable[[Any], Verdict]"
 
 
-Verdict = Forward | Answer | ToTheController | Ask
+@dataclass(slots=True)
+class AskController:
+    """Ask the controller this first, on behalf of the client; `then` makes the verdict on its request.
+
+    `then` gets the decoded answer, and NONE; or None, and why there is none. `version` must be one that
+    the controller speaks: those of `Gate.versions` are.
+    """
+
+    api_key: int
+    version: int
+    message: Any
+    then: "Callable[[Any, int], Verdict]"
+    timeout_ms: int
+
+
+Verdict = Forward | Answer | ToTheController | Ask | AskController
 
 
 @dataclass(slots=True)

@@ -1,15 +1,18 @@
 """Admin requests on their way to the controller and back (KIP-590), as the session sees it.
 
 Part of proxy.session.session. While the controller has a request no other one of this client is taken, as a
-broker would not: so a change is in force for the client's next request (SPEC E13).
+broker would not: so a change is in force for the client's next request (SPEC E13). A question of ours goes
+the same way, on behalf of the client; its answer never reaches the client, and what waited for it goes on.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
-from proxy.session import request_time
+from proxy.session import asking, request_time
 from proxy.session.apis.refusal import refusal
-from proxy.session.call import Call, ToTheController
+from proxy.session.call import AskController, Call, ToTheController
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToClient, ToController
 from proxy.session.outcome import error_of
@@ -24,6 +27,17 @@ if TYPE_CHECKING:
     from proxy.session.session import Session
 
 
+Then = Callable[[Any, int, list[Effect]], None]
+"""Decoded answer or None, the error if there is none, and where what comes of it goes."""
+
+
+@dataclass(slots=True)
+class ControllerQuestion(InFlight):
+    """One request of ours that the controller has."""
+
+    then: Then = field(kw_only=True)
+
+
 def send(
     session: "Session", call: Call, message: Any, verdict: ToTheController, effects: list[Effect]
 ) -> None:
@@ -32,7 +46,10 @@ def send(
     try:
         principal = session.gate.serde.serialize(call.context.principal)
     except ValueError as error:
-        _unnamed(session, call, to_send, str(error), effects)
+        _unnamed(session, call, call.api_key, call.version, str(error), effects)
+        answer = refusal(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
+        body = codecs.response(call.api_key, call.version).encode(answer)
+        session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
         return
     entry = InFlight(
         Reply.AWAITED,
@@ -44,18 +61,62 @@ def send(
         call=call,
         client=session.client,
     )
+    _hand_over(session, call, entry, principal, verdict.timeout_ms, effects)
+
+
+def ask_first(
+    session: "Session",
+    call: Call,
+    message: Any,
+    verdict: AskController,
+    size_bytes: int,
+    act: asking.Act,
+    effects: list[Effect],
+) -> None:
+    """Put an API's question; its verdict on the request is made of the answer, and carried out by `act`."""
+
+    def then(reply: Any, error_code: int, out: list[Effect]) -> None:
+        asking.act_on(session, call, message, verdict.then(reply, error_code), size_bytes, act, out)
+
+    try:
+        principal = session.gate.serde.serialize(call.context.principal)
+    except ValueError as error:
+        _unnamed(session, call, verdict.api_key, verdict.version, str(error), effects)
+        then(None, ErrorCode.UNKNOWN_SERVER_ERROR, effects)
+        return
+    entry = ControllerQuestion(
+        Reply.AWAITED,
+        verdict.api_key,
+        verdict.version,
+        # The client's own, so that both requests are told to belong together; as a broker has it.
+        call.correlation_id,
+        request=verdict.message,
+        client=session.client,
+        then=then,
+    )
+    _hand_over(session, call, entry, principal, verdict.timeout_ms, effects)
+
+
+def _hand_over(
+    session: "Session",
+    call: Call,
+    entry: InFlight,
+    principal: bytes,
+    timeout_ms: int,
+    effects: list[Effect],
+) -> None:
     session.pipeline.push(entry)
     session.waits_for = entry
     effects.append(
         ToController(
-            call.api_key,
-            call.version,
-            call.correlation_id,
+            entry.api_key,
+            entry.version,
+            entry.correlation_id,
             call.context.client_id,
-            codecs.request(call.api_key, call.version).encode(to_send),
+            codecs.request(entry.api_key, entry.version).encode(entry.request),
             principal,
             session.peer.address,
-            verdict.timeout_ms,
+            timeout_ms,
         )
     )
 
@@ -66,20 +127,19 @@ def told(session: "Session", correlation_id: int, reply: ControllerReply, now_ms
     return None if entry is None else session.complete(_event(entry, reply, now_ms))
 
 
-def _unnamed(session: "Session", call: Call, message: Any, fault: str, effects: list[Effect]) -> None:
+def _unnamed(
+    session: "Session", call: Call, api_key: int, version: int, fault: str, effects: list[Effect]
+) -> None:
     """Who asks cannot be told to the controller: a set-up fault, which is none of the client's business."""
     event = AuditEvent(
         event="request_refused",
-        method=ApiKey.name_of(call.api_key),
-        api_version=call.version,
+        method=ApiKey.name_of(api_key),
+        api_version=version,
         correlation_id=call.correlation_id,
         error_code=int(ErrorCode.UNKNOWN_SERVER_ERROR),
         message=fault,
     )
     effects.append(Recorded(session.complete(event)))
-    answer = refusal(call.api_key, call.version, message, ErrorCode.UNKNOWN_SERVER_ERROR)
-    body = codecs.response(call.api_key, call.version).encode(answer)
-    session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
 
 
 def replied(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
@@ -89,13 +149,14 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
         return []
     session.waits_for = None
     effects: list[Effect] = []
+    if isinstance(entry, ControllerQuestion):
+        return _go_on(session, entry, reply, effects)
     if reply.close:
         return _given_up(session, Close("unsupported_by_controller"), effects)
     try:
         data, throttle_ms = _answer(session, entry, reply, now_ms)
     except WireError as error:
-        message = f"the controller's answer is malformed: {error}"
-        return _given_up(session, Close("controller_protocol", message), effects)
+        return _given_up(session, _malformed(error), effects)
     if entry.call is not None:
         session.note(entry.call, 0, effects)
     session.pipeline.make_ready(entry, data)
@@ -105,6 +166,26 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
         session.mutes += 1
         effects.append(MuteClient(throttle_ms))
     return effects
+
+
+def _go_on(
+    session: "Session", question: ControllerQuestion, reply: ControllerReply, effects: list[Effect]
+) -> list[Effect]:
+    """The answer to a question of ours is there: what waited for it happens now."""
+    answer = None
+    if reply.error_code == ErrorCode.NONE and reply.body is not None:
+        try:
+            answer, _ = codecs.response(question.api_key, question.version).decode(reply.body)
+        except WireError as error:
+            return _given_up(session, _malformed(error), effects)
+    session.pipeline.forget_last()
+    if not session.closing:
+        question.then(answer, int(reply.error_code), effects)
+    return effects
+
+
+def _malformed(error: WireError) -> Close:
+    return Close("controller_protocol", f"the controller's answer is malformed: {error}")
 
 
 def _awaited(session: "Session", correlation_id: int) -> InFlight | None:

@@ -61,6 +61,8 @@ class Gate:
     """Whether the controller keeps owner and acls as configs of topics: ours does, KRaft's does not."""
     auto_creates_topics: bool = False
     """Whether the broker makes a missing topic that a client asks after."""
+    makes_topics_at_controller: bool = False
+    """Whether such a topic is made through our controller, and not by the broker itself."""
     api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
     """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
 

@@ -18,7 +18,10 @@ class TopicNames:
 
     def learn(self, topic_id: bytes, name: str) -> None:
         """`name` is the topic of this id; the zero id stands for none and is not kept."""
-        if self._names.get(topic_id) == name or not any(topic_id):
+        if self._names.get(topic_id) == name:
+            self._ids.setdefault(name, topic_id)
+            return
+        if not any(topic_id):
             return
         if len(self._names) >= self._max_topics:
             oldest = next(iter(self._names))
@@ -26,10 +29,14 @@ class TopicNames:
         self._names[topic_id] = name
         self._ids[name] = topic_id
 
+    def forget(self, name: str) -> None:
+        """A broker has said that there is no topic of this name; ids stay, for they are never given again."""
+        self._ids.pop(name, None)
+
     def name(self, topic_id: bytes) -> str | None:
         """The name, or None where no answer has told it yet."""
         return self._names.get(topic_id)
 
     def topic_id(self, name: str) -> bytes | None:
-        """The newest id learned for the name."""
+        """The newest id learned for the name; None where none was, or the topic is gone."""
         return self._ids.get(name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
 from proxy.session import asking, forwarding, outcome, produce_path, request_time
-from proxy.session.call import Answer, Ask, Call, Forward, ToTheController, Verdict
+from proxy.session.call import Answer, Ask, AskController, Call, Forward, ToTheController, Verdict
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, Effect, ToBroker
 from proxy.session.pipeline import InFlight, Reply
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _PRODUCE = int(ApiKey.PRODUCE)
+_QUESTIONS = (Ask, AskController)  # A union would be made anew for each request.
 
 
 def act(
@@ -43,8 +44,8 @@ def act(
     if isinstance(verdict, ToTheController):
         forwarding.send(session, call, message, verdict, effects)
         return False
-    if isinstance(verdict, Ask):
-        asking.ask_first(session, call, message, verdict, size_bytes, act, effects)
+    if isinstance(verdict, _QUESTIONS):
+        _ask_first(session, call, message, verdict, size_bytes, effects)
         return False
     unanswered = call.api_key == _PRODUCE and message.acks == 0
     if not unanswered:
@@ -60,6 +61,20 @@ def act(
         # Part of it was denied, and there is no answer to say so in: Kafka cuts the client off too.
         session.close(Close("produce_denied"), effects)
     return False
+
+
+def _ask_first(
+    session: "Session",
+    call: Call,
+    message: Any,
+    verdict: Ask | AskController,
+    size_bytes: int,
+    effects: list[Effect],
+) -> None:
+    if isinstance(verdict, Ask):
+        asking.ask_first(session, call, message, verdict, size_bytes, act, effects)
+    else:
+        forwarding.ask_first(session, call, message, verdict, size_bytes, act, effects)
 
 
 def tell_outcome(call: Call, verdict: Verdict) -> None:

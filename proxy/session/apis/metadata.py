@@ -5,8 +5,9 @@ whether they exist or not, asked for by id likewise and without their name. The 
 topics made stands once in a request: where some of them may be created (CREATE on the cluster or on each
 topic) and some not, the broker is asked for the former first, and then for all without the switch. Topics
 that are missing and may not be created are TOPIC_AUTHORIZATION_FAILED at a broker with
-auto.create.topics.enable, which would make them, and UNKNOWN_TOPIC_OR_PARTITION at any other. Brokers are
-told by the addresses of their proxies, and which operations are authorised, by our authorizer. Partitions
+auto.create.topics.enable, which would make them, and UNKNOWN_TOPIC_OR_PARTITION at any other. Where the
+controller is ours it makes them, and the broker never gets the switch (topic_creation). Brokers are told by
+the addresses of their proxies, and which operations are authorised, by our authorizer. Partitions
 are walked, not built.
 """
 
@@ -21,6 +22,7 @@ from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_t
 from proxy.session.apis.existing_topics import have_created
 from proxy.session.apis.order import in_request_order
 from proxy.session.apis.refusal import refused
+from proxy.session.apis.topic_creation import have_made
 from proxy.session.apis.topic_name import is_valid
 from proxy.session.call import CLUSTER_NAME, Call, Forward, Verdict
 from proxy.wire import codecs, types
@@ -77,13 +79,23 @@ def _by_name(call: Call, request: Any) -> Verdict:
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, asked)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
     creatable = [name for name in asked if name in allowed - uncreatable]
-    if not uncreatable or not creatable or not call.gate.auto_creates_topics:
-        return _forwarded(call, request, _Asked(asked, allowed, uncreatable, {}))
-    return have_created(
-        call,
-        creatable,
-        lambda failed: _forwarded(call, request, _Asked(asked, allowed, uncreatable, failed)),
-    )
+    ours = request.allow_auto_topic_creation and _is_made_by_us(call)
+
+    def then(failed: Mapping[str, int]) -> Verdict:
+        return _forwarded(call, request, _Asked(asked, allowed, uncreatable, failed, ours))
+
+    if not creatable or not call.gate.auto_creates_topics:
+        return then({})
+    if ours:
+        return have_made(call, creatable, then)
+    return have_created(call, creatable, then) if uncreatable else then({})
+
+
+def _is_made_by_us(call: Call) -> bool:
+    """Whether the broker must make nothing; that it never would is not sure where it does not tell."""
+    gate = call.gate
+    can_tell_it = call.version >= _FIRST_WITH_CREATION_SWITCH
+    return gate.makes_topics_at_controller and (gate.auto_creates_topics or can_tell_it)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +106,30 @@ class _Asked:
     allowed: set[str]
     uncreatable: set[str]
     not_created: Mapping[str, int]
-    """Missing topics that the broker was to make, with what it said of them."""
+    """Missing topics that were to be made, with what was said of them."""
+    made_by_us: bool
+
+    @property
+    def switched_off(self) -> bool:
+        """Whether the broker makes nothing of it."""
+        return self.made_by_us or bool(self.uncreatable)
 
 
 def _forwarded(call: Call, request: Any, asked: _Asked) -> Verdict:
-    changed = len(asked.allowed) < len(asked.names) or bool(asked.uncreatable)
+    changed = len(asked.allowed) < len(asked.names) or asked.switched_off
     denied_topics = [_denied(call, name) for name in asked.names if name not in asked.allowed]
 
     def on_reply(response: Any) -> None:
         found = [topic for topic in response.topics if topic.name in asked.allowed and not _is_missing(topic)]
         known = {topic.name for topic in found}
         missing = [name for name in asked.names if name in asked.allowed - known]
+        for name in missing:
+            call.gate.topic_names.forget(name)
         parts = [*found, *denied_topics, *_missing(call, missing, asked, response)]
         _finish(call, request, response, in_request_order(asked.names, parts, lambda topic: topic.name))
 
     return Forward(
-        _narrowed(call, request, asked.allowed, asked.uncreatable) if changed else None, on_reply, RAW
+        _narrowed(call, request, asked.allowed, asked.switched_off) if changed else None, on_reply, RAW
     )
 
 
@@ -143,9 +163,9 @@ def _uncreatable(call: Call, names: set[str]) -> set[str]:
     return names - call.shows(Operation.CREATE, ResourceType.TOPIC, names)
 
 
-def _narrowed(call: Call, request: Any, allowed: set[str], uncreatable: set[str]) -> Any:
+def _narrowed(call: Call, request: Any, allowed: set[str], switched_off: bool) -> Any:
     request.topics = [topic for topic in request.topics if topic.name in allowed]
-    if not uncreatable:
+    if not switched_off:
         return request
     if call.version < _FIRST_WITH_CREATION_SWITCH:
         # These versions cannot forbid the broker to make what is missing; a list of all makes nothing.
