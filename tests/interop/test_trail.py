@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 @pytest.mark.spec("D4", "D5", "D6")
 @pytest.mark.usefixtures("our_controller")
-def test_spark_finds_nothing_but_the_processes_that_were_killed(
+def test_spark_finds_nothing_not_even_where_a_process_was_killed(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str, tmp_path: Path
 ) -> None:
     cluster_admin.allow_produce(alice, topic)
@@ -28,7 +28,8 @@ def test_spark_finds_nothing_but_the_processes_that_were_killed(
 
     done = run([*command, *places], timeout_ms=400_000, directory=stack.checkout)
 
-    assert done.returncode == 1, done.stdout + done.stderr
+    # What the killed proxy had written is proven complete by the link of the one that came after it.
+    assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((tmp_path / "report" / "findings.json").read_text(encoding="utf-8"))
-    assert {finding["check"] for finding in document["findings"]} == {"gaps.unfinished"}
+    assert document["findings"] == []
     assert set(document["summary"]["decisions"]) == {"evaluated"}

@@ -92,6 +92,10 @@ class _NoBroker:
         assert not list(keys)
         return {}
 
+    async def sizes_of(self, creation: Any) -> dict[str, Any]:
+        assert creation is None
+        return {}
+
 
 async def _yes() -> bool:
     return True
