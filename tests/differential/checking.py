@@ -6,6 +6,7 @@ from typing import Any
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.differential.naming import Names
+from tests.support.acl_filters import describe_acls
 
 
 def checks(keys: Iterable[ApiKey], names: Names) -> Iterator[tuple[ApiKey, int, Any]]:
@@ -49,15 +50,7 @@ def _groups(_names: Names) -> Any:
 
 
 def _acls(_names: Names) -> Any:
-    return types.DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
+    return describe_acls()
 
 
 def _quotas(_names: Names) -> Any:

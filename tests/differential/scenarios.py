@@ -19,6 +19,7 @@ from tests.differential.dialogue import Heard, Outcome
 from tests.differential.naming import READ_TOPICS, Names, topic_id
 from tests.differential.rights import Rule, random_rule, random_rules
 from tests.differential.sides import ADMIN
+from tests.support.acl_filters import describe_acls
 
 Answers = Sequence[Outcome | None]
 
@@ -47,11 +48,7 @@ class Scene:
         """Admin adds a rule; what follows is asked once both sides have it."""
         creation = types.CreateAclsRequest(creations=[rule.creation()])
         self.asks(ApiKey.CREATE_ACLS, 3, creation, user=ADMIN)
-        everything = types.DescribeAclsRequest(
-            resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-        )
-        everything.resource_name_filter = everything.principal_filter = everything.host_filter = None
-        self.asks(ApiKey.DESCRIBE_ACLS, 3, everything, user=ADMIN, settles=True)
+        self.asks(ApiKey.DESCRIBE_ACLS, 3, describe_acls(), user=ADMIN, settles=True)
 
 
 def said(heard: Answers, place: int, attribute: str, otherwise: Any) -> Any:

@@ -16,6 +16,7 @@ from tests.differential.choice import record_batch
 from tests.differential.naming import READ_TOPICS, SINK_TOPICS, Names, topic_id
 from tests.differential.rights import Rule
 from tests.differential.sides import Side
+from tests.support.acl_filters import delete_every_acl, describe_acls
 
 _PAUSE_S = 0.01
 _TRIES = 1_000
@@ -67,7 +68,7 @@ def prepare(side: Side, names: Names, *, topics: bool, groups: bool) -> None:
 def put_in_force(side: Side, rules: Iterable[Rule], mark: Rule) -> None:
     """These ACLs and no others. `mark`: one of no other case, by which the broker's state is known."""
     request = types.CreateAclsRequest
-    side.admin(ApiKey.DELETE_ACLS, 3, types.DeleteAclsRequest(filters=[_everything(types.DeleteAclsRequest)]))
+    side.admin(ApiKey.DELETE_ACLS, 3, types.DeleteAclsRequest(filters=[delete_every_acl()]))
     wanted = [*rules, mark]
     answer = side.admin(ApiKey.CREATE_ACLS, 3, request(creations=[rule.creation() for rule in wanted]))
     _must(side, answer.results)
@@ -82,11 +83,7 @@ def await_rules(side: Side, wanted: Iterable[Rule]) -> None:
 
 def rules_of(side: Side) -> set[str]:
     """The ACLs that the side tells of, as people read them."""
-    request = types.DescribeAclsRequest(
-        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-    )
-    request.resource_name_filter = request.principal_filter = request.host_filter = None
-    answer = side.admin(ApiKey.DESCRIBE_ACLS, 3, request)
+    answer = side.admin(ApiKey.DESCRIBE_ACLS, 3, describe_acls())
     return {
         str(
             Rule(
@@ -115,18 +112,6 @@ def clear(side: Side, names: Names, *, topics: bool, groups: bool) -> None:
     if groups:
         asked = [*names.own_groups, *names.new_groups]
         side.admin(ApiKey.DELETE_GROUPS, 2, types.DeleteGroupsRequest(groups_names=asked))
-
-
-def _everything(request: Any) -> Any:
-    return request.DeleteAclsFilter(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
 
 
 def _learn(side: Side, topics: Iterable[str]) -> bool:

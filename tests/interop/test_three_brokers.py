@@ -19,6 +19,7 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.support.acl_filters import describe_acls
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.steady_clients import PARTITIONS, TIMEOUT_S, SteadyClients
 from tests.support.three_brokers import (
@@ -247,16 +248,7 @@ async def _metadata_error(three: ThreeBrokers, user: User, number: int, request:
 
 async def _acls_and_quotas(three: ThreeBrokers, root: User, number: int) -> tuple[str, str]:
     endpoint = three.endpoint(root, REWRITING, number)
-    everything = t.DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    acls = await asked(endpoint, ApiKey.DESCRIBE_ACLS, everything)
+    acls = await asked(endpoint, ApiKey.DESCRIBE_ACLS, describe_acls())
     quotas = await asked(endpoint, ApiKey.DESCRIBE_CLIENT_QUOTAS, t.DescribeClientQuotasRequest())
     return str(sorted(map(repr, acls.resources))), repr(quotas.entries)
 

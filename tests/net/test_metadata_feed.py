@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -19,6 +18,7 @@ from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import acl_names, plaintext
+from tests.support.followed import Follower, Shown, followed
 from tests.support.images import acl_record
 from tests.support.relay import Relay
 
@@ -27,35 +27,12 @@ pytestmark = pytest.mark.kafka
 TIMEOUT_MS = 15_000
 
 
-@dataclass
-class Follower:
-    """A feed that runs, and every image it has shown."""
+def following(endpoint: EndpointSettings, topic: str) -> AbstractAsyncContextManager[Follower[TopicFeed]]:
+    def make(shown: Shown) -> tuple[TopicFeed, Loader]:
+        loader = Loader(shown)
+        return TopicFeed(endpoint, topic, loader), loader
 
-    feed: TopicFeed
-    loader: Loader
-    images: list[MetadataImage] = field(default_factory=list)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
-        self.images.append(image)
-        self.news.set()
-
-    async def at(self, offset: int) -> MetadataImage:
-        await self.feed.wait_for(offset, TIMEOUT_MS)
-        return self.loader.image
-
-
-@asynccontextmanager
-async def following(endpoint: EndpointSettings, topic: str) -> AsyncIterator[Follower]:
-    loader = Loader(lambda image, changed: follower.on_image(image, changed))
-    feed = TopicFeed(endpoint, topic, loader)
-    follower = Follower(feed, loader)
-    async with asyncio.TaskGroup() as tasks:
-        run = tasks.create_task(feed.run())
-        try:
-            yield follower
-        finally:
-            run.cancel()
+    return followed(make)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from tests.session.apis.asking import CLUSTER_RIGHT, Asking
+from tests.support.acl_filters import describe_acls
 from tests.support.images import acl_record, image_of, quota_record, scram_record
 
 DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -25,23 +26,10 @@ ACLS = image_of(
 )
 
 
-def acl_filter(**fields: Any) -> Any:
-    everything = {
-        "resource_type_filter": ANY,
-        "resource_name_filter": None,
-        "pattern_type_filter": ANY,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": ANY,
-        "permission_type": ANY,
-    }
-    return t.DescribeAclsRequest(**(everything | fields))
-
-
 def described_acls(version: int = 3, **fields: Any) -> list[tuple[int, str, int, int]]:
     """Resource type, name and pattern type, and how many ACLs stand on it; alice's own left out."""
     asking = Asking(ApiKey.DESCRIBE_ACLS, version, f"DESCRIBE {CLUSTER_RIGHT}", base=ACLS)
-    answer = asking.for_(acl_filter(**fields)).answer
+    answer = asking.for_(describe_acls(**fields)).answer
     assert (answer.error_code, answer.error_message) == (0, "")
     return [
         (part.resource_type, part.resource_name, part.pattern_type, len(part.acls))
@@ -89,7 +77,7 @@ def test_acl_filters_select_as_they_say(fields: dict[str, Any], expected: list[A
 def test_an_acl_is_told_with_all_its_parts() -> None:
     asking = Asking(ApiKey.DESCRIBE_ACLS, 3, f"DESCRIBE {CLUSTER_RIGHT}", base=ACLS)
 
-    (resource,) = asking.for_(acl_filter(host_filter="10.0.0.9")).answer.resources
+    (resource,) = asking.for_(describe_acls(host_filter="10.0.0.9")).answer.resources
 
     assert resource.acls == [
         t.DescribeAclsResponse.AclDescription(
@@ -110,12 +98,14 @@ def test_an_acl_filter_that_nobody_knows_cannot_be_read(field: str, number: int)
     asking = Asking(ApiKey.DESCRIBE_ACLS, 3, f"DESCRIBE {CLUSTER_RIGHT}", base=ACLS)
 
     with pytest.raises(WireError, match=field):
-        asking.for_(acl_filter(**{field: number}))
+        asking.for_(describe_acls(**{field: number}))
 
 
 @pytest.mark.spec("A7")
 def test_acls_are_not_told_without_describe_on_the_cluster() -> None:
-    answer = Asking(ApiKey.DESCRIBE_ACLS, 3, f"CREATE {CLUSTER_RIGHT}", base=ACLS).for_(acl_filter()).answer
+    answer = (
+        Asking(ApiKey.DESCRIBE_ACLS, 3, f"CREATE {CLUSTER_RIGHT}", base=ACLS).for_(describe_acls()).answer
+    )
 
     assert (answer.error_code, answer.resources) == (DENIED, [])
 

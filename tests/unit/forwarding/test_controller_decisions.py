@@ -17,6 +17,7 @@ from proxy.security.principal import deserialize
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.support.acl_filters import delete_every_acl
 from tests.support.controllers import acls_request
 from tests.support.decisions import ADMIN, ALICE, NOW_MS, PROXY, allowed, controller, decided, envelope_of
 from tests.support.images import acl_record, image_of
@@ -96,18 +97,9 @@ def test_an_authorizer_sees_who_forwarded_the_request() -> None:
     )
 
 
-ALL_ACLS = types.DeleteAclsRequest.DeleteAclsFilter(
-    resource_type_filter=1,
-    resource_name_filter=None,
-    pattern_type_filter=1,
-    principal_filter=None,
-    host_filter=None,
-    operation=1,
-    permission_type=1,
-)
 REQUESTS: dict[int, Any] = {
     ApiKey.CREATE_ACLS: acls_request("t"),
-    ApiKey.DELETE_ACLS: types.DeleteAclsRequest(filters=[ALL_ACLS]),
+    ApiKey.DELETE_ACLS: types.DeleteAclsRequest(filters=[delete_every_acl()]),
     ApiKey.ALTER_CLIENT_QUOTAS: types.AlterClientQuotasRequest(
         entries=[types.AlterClientQuotasRequest.EntryData()]
     ),
