@@ -1,8 +1,8 @@
 """One client connection as a value machine: bytes in, effects out; no socket, no clock.
 
 Fed by proxy.net.connection with what the client, the broker and the controller send, and carried out by it.
-A frame is one of three kinds: it streams through (produce to one partition), it is decoded and gets a
-verdict (proxy.session.apis), or it is the session's own (SASL, ApiVersions: proxy.session.greeting).
+A frame is one of three kinds: it streams through (produce to one partition), it is treated as a whole
+(proxy.session.request), or it is the session's own (SASL, ApiVersions: proxy.session.greeting).
 What the broker answers is the affair of proxy.session.replies.
 """
 
@@ -15,18 +15,14 @@ from proxy.security.sasl.exchange import Settled
 from proxy.session import (
     asking,
     fetch,
-    fetch_path,
     forwarding,
     frames,
     greeting,
-    not_ready,
-    produce,
     produce_path,
     refused,
+    request,
     upstream_login,
-    verdicts,
 )
-from proxy.session.apis.table import TABLE
 from proxy.session.asking import Question
 from proxy.session.authentication import Authentication
 from proxy.session.call import Call
@@ -37,20 +33,12 @@ from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.memory import Held
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
-from proxy.session.share_sessions import ShareSessions, Sharing
+from proxy.session.share_sessions import ShareSessions
 from proxy.session.withheld import WithheldAssignments
-from proxy.wire import codecs
-from proxy.wire.api_keys import ApiKey
-from proxy.wire.errors import WireError
-from proxy.wire.header import RequestHeader, decode_request_header
+from proxy.wire.header import RequestHeader
 
 _INT32 = Struct(">i").unpack_from
-_HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
 _HEAD_BYTES = 14
-_PRODUCE = int(ApiKey.PRODUCE)
-_FETCH = int(ApiKey.FETCH)
-_SHARE_FETCH = int(ApiKey.SHARE_FETCH)
-_CONSUMER_GROUP_HEARTBEAT = int(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 MAX_READY_BYTES = 1 << 20
 """Of our own answers that wait behind the broker's; beyond it no further request is taken."""
@@ -68,8 +56,8 @@ class Session:
         self.authentication = authentication
         self.pipeline = Pipeline()
         self.fetch_sessions = fetch.FetchSessions()
-        self._share_sessions = ShareSessions()
-        self._withheld = WithheldAssignments()
+        self.share_sessions = ShareSessions()
+        self.withheld = WithheldAssignments()
         self.client = self._new_client(None, None)
         self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
         # The request that the controller has, or a question of ours that the broker has.
@@ -302,75 +290,13 @@ class Session:
     ) -> int:
         """Treat one frame; where the run of frames that go on as they came begins after it."""
         own: list[Effect] = []
-        passes = self._whole(data[position:stop], now_ms, own)
+        passes = request.treat(self, data[position:stop], now_ms, own)
         if not passes:
             if run < position:
                 effects.append(ToBroker(data[run:position]))
             run = stop
         effects += own
         return run
-
-    def _whole(self, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
-        """Treat a whole frame; True when it goes on to the broker as it is (patched, perhaps)."""
-        if greeting.takes_bare_tokens(self):
-            greeting.bare_token(self, frame, now_ms, effects)
-            return False
-        try:
-            header = decode_request_header(frame, 4)
-            counts = self.listener.counts.requests
-            counts[header.api_key] = counts.get(header.api_key, 0) + 1
-            if greeting.took(self, header, frame, now_ms, effects):
-                return False
-            return self._request(header, frame, now_ms, effects)
-        except WireError as error:
-            refused.malformed(self, str(error), effects)
-            return False
-
-    def _request(self, header: RequestHeader, frame: memoryview, now_ms: int, effects: list[Effect]) -> bool:
-        api_key, version = header.api_key, header.api_version
-        offered = self.gate.versions.get(api_key)
-        # Versions of Produce may be told that nobody serves (see proxy.session.served).
-        if (
-            offered is None
-            or not offered[0] <= version <= offered[1]
-            or version not in codecs.request_versions(api_key)
-        ):
-            refused.not_served(self, header, effects)
-            return False
-        raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
-        if raw_id != self.client.raw_id:
-            effects += self.renew_client(raw_id, header.client_id, now_ms)
-        message, end = codecs.request(api_key, version).decode(frame, header.body_offset)
-        trailing = end != len(frame)
-        call = self._call(header, now_ms)
-        unserved = call.context.image is None or self.gate.unrecorded
-        early = not_ready.answer(call, message) if unserved else None
-        if early is None and api_key == _FETCH:
-            return fetch_path.treat(self, call, message, frame, header.body_offset, trailing, effects)
-        verdict = early or (
-            produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
-        )
-        verdicts.tell_outcome(call, verdict)
-        self.note(call, len(frame), effects)
-        return verdicts.act(self, call, message, verdict, len(frame), trailing, effects)
-
-    def _call(self, header: RequestHeader, now_ms: int) -> Call:
-        api = TABLE.get(header.api_key)
-        call = Call(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            self.client.context,
-            self.gate,
-            self.listener,
-            now_ms,
-            admin=api is not None and api.admin,
-        )
-        if header.api_key == _SHARE_FETCH:
-            call.sharing = Sharing(self._share_sessions, fetch_path.max_held_bytes(self))
-        elif header.api_key == _CONSUMER_GROUP_HEARTBEAT:
-            call.withheld = self._withheld
-        return call
 
     def note(self, call: Call, size_bytes: int, effects: list[Effect]) -> None:
         """Write down what was decided: denials and admin decisions at once, the rest counted."""
