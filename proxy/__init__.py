@@ -10,5 +10,6 @@ net       everything that waits: sockets, the metadata topic, the audit spool, m
 demo      the main job on a real broker on this machine
 
 config    the configuration file; addresses: where clients reach each broker
-process   a proxy put together; check, shell: subcommands; __main__: the command line
+process   a proxy put together; gate_setup: its gate, as configured
+__main__  the command line; check, shell: subcommands
 """

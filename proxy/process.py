@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.net.log import connection_arguments
 from forwarding.versions import for_clients
+from proxy import gate_setup
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
@@ -29,7 +30,6 @@ from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.certificates import Certificates
-from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
 from proxy.net.http import HttpServer
@@ -40,20 +40,12 @@ from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool, SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError
-from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.verification import Verifications
 from proxy.net.watched_file import FileReloads
-from proxy.quota.rate import alone
-from proxy.quota.throttle import ClientQuotas
-from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
-from proxy.security.principal_serde import load_principal_serde
-from proxy.security.protected import ProtectedTopics
 from proxy.session import served
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
-from proxy.session.gate import Gate, Limits
-from proxy.session.memory import RequestMemory
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
@@ -124,12 +116,7 @@ class ProxyProcess:
         )
         self._audit.on_refusals = self._refuse_unrecorded
         self._reloads.record = self._audit.append
-        self._gate = Gate(_authorizer(config), _quotas(config, member), _limits(config))
-        self._gate.serde = load_principal_serde(config.principal_serde_class)
-        self._gate.keeps_topic_configs = config.controller.mode != "kraft"
-        self._gate.makes_topics_at_controller = config.controller.mode != "kraft"
-        self._gate.memory = RequestMemory(config.limits.queued_max_request_bytes)
-        self._gate.token_secret = config.delegation_token.secret()
+        self._gate = gate_setup.gate(config, member)
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(
@@ -156,7 +143,7 @@ class ProxyProcess:
             keys=KeySources(self._registry, self._reloads, now_ms),
             backoff=LoginBackoff(config.login_backoff.settings()),
         )
-        self._identity = _identity(config, self._broker)
+        self._identity = gate_setup.identity(config, self._broker)
         self._listeners = Listeners(
             config,
             self._gate,
@@ -351,35 +338,6 @@ class ProxyProcess:
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
         return await quota_page(self._gate.quotas, sessions, moment_ms, addresses)
-
-
-def _authorizer(config: ProxyConfig) -> Authorizer:
-    name = config.authorizer.authorizer_class_name or ""
-    if not name:
-        log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
-    topics = frozenset((config.metadata.topic, config.audit.topic))
-    return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
-
-
-def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
-    quota, rates = config.quota, alone if member is None else member.rate
-    return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
-
-
-def _limits(config: ProxyConfig) -> Limits:
-    limits = config.limits
-    return Limits(
-        limits.socket_request_max_bytes,
-        limits.decoded_request_max_bytes,
-        limits.sasl_server_max_receive_size,
-    )
-
-
-def _identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
-    upstream = config.upstream
-    if upstream.identity == "proxy":
-        return ProxyIdentity(broker.sasl)
-    return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

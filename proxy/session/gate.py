@@ -1,6 +1,6 @@
 """What all sessions of a proxy share: the image, who decides, who may spend how much, what the broker speaks.
 
-Put together by proxy.__main__; proxy.net swaps `image` and `versions` as they change. All access is from
+Put together by proxy.gate_setup; proxy.net swaps `image` and `versions` as they change. All access is from
 one event loop, so a session that takes `gate.image` once works on one state of the cluster to the end of
 its request, whatever is swapped in meanwhile.
 """

@@ -36,6 +36,7 @@ OUTSIDE_THE_CORE = {
     "listeners",
     "process",
     "control_plane",
+    "gate_setup",
     "shell",
     "workers",
 }

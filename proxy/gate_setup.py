@@ -1,0 +1,66 @@
+"""From a configuration: the gate that all sessions of a proxy share, and as whom we are known to the broker.
+
+Used by proxy.process, which swaps in what changes later: image, versions, what the broker can do.
+"""
+
+import structlog
+
+from proxy.config import ProxyConfig
+from proxy.net.channel import EndpointSettings
+from proxy.net.clock import now_ms
+from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
+from proxy.quota.rate import alone
+from proxy.quota.throttle import ClientQuotas
+from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.security.principal_serde import load_principal_serde
+from proxy.security.protected import ProtectedTopics
+from proxy.session.gate import Gate, Limits
+from proxy.session.memory import RequestMemory
+from proxy.workers.member import Member
+
+log = structlog.get_logger(__name__)
+
+
+def gate(config: ProxyConfig, member: Member | None) -> Gate:
+    """ConfigError or ValueError name what cannot be used; `member`: our place among several workers."""
+    ours = config.controller.mode != "kraft"
+    return Gate(
+        _authorizer(config),
+        _quotas(config, member),
+        _limits(config),
+        serde=load_principal_serde(config.principal_serde_class),
+        keeps_topic_configs=ours,
+        makes_topics_at_controller=ours,
+        memory=RequestMemory(config.limits.queued_max_request_bytes),
+        token_secret=config.delegation_token.secret(),
+    )
+
+
+def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
+    """As whom clients' connections log in at the broker."""
+    upstream = config.upstream
+    if upstream.identity == "proxy":
+        return ProxyIdentity(broker.sasl)
+    return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
+
+
+def _authorizer(config: ProxyConfig) -> Authorizer:
+    name = config.authorizer.authorizer_class_name or ""
+    if not name:
+        log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
+    topics = frozenset((config.metadata.topic, config.audit.topic))
+    return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
+
+
+def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
+    quota, rates = config.quota, alone if member is None else member.rate
+    return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
+
+
+def _limits(config: ProxyConfig) -> Limits:
+    limits = config.limits
+    return Limits(
+        limits.socket_request_max_bytes,
+        limits.decoded_request_max_bytes,
+        limits.sasl_server_max_receive_size,
+    )
