@@ -35,7 +35,8 @@ from proxy.net.credentials import Credentials, sasl_listener, token_logins
 from proxy.net.http import HttpServer
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
-from proxy.net.spool import Spool, SpoolError
+from proxy.net.spool import Spool
+from proxy.net.spool_files import SpoolError
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import Authorizer, load_authorizer

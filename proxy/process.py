@@ -37,7 +37,8 @@ from proxy.net.oauthbearer import KeySources
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
 from proxy.net.revocation import Revocations
-from proxy.net.spool import Spool, SpoolError
+from proxy.net.spool import Spool
+from proxy.net.spool_files import SpoolError
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError
 from proxy.net.verification import Verifications

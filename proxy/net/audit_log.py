@@ -18,7 +18,8 @@ from proxy.net.audit_room import DROP_ALL_BUT_ADMIN, REFUSE, AuditPolicy, Drops,
 from proxy.net.audit_shipping import Shipping
 from proxy.net.audit_sink import AuditSink
 from proxy.net.audit_writer import AuditWriter
-from proxy.net.spool import Spool, SpoolError, encode_line
+from proxy.net.spool import Spool
+from proxy.net.spool_files import SpoolError, encode_line
 
 HIGH_WATER_INTERVAL_MS = 60_000
 KEPT_TIMEOUT_MS = 5_000
@@ -65,6 +66,21 @@ class AuditLog:
     def unshipped_count(self) -> int:
         """Records that the audit topic does not have yet, those of earlier boots of this spool included."""
         return self.shipping.left_count + self.sequence - self.shipping.shipped_count
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """How often something kept records from getting on, by what it was."""
+        return self._writer.faults | self.shipping.faults
+
+    @property
+    def disk_waits_ms(self) -> int:
+        """For how long the disk has not come back from what it was last asked."""
+        return self._writer.waits_ms
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The classes whose requests are refused now, as their policy says."""
+        return self._room.refused()
 
     @property
     def queued_bytes(self) -> int:

@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.audit.classes import CLASSES
 from proxy.net.audit_log import AuditLog
 
 DAMAGED = "damaged"
@@ -37,7 +38,34 @@ class AuditCollector(Collector):
         yield GaugeMetricFamily(
             "penstock_audit_queue_bytes", "Records that the disk has not taken yet", audit.queued_bytes
         )
+        yield GaugeMetricFamily(
+            "penstock_audit_disk_wait_seconds",
+            "For how long the disk has not come back from what it was last asked",
+            audit.disk_waits_ms / 1000,
+        )
+        yield self._faults()
+        yield self._refusing()
         yield self._dropped()
+
+    def _faults(self) -> Metric:
+        faults = CounterMetricFamily(
+            "penstock_audit_faults_total",
+            "How often records did not get on: write, sync, read, checkpoint (the disk), send (the topic)",
+            labels=["at"],
+        )
+        for at, count in self._audit.faults.items():
+            faults.add_metric([at], count)
+        return faults
+
+    def _refusing(self) -> Metric:
+        refusing = GaugeMetricFamily(
+            "penstock_audit_refusing",
+            "Whether requests are refused because their records cannot be kept",
+            labels=["class"],
+        )
+        for name in CLASSES:
+            refusing.add_metric([name], float(name in self._audit.refused))
+        return refusing
 
     def _dropped(self) -> Metric:
         dropped = CounterMetricFamily(

@@ -13,10 +13,13 @@ from typing import TypeVar
 import structlog
 
 from proxy.net.audit_sink import AuditSink
-from proxy.net.spool import Line, Spool, SpoolError
+from proxy.net.disk_thread import DiskThread
+from proxy.net.spool import Line, Spool
+from proxy.net.spool_files import SpoolError
 
 BATCH_LINES = 2_000
 READ_AGAIN_S = 1.0
+READ, CHECKPOINT, SEND = "read", "checkpoint", "send"
 _TIME_MS = re.compile(rb'"time_ms":(\d+)')
 
 Read = TypeVar("Read")
@@ -35,8 +38,10 @@ class Shipping:
         """To be set when lines have been written."""
         self._spool = spool
         self._sink = sink
+        self._disk = DiskThread("audit-shipping")
         self._now_ms = now_ms
         self._oldest_ms: int | None = None
+        self._faults = {READ: 0, CHECKPOINT: 0}
 
     @property
     def spool_bytes(self) -> int:
@@ -46,6 +51,11 @@ class Shipping:
     def damaged_count(self) -> int:
         """Lines of the spool that could not be read back."""
         return self._spool.damaged_count
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """How often something kept records from getting on, by what it was."""
+        return self._faults | {SEND: self._sink.failed_count}
 
     @property
     def oldest_age_ms(self) -> int:
@@ -77,17 +87,20 @@ class Shipping:
         self.shipped_count += len(lines)
         self._oldest_ms = None
         try:
-            await asyncio.to_thread(self._spool.shipped, lines[-1].end)
+            await self._disk.run(self._spool.shipped, lines[-1].end)
         except SpoolError as error:
+            self._faults[CHECKPOINT] += 1
             log.error("audit checkpoint not written", error=str(error))
         return True
 
     async def _patiently(self, read: Callable[..., Read], *arguments: int) -> Read:
+        """What the spool gives, however often it fails: the trail must go on, and so must the process."""
         while True:
             try:
-                return await asyncio.to_thread(read, *arguments)
-            except OSError as error:
-                log.error("audit spool cannot be read, trying again", error=str(error))
+                return await self._disk.run(read, *arguments)
+            except Exception as error:  # noqa: BLE001 - of a fault in ours, too, only trying again can help
+                self._faults[READ] += 1
+                log.error("audit spool cannot be read, trying again", error=repr(error))
                 await asyncio.sleep(READ_AGAIN_S)
 
 

@@ -35,6 +35,8 @@ class AuditSink:
         self._connection = connection
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
+        self.failed_count = 0
+        """How often Kafka did not take what was sent, for whatever reason; each was tried again."""
 
     async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Deliver (key, value) pairs in order; tries again until it has, or is cancelled."""
@@ -48,6 +50,7 @@ class AuditSink:
             # aiokafka's sender task dies of an unexpected error and then fails every send with it:
             # whatever it raised, only a new producer helps, and the trail must go on.
             except Exception as error:  # noqa: BLE001 - see above
+                self.failed_count += 1
                 log.warning("audit records not delivered, trying again", error=repr(error), wait_ms=wait_ms)
                 await self.close()
                 await asyncio.sleep(wait_ms / 1000)

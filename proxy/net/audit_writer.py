@@ -11,15 +11,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 import structlog
 
 from proxy.net.clock import now_ms
-from proxy.net.spool import Spool, SpoolError
+from proxy.net.spool import Spool
+from proxy.net.spool_files import SpoolError
 
 RETRY_S = 0.2
 """How soon a disk that takes nothing is asked again."""
 MAX_BATCH_LINES = 1_000
+HANGS_AFTER_MS = 5_000
+"""A disk that has not come back for so long does not take records."""
+WRITE, SYNC = "write", "sync"
+
+Done = TypeVar("Done")
 
 log = structlog.get_logger(__name__)
 
@@ -52,8 +59,10 @@ class AuditWriter:
         # The thread's:
         self.written_count = 0
         """Lines that the kernel has: they survive the end of the process."""
-        self.error: str | None = None
-        """Why the disk takes nothing at this moment."""
+        self.faults = {WRITE: 0, SYNC: 0}
+        """How often the disk took nothing, or did not say that it has it."""
+        self._errors: dict[str, str] = {}  # What does not work at this moment, and why.
+        self._busy_since_ms: int | None = None
         self._written_bytes = 0
         self._synced_count = 0
         self._synced_at_ms = 0
@@ -62,6 +71,20 @@ class AuditWriter:
     def queued_bytes(self) -> int:
         """Put and not written yet."""
         return self._put_bytes - self._written_bytes
+
+    @property
+    def waits_ms(self) -> int:
+        """For how long the disk has not come back from what it was last asked; 0: it has."""
+        since_ms = self._busy_since_ms
+        return 0 if since_ms is None else max(0, now_ms() - since_ms)
+
+    @property
+    def error(self) -> str | None:
+        """Why the disk takes nothing at this moment."""
+        for error in tuple(self._errors.values()):
+            return error
+        waits_ms = self.waits_ms
+        return f"the disk has hung for {waits_ms} ms" if waits_ms >= HANGS_AFTER_MS else None
 
     def put(self, line: bytes) -> None:
         """Have an encoded line written after those before it."""
@@ -95,7 +118,7 @@ class AuditWriter:
             await asyncio.to_thread(thread.join, timeout_s)
             self._stop.set()
         else:
-            self._spool.close()
+            self._close_spool()
         lost = self._put_count - self.written_count
         if lost:
             log.error("audit records lost with the process", count=lost, error=self.error)
@@ -125,6 +148,9 @@ class AuditWriter:
             self._write([line for line in lines if line])
             self._sync(wanted=self._fsync == Fsync.ALWAYS or self._flush)
             self._tell()
+        self._close_spool()
+
+    def _close_spool(self) -> None:
         try:
             self._spool.close()
         except SpoolError as error:
@@ -133,7 +159,8 @@ class AuditWriter:
     def _next(self) -> list[bytes | None]:
         """What is there, or has come before the disk has to be asked to keep what it has."""
         lines: list[bytes | None] = []
-        dirty = self._synced_count < self.written_count and self._fsync == Fsync.INTERVAL
+        unsynced = self._synced_count < self.written_count
+        dirty = unsynced and (self._fsync == Fsync.INTERVAL or SYNC in self._errors)
         with suppress(Empty):
             lines.append(self._queue.get(timeout=self._fsync_interval_s if dirty else None))
             while lines[-1] is not None and len(lines) < MAX_BATCH_LINES:
@@ -142,37 +169,49 @@ class AuditWriter:
 
     def _write(self, lines: list[bytes]) -> None:
         while lines:
-            try:
-                kept = self._spool.write(lines)
-            except SpoolError as error:
-                if self._failed(str(error)):
+            kept = self._asked(WRITE, self._spool.write, lines)
+            if kept is None:
+                if self._stop.wait(RETRY_S):
                     return
                 continue
-            self.error = None
             self._written_bytes += sum(map(len, lines[:kept]))
             self.written_count += kept
             lines = lines[kept:]
 
-    def _failed(self, error: str) -> bool:
-        """Wait before the next try; True when there is to be none."""
-        if self.error is None:
-            log.error("audit spool takes no records", error=error)
-        self.error = error
-        self._tell()
-        return self._stop.wait(RETRY_S)
-
     def _sync(self, *, wanted: bool) -> None:
         count = self.written_count
         due = abs(now_ms() - self._synced_at_ms) >= self._fsync_interval_s * 1000
-        if count == self._synced_count or not (wanted or (due and self._fsync == Fsync.INTERVAL)):
+        due = SYNC in self._errors or (due and self._fsync == Fsync.INTERVAL)
+        if count == self._synced_count or not (wanted or due):
             return
         self._flush = False
-        try:
-            self._spool.sync()
-        except SpoolError as error:
-            self._failed(str(error))
+        if self._asked(SYNC, self._synced) is None:
+            self._stop.wait(RETRY_S)
             return
         self._synced_count, self._synced_at_ms = count, now_ms()
+
+    def _synced(self) -> bool:
+        self._spool.sync()
+        return True
+
+    def _asked(self, what: str, work: Callable[..., Done], *arguments: Any) -> Done | None:
+        """What the disk says to it; None when it failed, which is told."""
+        self._busy_since_ms = now_ms()
+        try:
+            done = work(*arguments)
+        # A fault of ours, too: without this thread no record would ever get to the disk again.
+        except Exception as error:  # noqa: BLE001 - see above
+            if what not in self._errors:
+                told = log.error if isinstance(error, SpoolError) else log.exception
+                told("audit spool takes no records", at=what, error=str(error) or repr(error))
+            self.faults[what] += 1
+            self._errors[what] = str(error) or repr(error)
+            self._busy_since_ms = None
+            self._tell()
+            return None
+        self._busy_since_ms = None
+        self._errors.pop(what, None)
+        return done
 
     def _tell(self) -> None:
         if self._loop is None:

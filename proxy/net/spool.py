@@ -1,25 +1,33 @@
 """Audit lines onto disk and back: append-only segments, each line with its checksum.
 
-Written by proxy.net.audit_writer in its thread, read by proxy.net.audit_log in another: a line is in the
+Written by proxy.net.audit_writer in its thread, read by proxy.net.audit_shipping in another: a line is in the
 kernel's hands when `write` has counted it, so it survives the end of the process; `sync` carries it to the
 disk. What was shipped is remembered in a file of its own, and a segment is removed once all of it was.
 """
 
+import errno
 import os
 import threading
-import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
+from proxy.net.spool_files import (
+    SpoolError,
+    decode_line,
+    make_directory,
+    open_segment,
+    read_checkpoint,
+    segment_path,
+    segments,
+    write_at,
+    write_checkpoint,
+)
+
 SEGMENT_MAX_BYTES = 16 * 1024 * 1024
-_CHECKPOINT = "shipped"
-
-
-class SpoolError(Exception):
-    """The spool cannot take a line: the disk is full, gone or failing."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +49,36 @@ class Spool:
     def __init__(self, directory: Path, max_bytes: int) -> None:
         """Opens the directory, making it. SpoolError when it or its checkpoint cannot be used.
 
-        `max_bytes` is kept for whoever gives lines to it: those that were taken are written.
+        `max_bytes` is kept for whoever gives lines to it: those that were taken are written. A disk that is
+        full is no error yet: it may have room by the time that something is written.
         """
         self.max_bytes = max_bytes
         # What is shipped leaves with its segment: the one written to must never be all there is room for.
         self._segment_max_bytes = min(SEGMENT_MAX_BYTES, max_bytes // 8)
         self._directory = directory
-        self._torn = False  # The segment ends in a part of a line that could not be taken back.
+        # The segment ends in a part of a line that could not be taken back, or there is none.
+        self._torn = False
         self._damaged: set[tuple[int, int]] = set()
         self._reading = threading.Lock()
+        self._unsynced: list[bytes] = []
+        self._synced_bytes = 0  # Of the segment written to.
+        self._unsure = False  # The last fsync failed: of what is not synced the disk may have anything.
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            segments = self._segments()
-            self.last_value = self._read_last(segments)
+            make_directory(directory)
+            numbers = segments(directory)
+            self._shipped = read_checkpoint(directory)
+            # The newest segment that a line is known to be on the disk in. It outlives what is shipped: the
+            # next process has to find which record was the last.
+            self._kept, self.last_value = self._read_last(numbers)
             """The last record that an earlier process left here, shipped or not; None in a new directory."""
-            self._first_own = self._number = segments[-1] + 1 if segments else 1
-            self._sizes = {number: self._path(number).stat().st_size for number in segments}
-            self._file = self._open(self._number)
+            self._sizes = {number: segment_path(directory, number).stat().st_size for number in numbers}
+            # Beyond the checkpoint too: whoever has removed segments by hand has left that.
+            self._first_own = max(*numbers, self._shipped[0], 0, 0) + 1
+            self._number = self._first_own - 1
+            self._file: int | None = None
+            self._open_first()
         except OSError as error:
             raise SpoolError(f"{directory}: {error.strerror}") from error
-        self._shipped = self._read_checkpoint()
 
     @property
     def size_bytes(self) -> int:
@@ -87,9 +105,9 @@ class Spool:
             raise SpoolError(f"{self._path(self._number)}: {error.strerror}") from error
 
     def sync(self) -> None:
-        """Wait until the disk has it all. SpoolError as for write."""
+        """Wait until the disk has it all. SpoolError as for write; then nothing more of it is certain."""
         try:
-            os.fsync(self._file)
+            self._sync()
         except OSError as error:
             raise SpoolError(f"{self._path(self._number)}: {error.strerror}") from error
 
@@ -98,7 +116,7 @@ class Spool:
         with self._reading:
             lines: list[Line] = []
             number, offset = self._shipped
-            for segment in self._segments():
+            for segment in segments(self._directory):
                 if segment < number:
                     continue
                 for line in self._lines(segment, offset if segment == number else 0):
@@ -112,7 +130,7 @@ class Spool:
         number, offset = self._shipped
         return sum(
             1
-            for segment in self._segments()
+            for segment in segments(self._directory)
             if number <= segment < self._first_own
             for _ in self._lines(segment, offset if segment == number else 0)
         )
@@ -124,24 +142,29 @@ class Spool:
         """
         with self._reading:
             self._shipped = end
-            temporary = self._directory / (_CHECKPOINT + ".new")
             try:
                 # Before the checkpoint: on a full disk it is this that makes room for it.
-                for segment in self._segments():
-                    if segment < end[0]:
+                for segment in segments(self._directory):
+                    if segment < min(end[0], self._kept):
                         self._path(segment).unlink()
                         self._sizes.pop(segment, None)
-                temporary.write_text(f"{end[0]} {end[1]}\n", encoding="ascii")
-                temporary.replace(self._directory / _CHECKPOINT)
             except OSError as error:
-                raise SpoolError(f"{temporary}: {error.strerror}") from error
+                raise SpoolError(f"{self._directory}: {error.strerror}") from error
+            write_checkpoint(self._directory, end)
 
     def close(self) -> None:
-        self.sync()
-        os.close(self._file)
+        """Sync, and give the file back; SpoolError as for sync."""
+        try:
+            self.sync()
+        finally:
+            opened, self._file = self._file, None
+            if opened is not None:
+                os.close(opened)
 
     def _write(self, lines: Sequence[bytes]) -> int:
-        data = memoryview(b"".join(lines))
+        assert self._file is not None
+        joined = b"".join(lines)
+        data = memoryview(joined)
         written = 0
         try:
             while written < len(data):
@@ -151,16 +174,17 @@ class Spool:
             if not kept:
                 raise
             return kept
-        self._sizes[self._number] += written
+        self._keep(joined)
         return len(lines)
 
     def _cut(self, lines: Sequence[bytes], written: int) -> int:
         """How many lines are whole among those bytes; what is behind them is taken back."""
+        assert self._file is not None
         kept = kept_bytes = 0
         while kept < len(lines) and kept_bytes + len(lines[kept]) <= written:
             kept_bytes += len(lines[kept])
             kept += 1
-        self._sizes[self._number] += kept_bytes
+        self._keep(b"".join(lines[:kept]))
         if kept_bytes < written:
             try:
                 os.ftruncate(self._file, self._sizes[self._number])
@@ -169,27 +193,44 @@ class Spool:
                 self._torn = True
         return kept
 
+    def _keep(self, data: bytes) -> None:
+        self._sizes[self._number] += len(data)
+        self._unsynced.append(data)
+
+    def _sync(self) -> None:
+        if self._file is None:
+            return
+        if self._unsure:
+            # After an error the kernel holds what it could not write for written, and the next fsync says
+            # so. Put down once more, in its place, it is to be written once more.
+            write_at(self._path(self._number), self._synced_bytes, b"".join(self._unsynced))
+        self._unsure = True
+        os.fsync(self._file)
+        self._unsure = False
+        self._unsynced.clear()
+        self._synced_bytes = self._sizes[self._number]
+        if self._synced_bytes:
+            self._kept = self._number
+
     def _roll(self) -> None:
-        # The new one first: while there is none, the old one has to stay what lines are written to.
-        opened = self._open(self._number + 1)
+        # While the old one is not safe, or there is no new one, the old one stays what is written to.
+        self._sync()
+        opened = open_segment(self._directory, self._number + 1)
         finished, self._file = self._file, opened
         self._number += 1
+        self._sizes[self._number] = self._synced_bytes = 0
         self._torn = False
-        try:
-            os.fsync(finished)
-        finally:
+        if finished is not None:
             os.close(finished)
 
-    def _open(self, number: int) -> int:
-        opened = os.open(self._path(number), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-        self._sizes[number] = 0
-        # Its name has to outlive the machine's end as well as its bytes.
-        directory = os.open(self._directory, os.O_RDONLY)
+    def _open_first(self) -> None:
         try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-        return opened
+            self._roll()
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._torn = True
+            self._sizes.setdefault(self._number, 0)
 
     def _lines(self, segment: int, offset: int) -> Iterator[Line]:
         with self._path(segment).open("rb") as file:
@@ -204,60 +245,12 @@ class Spool:
                     continue
                 yield Line(decoded[0], decoded[1], (segment, offset))
 
-    def _read_last(self, segments: list[int]) -> bytes | None:
-        for segment in reversed(segments):
+    def _read_last(self, numbers: list[int]) -> tuple[int, bytes | None]:
+        for segment in reversed(numbers):
             last = deque(self._lines(segment, 0), maxlen=1)
             if last:
-                return last[0].value
-        return None
-
-    def _segments(self) -> list[int]:
-        return sorted(int(path.stem) for path in self._directory.glob("*.spool"))
+                return segment, last[0].value
+        return 0, None
 
     def _path(self, number: int) -> Path:
-        return self._directory / f"{number:012d}.spool"
-
-    def _read_checkpoint(self) -> tuple[int, int]:
-        try:
-            text = (self._directory / _CHECKPOINT).read_text(encoding="ascii")
-            if not text:
-                return 0, 0  # The machine went down between its name and its bytes.
-            segment, offset = text.split()
-            return int(segment), int(offset)
-        except FileNotFoundError:
-            return 0, 0
-        except ValueError as error:
-            # Shipping all again makes duplicates, which their sequence numbers tell; losing some does not.
-            raise SpoolError(f"{self._directory / _CHECKPOINT} is damaged: {error}; remove it") from error
-
-
-def has_unshipped(directory: Path) -> bool:
-    """Whether lines wait in the spool of a process that has ended; opens nothing for writing. OSError."""
-    sizes = {int(path.stem): path.stat().st_size for path in directory.glob("*.spool")}
-    text = (directory / _CHECKPOINT).read_text(encoding="ascii") if (directory / _CHECKPOINT).exists() else ""
-    number, offset = map(int, text.split()) if text else (0, 0)
-    return any(
-        size > (offset if segment == number else 0) for segment, size in sizes.items() if segment >= number
-    )
-
-
-def remove_empty_segments(directory: Path) -> None:
-    """What a process leaves that opened the spool and had nothing to write. OSError."""
-    for path in directory.glob("*.spool"):
-        if path.stat().st_size == 0:
-            path.unlink()
-
-
-def encode_line(key: bytes, value: bytes) -> bytes:
-    """A record as `write` takes it."""
-    return b"%08x %s %s\n" % (zlib.crc32(value), key, value)
-
-
-def decode_line(raw: bytes) -> tuple[bytes, bytes] | None:
-    """(key, value); None when the checksum does not fit."""
-    checksum, _, rest = raw[:-1].partition(b" ")
-    key, _, value = rest.partition(b" ")
-    try:
-        return (key, value) if int(checksum, 16) == zlib.crc32(value) else None
-    except ValueError:
-        return None
+        return segment_path(self._directory, number)

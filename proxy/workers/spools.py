@@ -15,7 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from proxy.net.spool import Spool, SpoolError, has_unshipped, remove_empty_segments
+from proxy.net.disk_thread import DiskThread
+from proxy.net.spool import Spool
+from proxy.net.spool_files import SpoolError, has_unshipped, remove_empty_segments
 
 BATCH_LINES = 2_000
 LOCK_PAUSE_S = 0.2
@@ -74,31 +76,32 @@ async def ship_left_over(
 
     `locked`: our supervisor has the lock. Otherwise it is taken for that long.
     """
-    if not await asyncio.to_thread(left_over, directory, workers):
+    disk = DiskThread("audit-left-over")
+    if not await disk.run(left_over, directory, workers):
         return
     lock = lock_file(directory)
     try:
         if not locked:
             await wait_for_lock(lock)
-        for path in await asyncio.to_thread(left_over, directory, workers):
+        for path in await disk.run(left_over, directory, workers):
             try:
-                await _ship(path, new_sink())
+                await _ship(path, new_sink(), disk)
             except (SpoolError, OSError) as error:
                 log.error("left-over audit spool not shipped", directory=str(path), error=str(error))
     finally:
         os.close(lock)
 
 
-async def _ship(path: Path, sink: Sink) -> None:
+async def _ship(path: Path, sink: Sink, disk: DiskThread) -> None:
     # It takes no more lines, so its size need not be bounded.
-    spool, count = Spool(path, max_bytes=1 << 62), 0
+    spool, count = await disk.run(Spool, path, 1 << 62), 0
     try:
-        while lines := spool.unshipped(BATCH_LINES):
+        while lines := await disk.run(spool.unshipped, BATCH_LINES):
             await sink.send([(line.key, line.value) for line in lines])
-            spool.shipped(lines[-1].end)
+            await disk.run(spool.shipped, lines[-1].end)
             count += len(lines)
     finally:
         await sink.close()
-        spool.close()
-        await asyncio.to_thread(remove_empty_segments, path)
+        await disk.run(spool.close)
+        await disk.run(remove_empty_segments, path)
     log.info("left-over audit spool shipped", directory=str(path), records=count, damaged=spool.damaged_count)

@@ -35,6 +35,7 @@ class Sink:
         self.here.set()
         self.arrived = asyncio.Event()
         self.closed = False
+        self.failed_count = 0
 
     async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         await self.here.wait()

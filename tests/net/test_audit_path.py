@@ -42,6 +42,7 @@ class SlowDisk:
 
     def __init__(self, spool: Spool) -> None:
         self._read, write = os.pipe()
+        assert spool._file is not None
         os.dup2(write, spool._file)
         os.close(write)
         self.taken = bytearray()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.spool import Spool, encode_line
+from proxy.net.spool import Spool
+from proxy.net.spool_files import encode_line
 from proxy.workers.spools import left_over, lock_file, ship_left_over, spool_directory, wait_for_lock
 
 pytestmark = pytest.mark.spec("D2", "D3")

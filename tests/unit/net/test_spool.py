@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from proxy.net import spool as spool_module
-from proxy.net.spool import Spool, SpoolError, encode_line
+from proxy.net.spool import Spool
+from proxy.net.spool_files import SpoolError, encode_line
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -49,6 +50,7 @@ def test_a_next_process_ships_what_the_last_one_left(tmp_path: Path) -> None:
 
     second = Spool(tmp_path, MAX_BYTES)
     put(second, b"new", b"a/2")
+    second.sync()
 
     assert values(second) == [b"2", b"3", b"new"]
     second.shipped(second.unshipped(10)[-1].end)
@@ -94,6 +96,7 @@ def test_room_is_made_by_what_was_shipped(tmp_path: Path, monkeypatch: pytest.Mo
     for _ in range(20):
         put(spool, b"x" * 200)
     assert spool.size_bytes == sum(path.stat().st_size for path in segments(tmp_path)) > 4_000
+    spool.sync()
 
     spool.shipped(spool.unshipped(1_000)[-1].end)
 
@@ -134,6 +137,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_the_space_freed_all_the
     spool = Spool(tmp_path, MAX_BYTES)
     for value in (b"first", b"second"):
         put(spool, value)
+    spool.sync()
     (tmp_path / "shipped.new").mkdir()
 
     with pytest.raises(SpoolError, match=r"shipped\.new: Is a directory"):
@@ -151,3 +155,52 @@ def test_a_checkpoint_that_makes_no_sense_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(SpoolError, match=r"shipped is damaged: .*; remove it"):
         Spool(tmp_path, MAX_BYTES)
+
+
+def test_what_an_operator_has_put_beside_the_segments_harms_nobody(tmp_path: Path) -> None:
+    for name in ("notes.spool", "000000000001.bak.spool", "9.spool"):
+        (tmp_path / name).write_text("not a line of ours\n")
+    spool = Spool(tmp_path, MAX_BYTES)
+
+    put(spool, b"value")
+
+    assert values(spool) == [b"value"]
+    spool.shipped(spool.unshipped(1)[-1].end)
+    assert (tmp_path / "9.spool").exists()
+    spool.close()
+
+
+def test_segments_removed_by_hand_do_not_hide_those_that_come_after_them(tmp_path: Path) -> None:
+    (tmp_path / "shipped").write_text("12 345\n")
+
+    spool = Spool(tmp_path, MAX_BYTES)
+    put(spool, b"after the clean-up")
+
+    assert values(spool) == [b"after the clean-up"]
+    spool.close()
+
+
+@pytest.mark.parametrize("left", ["", "\0\0\0\0", "3", "3 ", "3 14"])
+def test_a_checkpoint_that_did_not_get_to_the_disk_has_everything_shipped_again(
+    tmp_path: Path, left: str
+) -> None:
+    first = Spool(tmp_path, MAX_BYTES)
+    put(first, b"value")
+    first.close()
+    (tmp_path / "shipped").write_text(left)
+
+    assert values(Spool(tmp_path, MAX_BYTES)) == [b"value"]
+
+
+def test_the_last_record_on_the_disk_stays_until_one_after_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "SEGMENT_MAX_BYTES", 10)
+    first = Spool(tmp_path, MAX_BYTES)
+    put(first, b"first")
+    put(first, b"second")  # In a segment of its own, and not on the disk yet.
+    first.shipped(first.unshipped(2)[-1].end)
+    # The machine goes down.
+    segments(tmp_path)[-1].write_bytes(b"")
+
+    assert Spool(tmp_path, MAX_BYTES).last_value == b"first"

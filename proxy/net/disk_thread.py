@@ -1,0 +1,56 @@
+"""Reads and small writes of a disk, away from the loop: one call after the other, in a thread of its own.
+
+Not the loop's own threads (asyncio.to_thread): those are waited for at the end of the process, and a disk
+that hangs would keep it from ending. Whoever waits here can be cancelled; the thread is left behind.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class DiskThread:
+    """Starts with the first call, and ends with the process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What `work` gives or raises."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def call() -> None:
+            try:
+                result = work(*arguments)
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                _tell(loop, done, done.set_exception, error)
+            else:
+                _tell(loop, done, done.set_result, result)
+
+        self._calls.put(call)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        return await done
+
+    def _run(self) -> None:
+        while True:
+            self._calls.get()()
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any
+) -> None:
+    def tell() -> None:
+        if not done.done():
+            settle(outcome)
+
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(tell)
