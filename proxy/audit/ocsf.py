@@ -1,34 +1,40 @@
-"""What each event is in OCSF, the Open Cybersecurity Schema Framework (1.x): class, activity, status.
+"""What each event is in OCSF, the Open Cybersecurity Schema Framework: class, activity, status, attributes.
 
-For whoever feeds a security lake: docs/audit.md shows this table, and a test holds the two together. Activity
-ids are those of the class; 99 is "Other", which then needs a name. Nothing here is in the records themselves.
+For whoever feeds a security lake: docs/audit.md shows these tables, and tests hold them to that page and to
+the ids, enums and required attributes of the published schema. Activity ids are those of the class; 99 is
+"Other", which then needs a name. Nothing here is in the records themselves.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 
-ACCOUNT_CHANGE, AUTHENTICATION, APPLICATION_LIFECYCLE, API_ACTIVITY = 3001, 3002, 6002, 6003
+SCHEMA_VERSION = "1.8.0"
+"""`metadata.version`: the release whose ids these are."""
+PROFILES = ("security_control",)
+"""`metadata.profiles`: where `action_id` and `authorizations` come from."""
+AUTHENTICATION, ENTITY_MANAGEMENT, APPLICATION_LIFECYCLE, API_ACTIVITY = 3002, 3004, 6002, 6003
 CLASSES = {
-    ACCOUNT_CHANGE: "Account Change",
     AUTHENTICATION: "Authentication",
+    ENTITY_MANAGEMENT: "Entity Management",
     APPLICATION_LIFECYCLE: "Application Lifecycle",
     API_ACTIVITY: "API Activity",
 }
-SUCCESS, FAILURE, OTHER_STATUS = 1, 2, 99
+UNKNOWN, SUCCESS, FAILURE, OTHER_STATUS = 0, 1, 2, 99
 INFORMATIONAL, LOW, MEDIUM, HIGH = 1, 2, 3, 4
 OTHER = 99
 
 
 @dataclass(frozen=True, slots=True)
 class Ocsf:
-    """`type_uid` of the OCSF event is class_uid * 100 + activity_id."""
+    """`type_uid` of the OCSF event is class_uid * 100 + activity_id, `category_uid` class_uid // 1000."""
 
     class_uid: int
     activity_id: int
     activity_name: str
     status_id: int | None
-    """None: by the record: FAILURE where `granted` is false or `error_code` is not 0."""
+    """None: by the record, see `_status`."""
     severity_id: int
 
 
@@ -46,12 +52,12 @@ _BY_EVENT = {
     "session_expired_idle": Ocsf(AUTHENTICATION, 2, "Logoff", SUCCESS, INFORMATIONAL),
     "session_revoked": Ocsf(AUTHENTICATION, 2, "Logoff", SUCCESS, LOW),
     "authorization": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
-    "authorization_summary": Ocsf(API_ACTIVITY, OTHER, "", SUCCESS, INFORMATIONAL),
+    "authorization_summary": Ocsf(API_ACTIVITY, OTHER, "", UNKNOWN, INFORMATIONAL),
     "authorization_collapsed": Ocsf(API_ACTIVITY, OTHER, "", FAILURE, MEDIUM),
     "request_refused": Ocsf(API_ACTIVITY, OTHER, "Refuse", FAILURE, MEDIUM),
     "forwarded": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
     "forwarded_received": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
-    "quota_changed": Ocsf(API_ACTIVITY, 3, "Update", SUCCESS, INFORMATIONAL),
+    "quota_changed": Ocsf(ENTITY_MANAGEMENT, 3, "Update", SUCCESS, INFORMATIONAL),
     "tokens_expired": Ocsf(API_ACTIVITY, 4, "Delete", SUCCESS, INFORMATIONAL),
     "topics_gone": Ocsf(API_ACTIVITY, 4, "Delete", SUCCESS, INFORMATIONAL),
     "throttled": Ocsf(API_ACTIVITY, OTHER, "Throttle", OTHER_STATUS, LOW),
@@ -85,28 +91,86 @@ _BY_VERB = {
 }
 """The beginning of an API's name -> activity of API Activity; the longest that fits."""
 
-_ACCOUNTS = {
-    "AlterUserScramCredentials": (ACCOUNT_CHANGE, 3, "Password Change"),
-    "CreateDelegationToken": (ACCOUNT_CHANGE, 1, "Create"),
-    "RenewDelegationToken": (ACCOUNT_CHANGE, OTHER, "Renew"),
-    "ExpireDelegationToken": (ACCOUNT_CHANGE, 6, "Delete"),
-    "CreateAcls": (ACCOUNT_CHANGE, 7, "Attach Policy"),
-    "DeleteAcls": (ACCOUNT_CHANGE, 8, "Detach Policy"),
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "schema_version": ("metadata.log_version",),
+    "role": ("metadata.product.feature.name",),
+    "proxy_id": ("metadata.log_provider",),
+    "boot_id": ("metadata.log_name",),
+    "sequence": ("metadata.sequence",),
+    "event": ("metadata.event_code",),
+    "time_ms": ("time",),
+    "interval_start_ms": ("start_time",),
+    "interval_end_ms": ("end_time",),
+    "error_code": ("status_code",),
+    "message": ("status_detail",),
+    "granted": ("action_id", "authorizations.decision"),
+    "rule": ("authorizations.policy.name",),
+    "acl_id": ("authorizations.policy.uid",),
 }
-"""What is done to credentials and rights of users, once the controller has done it."""
+"""Field of `data` -> where it stands in an event of any class; what is in no table goes to `unmapped`."""
+
+_OF_CLIENT = {
+    "host": ("src_endpoint.ip",),
+    "listener": ("dst_endpoint.svc_name",),
+    "client_id": ("actor.app_name",),
+}
+ATTRIBUTES_OF_CLASS: Mapping[int, Mapping[str, tuple[str, ...]]] = {
+    API_ACTIVITY: _OF_CLIENT
+    | {
+        "principal": ("actor.user.name",),
+        "connection_id": ("actor.session.uid",),
+        "method": ("api.operation",),
+        "api_version": ("api.version",),
+        "correlation_id": ("api.request.uid",),
+        "error_code": ("status_code", "api.response.code"),
+        "resource_type": ("resources.type",),
+        "resource_name": ("resources.name",),
+    },
+    AUTHENTICATION: _OF_CLIENT
+    | {
+        "principal": ("user.name",),
+        "connection_id": ("session.uid",),
+        "session_lifetime_ms": ("session.expiration_time",),
+        "mechanism": ("auth_protocol", "auth_protocol_id"),
+    },
+    ENTITY_MANAGEMENT: {"entity_path": ("entity.name",)},
+    APPLICATION_LIFECYCLE: {"proxy_id": ("metadata.log_provider", "app.uid")},
+}
+"""Beside ATTRIBUTES, and before them."""
+
+AGGREGATES = ("authorization_summary", "authorization_collapsed", "throttled")
+"""Their `count` is OCSF's; that of others counts no events."""
+FIXED = {"metadata.version": SCHEMA_VERSION, "metadata.product.name": "Penstock", "app.name": "Penstock"}
+"""What is the same in every event whose class has it."""
+INSTEAD = {
+    "api.operation": "unknown",
+    "user.name": "unknown",
+    "resources.name": "unknown",
+    "actor.app_name": "proxy_id",
+    "src_endpoint.name": "proxy_id",
+}
+"""For a required attribute whose field is null: a word, or the process itself where it has acted unasked."""
+AUTH_PROTOCOLS = {"GSSAPI": 2, "OAUTHBEARER": 6}
+"""Mechanism -> auth_protocol_id (Kerberos, OAUTH 2.0); OTHER for the rest, with the mechanism's name."""
+ALLOWED, DENIED = 1, 2
+"""`action_id`, by `granted`."""
 
 
 def ocsf_of(event: AuditEvent) -> Ocsf:
     """KeyError for an event that the table does not have."""
     entry = _BY_EVENT[event.event]
     class_uid, activity_id, name = entry.class_uid, entry.activity_id, entry.activity_name
-    if event.event == "forwarded_received" and event.method in _ACCOUNTS:
-        class_uid, activity_id, name = _ACCOUNTS[event.method]
-    elif not name:
+    if not name:
         activity_id, name = _activity(event.method or "")
     status = _status(event) if entry.status_id is None else entry.status_id
     denied = event.granted is False
     return Ocsf(class_uid, activity_id, name, status, MEDIUM if denied else entry.severity_id)
+
+
+def attributes_of(event: str) -> Mapping[str, tuple[str, ...]]:
+    """Field of `data` -> OCSF attributes, of an event of that name; KeyError for one that there is not."""
+    of_class = ATTRIBUTES_OF_CLASS[_BY_EVENT[event].class_uid]
+    return ATTRIBUTES | dict(of_class) | ({"count": ("count",)} if event in AGGREGATES else {})
 
 
 def _activity(method: str) -> tuple[int, str]:
@@ -115,6 +179,8 @@ def _activity(method: str) -> tuple[int, str]:
 
 
 def _status(event: AuditEvent) -> int:
-    told = event.settings or {}
-    failed = event.granted is False or bool(event.error_code) or told.get("outcome") == "failed"
-    return FAILURE if failed else SUCCESS
+    """FAILURE when denied or answered with an error; UNKNOWN when recorded before there was an answer."""
+    outcome = (event.settings or {}).get("outcome")
+    if event.granted is False or event.error_code or outcome == "failed":
+        return FAILURE
+    return UNKNOWN if event.error_code is None and outcome is None else SUCCESS

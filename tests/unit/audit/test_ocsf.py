@@ -40,6 +40,18 @@ def test_the_page_shows_the_table() -> None:
     assert rows == {event: ocsf._BY_EVENT[event] for event in ocsf.EVENTS}
 
 
+def test_the_page_says_where_each_field_stands() -> None:
+    for event in ocsf.EVENTS:
+        for name, paths in ocsf.attributes_of(event).items():
+            rows = [row for row in PAGE.splitlines() if row.startswith("|") and f"`{name}`" in row]
+            for path in paths:
+                written = path.replace("authorizations.", "authorizations[].").replace(
+                    "resources.", "resources[]."
+                )
+                told = written, f"`.{written.partition('].')[2]}`"
+                assert any(f"`{told[0]}`" in row or told[1] in row for row in rows), (name, path)
+
+
 def _number(text: str) -> int | None:
     return int(text.split()[0]) if text[0].isdigit() else None
 
@@ -49,11 +61,11 @@ def _number(text: str) -> int | None:
     [
         (
             AuditEvent(event="forwarded_received", method="CreateAcls", error_code=0),
-            Ocsf(3001, 7, "Attach Policy", 1, 1),
+            Ocsf(6003, 1, "Create", 1, 1),
         ),
         (
             AuditEvent(event="forwarded_received", method="AlterUserScramCredentials", error_code=31),
-            Ocsf(3001, 3, "Password Change", 2, 1),
+            Ocsf(6003, 3, "Update", 2, 1),
         ),
         (AuditEvent(event="forwarded", method="CreateAcls", error_code=0), Ocsf(6003, 1, "Create", 1, 1)),
         (
@@ -62,9 +74,18 @@ def _number(text: str) -> int | None:
         ),
         (
             AuditEvent(event="authorization", method="OffsetCommit", granted=True),
-            Ocsf(6003, 3, "Update", 1, 1),
+            Ocsf(6003, 3, "Update", 0, 1),
         ),
-        (AuditEvent(event="authorization_summary", method="Produce"), Ocsf(6003, 1, "Create", 1, 1)),
+        (
+            AuditEvent(event="authorization", method="DescribeAcls", granted=True, error_code=0),
+            Ocsf(6003, 2, "Read", 1, 1),
+        ),
+        (AuditEvent(event="authorization_summary", method="Produce"), Ocsf(6003, 1, "Create", 0, 1)),
+        (AuditEvent(event="quota_changed"), Ocsf(3004, 3, "Update", 1, 1)),
+        (
+            AuditEvent(event="configuration_changed", settings={"outcome": "loaded"}),
+            Ocsf(6002, 99, "Configuration changed", 1, 2),
+        ),
         (
             AuditEvent(event="configuration_changed", settings={"outcome": "failed"}),
             Ocsf(6002, 99, "Configuration changed", 2, 2),
