@@ -174,7 +174,10 @@ class _Logins:
 def _told_settings(config: ControllerConfig) -> dict[str, str]:
     """What decisions rest on besides the log, for whoever evaluates them again later."""
     told = config.authorizer.told_settings() | config.quota.told_rules()
+    quota = config.quota
     return told | {
+        "controller.quota.window.num": str(quota.controller_quota_window_num),
+        "controller.quota.window.size.seconds": str(quota.controller_quota_window_size_seconds),
         "metadata.topic": config.metadata.topic,
         "metadata.transactional.id": config.metadata.transactional_id,
     }

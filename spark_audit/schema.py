@@ -148,6 +148,7 @@ EVENTS = (
     "tokens_expired",
     "topics_gone",
     "throttled",
+    "quota_used",
     "records_dropped",
     "configuration_changed",
 )

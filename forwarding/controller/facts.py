@@ -65,14 +65,32 @@ def quotas_changed(records: Iterable[Any], last_offset: int | None) -> list[Audi
 
 
 def mutations_throttled(
-    sender: Sender, forwarded: Forwarded, quota: MutationQuota, throttle_time_ms: int
+    sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int, throttle_time_ms: int
 ) -> AuditEvent:
     """A client that has changed more partitions than its quota allows (KIP-599)."""
-    event = _of_forwarded("throttled", sender, forwarded)
+    event = _of_quota("throttled", sender, forwarded, quota, metadata_offset)
+    event.count, event.throttle_time_ms = 1, throttle_time_ms
+    return event
+
+
+def mutations_counted(
+    sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int, now_ms: int
+) -> AuditEvent:
+    """How many partitions a request was charged for, before a broker carries it out."""
+    event = _of_quota("quota_used", sender, forwarded, quota, metadata_offset)
+    event.count = quota.taken
+    event.interval_start_ms = event.interval_end_ms = now_ms
+    return event
+
+
+def _of_quota(
+    name: str, sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int
+) -> AuditEvent:
+    event = _of_forwarded(name, sender, forwarded)
     event.quota_key = CONTROLLER_MUTATION_RATE
     event.quota_id, event.quota_limit = quota.governing.quota_id, quota.governing.limit
+    event.metadata_offset = metadata_offset
     event.rule = None if quota.enforced else OBSERVE
-    event.count, event.throttle_time_ms = 1, throttle_time_ms
     return event
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from forwarding.controller.controller import Sender
-from forwarding.controller.facts import mutations_throttled
+from forwarding.controller.facts import mutations_counted, mutations_throttled
 from forwarding.controller.mutations import Charged, charge_creation, charge_deletion, charge_partitions
 from forwarding.controller.topics import NO_TOPIC_ID, topics_to_delete
 from forwarding.envelope import Forwarded
@@ -51,6 +51,8 @@ class Mutations:
         if quota is None:
             return await ask(request)
         charged = await self._charged(header.api_key, request, quota)
+        if quota.taken:
+            self._record(mutations_counted(sender, forwarded, quota, image.offset, self._now_ms()))
         name, results = ANSWERS[header.api_key]
         answer = getattr(types, name)() if charged.left is None else await ask(charged.left)
         setattr(answer, results, [*getattr(answer, results), *charged.answered])
@@ -58,7 +60,7 @@ class Mutations:
         if throttle_ms:
             if quota.enforced:
                 answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
-            self._record(mutations_throttled(sender, forwarded, quota, throttle_ms))
+            self._record(mutations_throttled(sender, forwarded, quota, image.offset, throttle_ms))
         return answer
 
     async def _charged(self, api_key: int, request: Any, quota: MutationQuota) -> Charged:

@@ -40,6 +40,7 @@ _BY_EVENT = {
     "topics_gone": ADMIN,
     "configuration_changed": ADMIN,
     "throttled": SUMMARY,
+    "quota_used": SUMMARY,
 }
 
 EVENTS = (*_BY_EVENT, "authorization")

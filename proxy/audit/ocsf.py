@@ -61,6 +61,7 @@ _BY_EVENT = {
     "tokens_expired": Ocsf(API_ACTIVITY, 4, "Delete", SUCCESS, INFORMATIONAL),
     "topics_gone": Ocsf(API_ACTIVITY, 4, "Delete", SUCCESS, INFORMATIONAL),
     "throttled": Ocsf(API_ACTIVITY, OTHER, "Throttle", OTHER_STATUS, LOW),
+    "quota_used": Ocsf(API_ACTIVITY, OTHER, "Use quota", SUCCESS, INFORMATIONAL),
 }
 EVENTS = tuple(_BY_EVENT)
 

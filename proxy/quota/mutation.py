@@ -77,6 +77,8 @@ class MutationQuota:
     _strict: bool
     enforced: bool = True
     """False: all is taken and nothing told; what would have been is in `throttle_time_ms`."""
+    taken: int = 0
+    """What was counted so far."""
     _throttle_ms: int = 0
     _recorded_at_ms: int = 0
 
@@ -87,14 +89,18 @@ class MutationQuota:
         """
         strict = self._strict and self.enforced
         if not strict:
-            self._bucket.take(count, now_ms)
+            self._take(count, now_ms)
         overdrawn_ms = self._bucket.overdrawn_ms(now_ms)
         if overdrawn_ms is not None:
             self._throttle_ms, self._recorded_at_ms = overdrawn_ms, now_ms
             return not strict
         if strict:
-            self._bucket.take(count, now_ms)
+            self._take(count, now_ms)
         return True
+
+    def _take(self, count: int, now_ms: int) -> None:
+        self._bucket.take(count, now_ms)
+        self.taken += count
 
     def throttle_time_ms(self, now_ms: int) -> int:
         """What the client is told to wait, from now on: carrying out the request took time as well."""

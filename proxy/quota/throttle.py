@@ -52,6 +52,7 @@ class Bucket:
         "last_record_ms",
         "limit",
         "max_throttle_ms",
+        "metadata_offset",
         "quota_id",
         "throttled_until_ms",
         "user_tag",
@@ -82,6 +83,8 @@ class Bucket:
         self.window_ms = (samples - 1) * window_ms
         # Kafka: of a quota on bytes the whole delay is told, of one on time a window at most.
         self.max_throttle_ms = window_ms if key == REQUEST_PERCENTAGE else MAX_THROTTLE_MS
+        self.metadata_offset = -1
+        """At which the limit was looked up last."""
         self.last_record_ms = 0
         self.throttled_until_ms = 0
         """When whoever was throttled last is heard again (would be, if it is not enforced)."""
@@ -198,10 +201,18 @@ class ClientQuotas:
         self.exempt_time = Rate(self._window_ms, self._samples)
         """Percent of the loop for requests that no request quota is for (Kafka: exempt-request-time)."""
 
-    def bucket(self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None) -> Bucket:
+    def bucket(
+        self,
+        key: str,
+        quotas: QuotasImage,
+        user: str | None,
+        client_id: str | None,
+        metadata_offset: int = -1,
+    ) -> Bucket:
         """The bucket that `key` of this client counts in, UNLIMITED when no quota governs it.
 
-        `user` is the raw principal name. A dict lookup while `quotas` stays the same object; with a
+        `user` is the raw principal name, `metadata_offset` that of the image which `quotas` are of, for the
+        audit. A dict lookup while `quotas` stays the same object; with a
         new one limits are resolved again, and the limit of the shared bucket moves for all who hold it.
         """
         if quotas is not self._seen:
@@ -211,6 +222,7 @@ class ClientQuotas:
         bucket = self._resolved.get(asked)
         if bucket is None:
             bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id)
+            bucket.metadata_offset = metadata_offset
         return bucket
 
     def excludes(self, principal: str) -> bool:

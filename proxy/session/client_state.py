@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.quota.request_time import REQUEST_PERCENTAGE
+from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
-from proxy.session.summaries import OBSERVE, Summary, Throttled
+from proxy.session.summaries import OBSERVE, Summary, Throttled, time_used
 
 MAX_TOPICS = 10_000
 """Decisions remembered per connection; beyond it the memory starts over, having been written out."""
@@ -39,6 +39,8 @@ class ClientState:
 
     __slots__ = (
         "_by_action",
+        "_spent_ns",
+        "_spent_since_ms",
         "_throttled",
         "consumer",
         "context",
@@ -64,9 +66,10 @@ class ClientState:
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED
         else:
-            self.producer = quotas.bucket(PRODUCER_BYTE_RATE, image.quotas, user, client_id)
-            self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, image.quotas, user, client_id)
-            self.request = quotas.bucket(REQUEST_PERCENTAGE, image.quotas, user, client_id)
+            asked = image.quotas, user, client_id, image.offset
+            self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *asked)
+            self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *asked)
+            self.request = quotas.bucket(REQUEST_PERCENTAGE, *asked)
         self.last_was_exempt = False
         """Of the last request: its time is not the client's (proxy.session.request_time)."""
         self.writes: dict[bytes, Summary] = {}
@@ -77,6 +80,7 @@ class ClientState:
         """The last of `writes`, as its requests begin."""
         self._by_action: dict[tuple[int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
+        self._spent_ns = self._spent_since_ms = 0
 
     def summary(self, api_key: int, action: Action, decision: Decision, now_ms: int) -> Summary:
         """The summary that an allowed decision counts in; not counted yet."""
@@ -94,15 +98,33 @@ class ClientState:
         entry = self._throttled.get(bucket.key)
         if entry is None:
             rule = None if bucket.enforced else OBSERVE
-            entry = Throttled(bucket.key, bucket.quota_id, bucket.limit, now_ms, rule)
+            entry = Throttled(
+                bucket.key, bucket.quota_id, bucket.limit, self._offset_of(bucket), now_ms, rule
+            )
             self._throttled[bucket.key] = entry
         entry.count += 1
         entry.throttle_time_ms += throttle_time_ms
+
+    def spent(self, spent_ns: int, now_ms: int) -> None:
+        """So much of the loop's time went to this client, whom a quota on time governs."""
+        if not self._spent_ns:
+            self._spent_since_ms = now_ms
+        self._spent_ns += spent_ns
+        self.request.count(percent(spent_ns), now_ms)
+
+    def _offset_of(self, bucket: Bucket) -> int:
+        # Who shares the bucket may be at a newer image already, by whose limit we are held up too.
+        return max(bucket.metadata_offset, -1 if self.image is None else self.image.offset)
 
     def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
         """What was counted since the last time, as audit events; counting begins at zero again."""
         events = [complete(summary.event(now_ms)) for summary in self._by_action.values() if summary.active]
         events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
+        if self._spent_ns:
+            offset = self._offset_of(self.request)
+            used = time_used(self.request, offset, self._spent_ns, self._spent_since_ms, now_ms)
+            events.append(complete(used))
+            self._spent_ns = 0
         for summary in self._by_action.values():
             summary.count = summary.request_bytes = summary.response_bytes = 0
             summary.since_ms = now_ms

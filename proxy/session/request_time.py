@@ -55,7 +55,7 @@ def _count(session: "Session", spent_ns: int, exempt: bool, now_ms: int) -> None
     if exempt:
         session.gate.quotas.exempt_time.record(percent(spent_ns), now_ms)
     else:
-        session.client.request.count(percent(spent_ns), now_ms)
+        session.client.spent(spent_ns, now_ms)
 
 
 def governs(session: "Session", entry: InFlight) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
+from proxy.quota.throttle import Bucket
 from proxy.security.authorizer import Action, Decision
 from proxy.wire.api_keys import ApiKey
 
@@ -65,6 +66,8 @@ class Throttled:
     quota_key: str
     quota_id: str
     quota_limit: float
+    metadata_offset: int
+    """Where the limit is that of the metadata log."""
     since_ms: int
     rule: str | None = None
     count: int = 0
@@ -76,9 +79,25 @@ class Throttled:
             quota_key=self.quota_key,
             quota_id=self.quota_id,
             quota_limit=self.quota_limit,
+            metadata_offset=self.metadata_offset,
             rule=self.rule,
             count=self.count,
             throttle_time_ms=self.throttle_time_ms,
             interval_start_ms=self.since_ms,
             interval_end_ms=now_ms,
         )
+
+
+def time_used(bucket: Bucket, metadata_offset: int, spent_ns: int, since_ms: int, now_ms: int) -> AuditEvent:
+    """What one client took of a quota on time since `since_ms`, in microseconds of an event loop."""
+    return AuditEvent(
+        event="quota_used",
+        quota_key=bucket.key,
+        quota_id=bucket.quota_id,
+        quota_limit=bucket.limit,
+        metadata_offset=metadata_offset,
+        rule=None if bucket.enforced else OBSERVE,
+        count=spent_ns // 1000,
+        interval_start_ms=since_ms,
+        interval_end_ms=now_ms,
+    )

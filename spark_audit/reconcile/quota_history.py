@@ -60,17 +60,20 @@ def quota_settings(records: DataFrame) -> DataFrame:
     """One row per process: what it said at its start of its own limits; null where it said nothing."""
     started = records.where(F.col(S.EVENT) == "started").dropDuplicates(list(AUTHOR))
     told = F.col(S.SETTINGS)
-    window_s = told.getItem("quota.window.num").cast("long") * told.getItem("quota.window.size.seconds").cast(
-        "long"
-    )
     return started.select(
         *AUTHOR,
         told.getItem("quota.mode").alias(MODE),
         F.split(told.getItem("quota.excluded.principals"), ";").alias(EXCLUDED),
         told.getItem("quota.producer.default").cast("double").alias(PRODUCER_DEFAULT),
         told.getItem("quota.consumer.default").cast("double").alias(CONSUMER_DEFAULT),
-        window_s.alias(WINDOW),
+        F.coalesce(_seconds(told, "quota.window"), _seconds(told, "controller.quota.window")).alias(WINDOW),
     )
+
+
+def _seconds(told: Column, prefix: str) -> Column:
+    """The whole of a window; of the controller's quota on mutations, the burst."""
+    samples, size = told.getItem(f"{prefix}.num"), told.getItem(f"{prefix}.size.seconds")
+    return samples.cast("long") * size.cast("long")
 
 
 def _candidates() -> Column:

@@ -90,7 +90,7 @@ def _as_counted(boots: Boots, counters: list[Counters]) -> Iterator[str]:
         if sum(missing.values()) * LEAST_LINE_BYTES > said.queued_bytes:
             yield f"{boot} had counted and {said.queued_bytes} bytes queued of {missing}: not in the table"
         # The last connections are closed while the proxy stops, and then what was counted on them is told.
-        after = ("stopped", "high_water", "authorization_summary", "throttled")
+        after = ("stopped", "high_water", "authorization_summary", "throttled", "quota_used")
         if number == len(mine) - 1 and {**there, **dict.fromkeys(after, 0)} != {
             **said.records,
             **dict.fromkeys(after, 0),

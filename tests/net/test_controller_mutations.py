@@ -89,6 +89,14 @@ async def test_topics_are_refused_when_the_tokens_are_used_up_and_served_when_th
         ("CreatePartitions", "admin:", RATE),
         ("DeleteTopics", "admin:", RATE),
     ]
+    # What was refused is not counted; each is at the image that its limit is of.
+    (counted,) = controller.told("quota_used")
+    assert (_told(counted), counted.count, counted.api_version) == (("CreateTopics", "admin:", RATE), 20, 7)
+    assert {event.metadata_offset for event in (counted, *controller.told("throttled"))} == {
+        event.last_offset + 1
+        for event in controller.told("quota_changed")[:1]
+        if event.last_offset is not None
+    }
 
 
 async def test_an_old_client_gets_its_topics_and_is_slowed_down(kafka: Broker, topic_name: str) -> None:
@@ -103,6 +111,7 @@ async def test_an_old_client_gets_its_topics_and_is_slowed_down(kafka: Broker, t
 
     assert outcomes(made.topics) == [0, 0]
     assert 8_000 < made.throttle_time_ms <= (10 - BURST) / RATE * 1_000
+    assert [(event.count, event.api_version) for event in controller.told("quota_used")] == [(10, 5)]
 
 
 async def test_more_partitions_and_deletions_are_paid_for_by_their_number(

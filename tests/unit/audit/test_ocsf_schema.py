@@ -46,6 +46,7 @@ SHAPES: dict[str, list[set[str]]] = {
     "tokens_expired": [{"method", "count", "first_offset", "last_offset"}],
     "topics_gone": [{"method", "count", "first_offset", "last_offset"}],
     "throttled": [_CLIENT | {"principal", "client_id", "quota_id", "quota_key", "count"}],
+    "quota_used": [_CLIENT | {"principal", "client_id", "quota_id", "quota_key", "count"}],
 }
 """The fields that each event has in its barest forms, as the code that makes it fills them."""
 BARE = [(event, frozenset(shape)) for event, shapes in SHAPES.items() for shape in shapes]
