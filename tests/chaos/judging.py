@@ -9,11 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from tests.chaos.counted import Asked
 from tests.chaos.killing import Counters
 from tests.chaos.load import Ledger
-
-Row = dict[str, Any]
-Boots = dict[tuple[str, str], list[Row]]
+from tests.chaos.measured import Boots, Reading, Row, as_counted, as_measured, in_order
 
 LEAST_LINE_BYTES = 1_000
 IN_FLIGHT = "forwarded.unknown_to_proxy"
@@ -24,20 +23,52 @@ MAX_QUEUED_DENIALS = 2
 def faults(document: dict[str, Any], ledger: Ledger, counters: list[Counters]) -> list[str]:
     """Everything that does not agree, in words."""
     rows: list[Row] = document["audit"]
-    once = {(row["proxy_id"], row["boot_id"], row["sequence"]): row for row in rows}
-    boots: Boots = defaultdict(list)
-    for (proxy_id, boot_id, _), row in sorted(once.items()):
-        boots[proxy_id, boot_id].append(row)
+    boots = _boots(rows)
     return [
         *_ingested_once(rows),
         *_without_gaps(boots),
         *_linked(boots),
         *_as_counted(boots, counters),
         *_denials(boots, ledger),
-        *_changes(list(once.values()), document["acls"], ledger),
+        *_changes([row for mine in boots.values() for row in mine], document["acls"], ledger),
         *(f"{count} quarantined" for count in [document["quarantined"]] if count),
         *_findings(boots, document["findings"]),
     ]
+
+
+def of_a_calm_time(
+    document: dict[str, Any],
+    readings: list[Reading],
+    starts: dict[str, int],
+    counted_by: str,
+    asked: list[Asked],
+) -> list[str]:
+    """The same where nothing was killed: whatever is found is a fault, nothing is excused."""
+    rows: list[Row] = document["audit"]
+    boots = _boots(rows)
+    return [
+        *_ingested_once(rows),
+        *(f"{key} is in the table twice" for key, count in Counter(map(_key, rows)).items() if count > 1),
+        *_without_gaps(boots),
+        *_linked(boots),
+        *(f"{boot} has not stopped" for boot, mine in boots.items() if mine[-1]["event"] != "stopped"),
+        *as_counted(boots, readings, starts),
+        *as_measured(in_order(boots)[counted_by], asked),
+        *(f"{count} quarantined" for count in [document["quarantined"]] if count),
+        *(f"{finding['check']}: {finding['explanation']}" for finding in document["findings"]),
+    ]
+
+
+def _boots(rows: list[Row]) -> Boots:
+    """Each record once, by its boot and in its order."""
+    boots: Boots = defaultdict(list)
+    for (proxy_id, boot_id, _), row in sorted({_key(row): row for row in rows}.items()):
+        boots[proxy_id, boot_id].append(row)
+    return boots
+
+
+def _key(row: Row) -> tuple[str, str, int]:
+    return row["proxy_id"], row["boot_id"], row["sequence"]
 
 
 def _findings(boots: Boots, found: list[dict[str, Any]]) -> Iterator[str]:
