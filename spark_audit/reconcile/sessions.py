@@ -71,7 +71,8 @@ def _with_deadline(records: DataFrame) -> DataFrame:
     )
     placed = concerned.withColumn("moment_ms", moment).withColumn("set_here", set_here)
     known = placed.withColumn("known", F.last("set_here", ignorenulls=True).over(of_connection))
-    served = known.where(_is(*TRAFFIC))
+    # A summary that counts no request tells of answers alone: to what was asked for in an earlier interval.
+    served = known.where(_is(*TRAFFIC) & (F.coalesce(S.COUNT, F.lit(1)) > 0))
     return served.select(
         *AUTHOR,
         S.DATE,

@@ -29,6 +29,8 @@ def test_only_requests_after_the_deadline_in_force_are_found(spark: SparkSession
     at(9_000, "authorization", "now-unlimited")
     at(0, "authentication", "summed-up", session_lifetime_ms=60_000)
     at(65, "authorization_summary", "summed-up", count=9, interval_start_ms=NOON_MS + 55_000)
+    at(0, "authentication", "answered-later", session_lifetime_ms=60_000)
+    at(80, "authorization_summary", "answered-later", count=0, interval_start_ms=NOON_MS + 75_000)
     at(0, "authentication", "overrun", session_lifetime_ms=60_000)
     at(70, "authorization", "overrun")
     at(80, "authorization_summary", "overrun", count=4, interval_start_ms=NOON_MS + 75_000)
