@@ -16,6 +16,7 @@ forwarding      admin requests that the controller has; refusal: the answer in w
 replies         the broker's answers on their way to the client
 pipeline        what is in flight, in the order of the requests
 client_state    decisions, buckets and counts of one client id at one image; summaries: as audit events
+former_clients  those left behind of whose requests some are not answered yet
 request         a frame that is all there: decoded, decided, carried out
 memory          what requests that are not all there may take; frames: how large they may be
 refused         requests that cannot be served

@@ -101,6 +101,10 @@ class Pipeline:
         """The newest request."""
         return self._queue[-1] if self._queue else None
 
+    def holds(self, entry: InFlight) -> bool:
+        """Whether its answer has not left yet."""
+        return any(each is entry for each in self._queue)
+
     def pop(self) -> InFlight:
         return self._queue.popleft()
 

@@ -29,6 +29,7 @@ from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
+from proxy.session.former_clients import FormerClients
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.memory import Held
 from proxy.session.pipeline import InFlight, Pipeline
@@ -59,6 +60,7 @@ class Session:
         self.share_sessions = ShareSessions()
         self.withheld = WithheldAssignments()
         self.client = self._new_client(None, None)
+        self._former = FormerClients(self.pipeline)
         self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
         # The request that the controller has, or a question of ours that the broker has.
         self.waits_for: InFlight | Question | frames.Starved | None = None
@@ -179,17 +181,21 @@ class Session:
 
     def summaries(self, now_ms: int) -> list[Effect]:
         """The traffic counted since the last time; to be called at each interval and at the end."""
-        return [Recorded(event) for event in self.client.drain(now_ms, self.complete)]
+        events = self._former.drain(now_ms, self._complete_for)
+        return [Recorded(event) for event in events + self.client.drain(now_ms, self.complete)]
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> list[Effect]:
         """Principal, image or client id have changed: what was counted under the old ones leaves first."""
         effects = self.summaries(now_ms)
+        self._former.add(self.client)
         self.client = self._new_client(raw_id, client_id)
         return effects
 
     def complete(self, event: AuditEvent) -> AuditEvent:
         """Fill in who and where, and at which image."""
-        context = self.client.context
+        return self._complete_for(event, self.client.context)
+
+    def _complete_for(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
         event.connection_id = self.peer.connection_id
         event.listener = self.listener.name
         event.host = self.peer.host

@@ -295,6 +295,34 @@ def test_fetched_bytes_are_summed_up_though_the_answer_comes_an_interval_later()
     assert talk.summaries() == []
 
 
+@pytest.mark.spec("D1")
+def test_fetched_bytes_are_summed_up_though_the_image_has_changed_before_the_answer() -> None:
+    talk = Conversation(*READS)
+    talk.asks(FETCH, 12, fetch("orders"))
+    before = talk.gate.image
+    assert before is not None
+    talk.gate.image = type(before)(before.offset + 1, before.acls, before.quotas, before.scram)
+    # The next request is decided on the new image, and what was counted on the old one leaves.
+    talk.asks(FETCH, 12, fetch("orders"))
+    left = [each for each in talk.events if each.event == "authorization_summary"]
+    assert [(each.count, each.metadata_offset) for each in left] == [(1, before.offset)]
+    assert [(each.count, each.metadata_offset) for each in talk.summaries()] == [(1, before.offset + 1)]
+
+    first, second = (
+        talk.response(FETCH, 12, fetched("orders", records=bytes(size)), number)
+        for number, size in ((talk.correlation_id - 1, 5_000), (talk.correlation_id, 7_000))
+    )
+    talk.broker_sends(first)
+    assert [(each.count, each.response_bytes, each.metadata_offset) for each in talk.summaries()] == [
+        (0, len(first), before.offset)
+    ]
+
+    talk.broker_sends(second)
+    assert [(each.count, each.response_bytes, each.metadata_offset) for each in talk.summaries()] == [
+        (0, len(second), before.offset + 1)
+    ]
+
+
 @pytest.mark.spec("A7")
 @pytest.mark.parametrize("length", [4, 7, 14])
 def test_an_answer_too_short_to_be_one_ends_the_connection(length: int) -> None:
