@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential envelopes model chaos check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential envelopes model chaos soak check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -80,6 +80,9 @@ MINUTES ?= 10
 
 chaos: setup ## Kill proxy, controller, broker and ingest at random under load for MINUTES=10 (SEED=1), then compare
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
+
+soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothing may be found (SEED=1)
+	$(BIN)/python -m tests.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
