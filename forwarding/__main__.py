@@ -21,6 +21,7 @@ from forwarding.config import ControllerConfig, process_settings
 from forwarding.net.log import connection_arguments
 from forwarding.net.mutation_page import mutation_page
 from forwarding.net.process import ControllerProcess, ProcessSettings
+from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, WatchedUsers, load, split_host_port
 from proxy.metadata.image import MetadataImage
@@ -111,8 +112,9 @@ async def _run(
     )
     registry.register(AuditCollector(audit))
     reloads.record = audit.append
+    kept = partial(audit.kept, CLASSES)
     process = ControllerProcess(
-        settings, logins.listener, authorizer, audit.append, registry, now_ms, audit.admits_change, audit.kept
+        settings, logins.listener, authorizer, audit.append, registry, now_ms, audit.admits_change, kept
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, process.drain)

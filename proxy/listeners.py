@@ -5,7 +5,7 @@ is loaded, the others after it (KIP-801).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
@@ -20,6 +20,7 @@ from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection
 from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.edge import Trail
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
@@ -49,13 +50,13 @@ class Listeners:
         forward: Forwarder,
         record: Callable[[AuditEvent], None],
         observer: Observer,
-        kept: Callable[[], Awaitable[object]],
+        trail: Trail,
         member: Member | None = None,
     ) -> None:
         """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
         self._config = config
         self._memory = gate.memory
-        self._parts = (gate, verifications, broker, identity, forward, record, observer, kept)
+        self._parts = (gate, verifications, broker, identity, forward, record, observer, trail)
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
         self._open: list[Listener] = []
@@ -136,7 +137,7 @@ class Listeners:
 
     async def _start(self, tasks: asyncio.TaskGroup, index: int) -> None:
         entry, policy = self._config.listeners[index], self.policies[index]
-        gate, verifications, broker, identity, forward, record, observer, kept = self._parts
+        gate, verifications, broker, identity, forward, record, observer, trail = self._parts
         listener = Listener(
             gate,
             policy,
@@ -148,7 +149,7 @@ class Listeners:
             self._admission,
             verifications,
             identity,
-            kept,
+            trail,
         )
         host, port = split_host_port(entry.bind)
         bound = await listener.start(host, port, self.tls[index], reuse_port=self._reuse_port)

@@ -45,6 +45,7 @@ from proxy.net.verification import Verifications
 from proxy.net.watched_file import FileReloads
 from proxy.security.backoff import LoginBackoff
 from proxy.session import served
+from proxy.session.apis.table import CHANGES_AT_BROKER
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.wire.error_codes import ErrorCode
@@ -116,6 +117,7 @@ class ProxyProcess:
             [self._telemetry.read],
         )
         self._audit.on_refusals = self._refuse_unrecorded
+        self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._gate = gate_setup.gate(config, member)
         self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
@@ -155,7 +157,7 @@ class ProxyProcess:
             self._forward,
             self._audit.append,
             self._telemetry,
-            self._audit.kept,
+            self._audit,
             member,
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
@@ -302,6 +304,7 @@ class ProxyProcess:
 
     def _refuse_unrecorded(self, classes: frozenset[str]) -> None:
         self._gate.unrecorded = classes - {ADMIN}
+        self._gate.refuses_changes = ADMIN in classes
         self._forget_decisions()
 
     def _forget_decisions(self) -> None:

@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from proxy.audit.chain import MIN_KEY_BYTES
-from proxy.audit.classes import CLASSES
+from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
 from proxy.config.parts import ExistingFile, FilePath, Milliseconds, Part
 from proxy.net.audit_room import QUEUE_MAX_BYTES, AuditPolicy
 from proxy.net.audit_writer import Fsync
 
+SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
+"""Classes that somebody waits for."""
 Policy = Literal["refuse", "drop-and-count"]
 
 
@@ -21,6 +23,8 @@ class Audit(Part):
     spool_fsync: Fsync = Fsync.INTERVAL
     spool_fsync_interval_ms: Milliseconds = 100
     fsync_admin: bool = False
+    fsync_denial: bool = False
+    fsync_authentication: bool = False
     queue_max_bytes: Annotated[int, Field(ge=1 << 18)] = QUEUE_MAX_BYTES
     policy_admin: Policy = "refuse"
     policy_denial: Policy = "drop-and-count"
@@ -42,7 +46,7 @@ class Audit(Part):
             {name: getattr(self, f"policy_{name}") for name in CLASSES},
             self.spool_fsync,
             self.spool_fsync_interval_ms,
-            self.fsync_admin,
+            frozenset(name for name in SYNCED if getattr(self, f"fsync_{name}")),
             self.queue_max_bytes,
             None if self.chain_key_file is None else _key(self.chain_key_file),
         )

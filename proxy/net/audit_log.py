@@ -7,7 +7,7 @@ where it lies until shipped the spool's, what becomes of it where there is no ro
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
@@ -50,6 +50,8 @@ class AuditLog:
         self.shipping = Shipping(spool, sink, now_ms)
         self.on_refusals: Callable[[frozenset[str]], None] = lambda _classes: None
         """Told when other classes than before are to be refused."""
+        self.changes_at_broker: Collection[str] = ()
+        """Methods of changes that the broker makes; it gets them once who asked for them is kept."""
         self._policy = policy
         self._encoder = Encoder(author)
         self._chain = Chain(author.key, policy.chain_key)
@@ -97,6 +99,22 @@ class AuditLog:
             return True
         return not self.refuses(ADMIN) and await self.kept()
 
+    def held_class(self, event: AuditEvent) -> str | None:
+        """The record's class, where nothing that follows it may leave before it is kept.
+
+        What the controller is asked for has `admits_change`.
+        """
+        event_class = class_of(event)
+        if event_class != ADMIN:
+            return event_class if event_class in self._policy.synced else None
+        waits = ADMIN in self._policy.synced or self._policy.by_class.get(ADMIN) == REFUSE
+        is_change = event.event == "authorization" and event.method in self.changes_at_broker
+        return ADMIN if waits and is_change else None
+
+    async def lets_go_on(self, classes: Collection[str]) -> bool:
+        """Whether what follows their records may leave: they are kept, or need not be (audit.policy)."""
+        return await self.kept(classes) or all(self._policy.by_class.get(name) != REFUSE for name in classes)
+
     def start(self, settings: Mapping[str, str]) -> None:
         """The first record of a boot: what it decides by, how its chain is made, which boot came before."""
         told = dict(settings) | {"audit.chain": self._chain.algorithm}
@@ -113,11 +131,11 @@ class AuditLog:
         for reader in self._readers:
             reader(event)
 
-    async def kept(self) -> bool:
-        """Whether all that was appended survives this process; with audit.fsync.admin, the machine."""
+    async def kept(self, classes: Collection[str] = (ADMIN,)) -> bool:
+        """Whether all that was appended survives this process; with audit.fsync of a class, the machine."""
         try:
             async with asyncio.timeout(KEPT_TIMEOUT_MS / 1000):
-                await self._writer.kept(synced=self._policy.fsync_admin)
+                await self._writer.kept(synced=not self._policy.synced.isdisjoint(classes))
         except (SpoolError, TimeoutError) as error:
             log.error("audit records not kept in time", error=str(error) or f"{KEPT_TIMEOUT_MS} ms")
             return False

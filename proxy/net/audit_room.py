@@ -31,8 +31,8 @@ class AuditPolicy:
     """Class -> REFUSE or DROP_AND_COUNT; a class that is not named drops."""
     fsync: Fsync = Fsync.INTERVAL
     fsync_interval_ms: int = 100
-    fsync_admin: bool = False
-    """Administrative requests wait until their records are on the disk."""
+    synced: frozenset[str] = frozenset()
+    """Classes whose requests are answered once their records are on the disk (audit.fsync.<class>)."""
     queue_max_bytes: int = QUEUE_MAX_BYTES
     chain_key: bytes | None = field(default=None, repr=False)
 

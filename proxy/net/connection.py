@@ -7,13 +7,14 @@ not up yet, and while it is slower than the client; the broker's side stops whil
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from proxy.audit.record import AuditEvent
 from proxy.net import loop_time
 from proxy.net.admission import Slot
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
+from proxy.net.edge import Edge
+from proxy.net.held import Held
 from proxy.net.side import Side
 from proxy.security.sasl.exchange import Settled
 from proxy.session import ending, forwarding, request_time
@@ -38,37 +39,6 @@ MAX_LINGER_S = 10.0
 """How long a closed connection may take to deliver what was written before."""
 
 
-class Edge(Protocol):
-    """What a connection needs of the process around it."""
-
-    buffers: ReceiveBuffers
-
-    def now_ms(self) -> int: ...
-
-    def record(self, event: AuditEvent) -> None: ...
-
-    def new_session(self, connection: "Connection", transport: asyncio.Transport) -> Session | None:
-        """The session of a new connection; None: it is not served, and gets closed."""
-
-    def connect_upstream(self, connection: "Connection") -> None:
-        """Open the broker's side; `upstream_ready` or `close` is called in the end."""
-
-    def forward(self, connection: "Connection", request: ToController) -> None:
-        """Send to the controller; `controller_replied` is called in the end."""
-
-    def verify(self, connection: "Connection", login: Verify) -> None:
-        """Find out whether a login holds; `verified` is called in the end."""
-
-    def renew_login(self, connection: "Connection", upstream: "Upstream") -> None:
-        """Our session at the broker ends soon; `log_in_upstream` or `close` is called in the end."""
-
-    def login_refused(self, message: str) -> None:
-        """The broker did not renew our session; the connection ends."""
-
-    def gone(self, connection: "Connection", reason: str) -> None:
-        """The connection is over."""
-
-
 class Connection(Side):
     """The client's side."""
 
@@ -77,6 +47,7 @@ class Connection(Side):
         "_connecting",
         "_early",
         "_edge",
+        "_held",
         "_last_activity_ms",
         "_linger",
         "_renewal",
@@ -99,6 +70,7 @@ class Connection(Side):
         self._last_activity_ms = edge.now_ms()
         self._linger: asyncio.TimerHandle | None = None
         self._renewal: asyncio.TimerHandle | None = None
+        self._held: Held | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -178,6 +150,9 @@ class Connection(Side):
 
     def carry_out(self, effects: list[Effect]) -> None:
         """Do what the session asks, in order."""
+        if self._held is not None:
+            self._defer(effects)
+            return
         for effect in effects:
             # Nearly all are one of the first two, and nearly always there is but one.
             if type(effect) is ToClient:
@@ -186,7 +161,24 @@ class Connection(Side):
                 self._to_broker(effect.data)
             else:
                 _CARRY_OUT[type(effect)](self, effect)
+                if self._held is not None:
+                    rest = next(index for index, each in enumerate(effects, 1) if each is effect)
+                    self._defer(effects[rest:])
+                    self._edge.hold(self)
+                    return
         self._update_reading()
+
+    def unkept(self) -> set[str]:
+        """Classes of records that have to be kept before this connection goes on."""
+        return set() if self._held is None else self._held.unkept()
+
+    def go_on(self) -> None:
+        """What was held back leaves now."""
+        held, self._held = self._held, None
+        if held is not None and self._close_reason is None:
+            if self.upstream is not None:
+                self.upstream.read(not self.full)
+            self.carry_out(held.effects)
 
     def sweep(self, now_ms: int, idle_since_ms: int) -> None:
         """Write out what was counted; end a connection on which nothing has happened since."""
@@ -256,7 +248,7 @@ class Connection(Side):
     @property
     def quiet(self) -> bool:
         """Nothing is in flight: it may be closed without a request being lost."""
-        return not hasattr(self, "session") or not len(self.session.pipeline)
+        return not hasattr(self, "session") or (self._held is None and not len(self.session.pipeline))
 
     def _to_broker(self, data: Data) -> None:
         upstream = self.upstream
@@ -279,6 +271,23 @@ class Connection(Side):
 
     def _carry_out_record(self, effect: Any) -> None:
         self._edge.record(effect.event)
+        event_class = self._edge.held_class(effect.event)
+        if event_class is not None and self._close_reason is None:
+            if self._held is None:
+                self._held = Held()
+            self._held.classes.add(event_class)
+
+    def _defer(self, effects: list[Effect]) -> None:
+        held = self._held
+        assert held is not None
+        for effect in effects:
+            if type(effect) is Recorded:
+                self._carry_out_record(effect)
+            else:
+                held.take(effect)
+        if self.upstream is not None:
+            self.upstream.read(False)
+        self._update_reading()
 
     def _close(self, effect: Any) -> None:
         if effect.delay_ms:
@@ -316,7 +325,7 @@ class Connection(Side):
 
     def _update_reading(self) -> None:
         # A client that does not take its answers is not heard either: our own would pile up here.
-        waits = self.full or self.session.blocked
+        waits = self.full or self._held is not None or self.session.blocked
         upstream = self.upstream
         if upstream is None:
             self.read(not waits and not self._connecting)
@@ -325,7 +334,7 @@ class Connection(Side):
 
     def _client_drained(self) -> None:
         if self.upstream is not None:
-            self.upstream.read(True)
+            self.upstream.read(self._held is None)
         self._update_reading()
 
 

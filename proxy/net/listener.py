@@ -23,6 +23,7 @@ from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
+from proxy.net.edge import NoTrail, Trail
 from proxy.net.tls import ServerTls
 from proxy.net.tls_acceptor import TlsAcceptor
 from proxy.net.upstream import UpstreamError, connect, next_login
@@ -65,10 +66,6 @@ class Forwarder(Protocol):
     def __call__(self, request: ToController) -> Awaitable[ControllerReply]: ...
 
 
-async def _at_once() -> None:
-    return
-
-
 class Listener:
     """One address that clients connect to."""
 
@@ -86,11 +83,11 @@ class Listener:
         admission: Admission,
         verifications: Verifications,
         identity: Identity | None = None,
-        kept: Callable[[], Awaitable[object]] = _at_once,
+        trail: Trail | None = None,
     ) -> None:
         """`admission`: of all listeners; `identity`: as whom we log in to the broker.
 
-        `kept`: back once what was given to `record` survives the process.
+        `trail`: what was given to `record` is kept by.
         """
         self.buffers = ReceiveBuffers()
         self.policy = policy
@@ -104,7 +101,8 @@ class Listener:
         self._admission = admission
         self._identity = identity or ProxyIdentity(broker.sasl)
         self._verifications = verifications
-        self._kept = kept
+        self._trail = trail or NoTrail()
+        self.held_class = self._trail.held_class
         self._server: asyncio.Server | Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
@@ -165,6 +163,10 @@ class Listener:
     def forward(self, connection: Connection, request: ToController) -> None:
         """Send an admin request to the controller."""
         self._tasks.create_task(self._forward(connection, request))
+
+    def hold(self, connection: Connection) -> None:
+        """Let it go on once its records are kept."""
+        self._tasks.create_task(self._hold(connection))
 
     def verify(self, connection: Connection, login: Verify) -> None:
         """Find out whether a login holds."""
@@ -283,8 +285,18 @@ class Listener:
         try:
             reply = await self._forwarder(request)
             connection.controller_told(request.correlation_id, reply)
-            await self._kept()
+            await self._trail.kept()
             connection.controller_replied(request.correlation_id, reply)
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _hold(self, connection: Connection) -> None:
+        try:
+            while classes := connection.unkept():
+                if not await self._trail.lets_go_on(classes):
+                    connection.close("audit_unavailable")
+                    return
+            connection.go_on()
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

@@ -48,6 +48,8 @@ class Gate:
     topic_names: TopicNames = field(default_factory=TopicNames)
     unrecorded: frozenset[str] = frozenset()
     """Classes of audit records that there is no room for and that must not be missing (audit.policy)."""
+    refuses_changes: bool = False
+    """The same for records of administrative changes. Whether one is forwarded is asked where it is."""
     token_secret: TokenSecret | None = None
     """None: there are no delegation tokens here."""
     memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))

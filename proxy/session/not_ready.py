@@ -13,6 +13,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.authorizer import NOT_READY, Action
 from proxy.session import fetch, produce
 from proxy.session.apis.refusal import refusal
+from proxy.session.apis.table import TABLE
 from proxy.session.call import CLUSTER_NAME, Answer, Call
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -28,6 +29,8 @@ _PROBE = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 def answer(call: Call, request: Any) -> Answer | None:
     """The refusal, written down where there is room for it; None for those who are served all the same."""
     if not call.admin and not UNRECORDED_CLASSES.isdisjoint(call.gate.unrecorded):
+        return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
+    if call.admin and call.gate.refuses_changes and TABLE[call.api_key].changes_at_broker:
         return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
     if call.context.image is not None:
         return None

@@ -62,7 +62,8 @@ def _asked(
     message, end = codecs.request(api_key, version).decode(frame, header.body_offset)
     trailing = end != len(frame)
     call = _call(session, header, now_ms)
-    unserved = call.context.image is None or session.gate.unrecorded
+    gate = session.gate
+    unserved = call.context.image is None or gate.unrecorded or gate.refuses_changes
     early = not_ready.answer(call, message) if unserved else None
     if early is None and api_key == _FETCH:
         return fetch_path.treat(session, call, message, frame, header.body_offset, trailing, effects)

@@ -1,15 +1,21 @@
 """With audit.policy.<class>: refuse, what could not be recorded is not served, and says why."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
+from proxy.metadata.acl import ResourceType
+from proxy.session.apis.table import TABLE
 from proxy.session.not_ready import UNRECORDED
+from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import Conversation, plain_token, produce, produced, sasl
+from tests.support.wire_messages import MessageFiller
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -70,3 +76,39 @@ def test_nobody_logs_in_whose_login_could_not_be_recorded() -> None:
     assert answer.error_message == UNRECORDED
     assert talk.close_reason == "audit_unavailable"
     assert talk.events == []
+
+
+CHANGES = [ApiKey(key) for key, api in TABLE.items() if api.changes_at_broker]
+
+
+@pytest.mark.parametrize("api_key", CHANGES, ids=lambda key: key.name)
+def test_no_change_goes_to_the_broker_whose_record_could_not_be_kept(api_key: ApiKey) -> None:
+    talk = Conversation(*(f"ALL {kind.name} *" for kind in ResourceType if kind >= ResourceType.TOPIC))
+    talk.gate.refuses_changes = True
+    version = max(codecs.request_versions(api_key))
+    filler = MessageFiller(Random(7), tame=True)
+
+    talk.asks(api_key, version, filler.message(request_schema(api_key).name, version))
+
+    assert talk.forwarded() == []
+    assert talk.events == []
+    assert len(talk.heard_bytes()) > 0
+
+
+def test_questions_of_administrators_and_data_go_on_without_room_for_records_of_changes() -> None:
+    talk = Conversation("WRITE TOPIC orders", "DESCRIBE CLUSTER kafka-cluster")
+    talk.gate.refuses_changes = True
+
+    talk.asks(PRODUCE, 9, produce("orders"))
+    assert len(talk.forwarded()) == 1
+    talk.answers(PRODUCE, 9, produced("orders"))
+    talk.heard_bytes()
+    talk.asks(ApiKey.DESCRIBE_ACLS, 3, everything())
+
+    assert talk.heard(ApiKey.DESCRIBE_ACLS, 3).error_code == ErrorCode.NONE
+
+
+def everything() -> Any:
+    return t.DescribeAclsRequest(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent
 from proxy.net.admission import Admission
+from proxy.net.audit_log import AuditLog
 from proxy.net.connection import Connection
 from proxy.net.listener import Listener
 from proxy.net.tls import ServerTls
@@ -108,13 +109,15 @@ class Edge:
         forward: Any,
         limits: ConnectionLimits | None = None,
         accept_rates: AcceptRates | None = None,
+        trail: AuditLog | None = None,
     ) -> None:
+        self._trail = trail
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
         self.clients: list[Client] = []
         self.opened_count = self.upstream_errors = 0
         self._changed = asyncio.Event()
-        self._arguments = (gate, policy, endpoint_of(broker), forward, self.events.append, self)
+        self._arguments = (gate, policy, endpoint_of(broker), forward, self._record, self)
         self.quotas = ConnectionQuotas(limits or ConnectionLimits(), enforced=gate.quotas.enforced)
         self.admission = Admission(self.quotas, lambda: gate.image, self, accept_rates)
         self._tls: ssl.SSLContext | None = None
@@ -122,9 +125,14 @@ class Edge:
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
         verifications = Verifications(CollectorRegistry())
-        self.listener = Listener(*self._arguments, tasks, self.admission, verifications)
+        self.listener = Listener(*self._arguments, tasks, self.admission, verifications, trail=self._trail)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
+
+    def _record(self, event: AuditEvent) -> None:
+        self.events.append(event)
+        if self._trail is not None:
+            self._trail.append(event)
 
     async def client(self, tls: ssl.SSLContext | None = None) -> Client:
         name = "localhost" if tls is not None else None
@@ -174,10 +182,12 @@ async def an_edge(
     limits: ConnectionLimits | None = None,
     policy: ListenerPolicy | None = None,
     accept_rates: AcceptRates | None = None,
+    trail: AuditLog | None = None,
 ) -> AsyncIterator[Edge]:
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = await Edge(gate, policy, broker, forward, limits, accept_rates).start(tasks, tls)
+        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail)
+        await edge.start(tasks, tls)
         try:
             yield edge
         finally:

@@ -22,3 +22,5 @@ class Api:
     """Its allowed decisions are written down one by one (SPEC D1)."""
     forwarded: bool = False
     """It goes to the controller in an Envelope (KIP-590), so the controller has a say in its versions."""
+    changes_at_broker: bool = False
+    """An administrative change that the broker makes: not without a record of who asked for it (SPEC D3)."""

@@ -75,10 +75,15 @@ APIS = (
             (ApiKey.UPDATE_FEATURES, Operation.ALTER),
         )
     ),
-    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, _asks_broker(Operation.ALTER), admin=True),
-    Api(ApiKey.UNREGISTER_BROKER, _asks_broker(Operation.ALTER), admin=True),
-    Api(ApiKey.ADD_RAFT_VOTER, _asks_broker(Operation.ALTER), admin=True),
-    Api(ApiKey.REMOVE_RAFT_VOTER, _asks_broker(Operation.ALTER), admin=True),
+    *(
+        Api(key, _asks_broker(Operation.ALTER), admin=True, changes_at_broker=True)
+        for key in (
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
+            ApiKey.UNREGISTER_BROKER,
+            ApiKey.ADD_RAFT_VOTER,
+            ApiKey.REMOVE_RAFT_VOTER,
+        )
+    ),
     Api(ApiKey.DESCRIBE_LOG_DIRS, _asks_broker(Operation.DESCRIBE)),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, _asks_broker(Operation.DESCRIBE)),
     Api(ApiKey.LIST_CONFIG_RESOURCES, _asks_broker(Operation.DESCRIBE_CONFIGS)),

@@ -34,4 +34,4 @@ def decide(call: Call, request: Any) -> Verdict:
     return Forward(request, on_reply)
 
 
-API = Api(ApiKey.DELETE_GROUPS, decide, admin=True)
+API = Api(ApiKey.DELETE_GROUPS, decide, admin=True, changes_at_broker=True)

@@ -17,4 +17,4 @@ def decide(call: Call, request: Any) -> Verdict:
     return filter_topics(call, request, _SHAPE, Operation.DELETE)
 
 
-API = Api(ApiKey.DELETE_RECORDS, decide, admin=True)
+API = Api(ApiKey.DELETE_RECORDS, decide, admin=True, changes_at_broker=True)

@@ -35,4 +35,4 @@ def decide(call: Call, request: Any) -> Verdict:
     return Forward(request, on_reply)
 
 
-API = Api(ApiKey.OFFSET_DELETE, decide, admin=True)
+API = Api(ApiKey.OFFSET_DELETE, decide, admin=True, changes_at_broker=True)

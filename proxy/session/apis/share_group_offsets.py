@@ -114,6 +114,6 @@ def _of_one_group(call: Call, request: Any, operation: Operation) -> Verdict:
 
 APIS = (
     Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, decide_describe),
-    Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, decide_alter, admin=True),
-    Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, decide_delete, admin=True),
+    Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, decide_alter, admin=True, changes_at_broker=True),
+    Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, decide_delete, admin=True, changes_at_broker=True),
 )

@@ -90,3 +90,5 @@ APIS: tuple[Api, ...] = (
 )
 
 TABLE: Mapping[int, Api] = {api.key: api for api in APIS}
+CHANGES_AT_BROKER = frozenset(api.key.name_of(api.key) for api in APIS if api.changes_at_broker)
+"""Names of the APIs, as the audit trail has them."""

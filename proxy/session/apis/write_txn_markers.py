@@ -22,4 +22,4 @@ def decide(call: Call, request: Any) -> Verdict:
     return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-API = Api(ApiKey.WRITE_TXN_MARKERS, decide, admin=True)
+API = Api(ApiKey.WRITE_TXN_MARKERS, decide, admin=True, changes_at_broker=True)
