@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential envelopes model chaos soak check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential envelopes model chaos soak browser check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -86,6 +86,9 @@ soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothin
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
+
+browser: setup ## Try the audit report in Chromium, and leave pictures of it in build/report
+	PENSTOCK_REQUIRE_BROWSER=1 $(BIN)/pytest -v tests/spark/test_browser.py
 
 TARGET ?= kraft
 

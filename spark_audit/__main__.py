@@ -28,6 +28,7 @@ from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.ingest import Topics, ingest, ingest_continuously
 from spark_audit.reconciliation import reconcile
+from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
 from spark_audit.retention import compact, expire, reconciled_days
 from spark_audit.sources import SourceError, Tables
@@ -67,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     showing = commands.add_parser("report", help="write one HTML page")
     showing.add_argument("--findings", required=True, metavar="DIR", help="what reconcile had as --out")
     showing.add_argument("--out", required=True, metavar="FILE", help="the page")
+    _days_argument(showing)
     compacting = commands.add_parser("compact", help="few large files for many small ones, and a vacuum")
     compacting.add_argument(
         "--retain-hours", type=float, default=168.0, metavar="H", help="versions kept; default a week"
@@ -99,10 +101,14 @@ def _kafka_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
 
 
-def _checking_arguments(command: argparse.ArgumentParser) -> None:
+def _days_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
     )
+
+
+def _checking_arguments(command: argparse.ArgumentParser) -> None:
+    _days_argument(command)
     command.add_argument("--chain-key", metavar="FILE", help="the key of the processes' audit.chain.key.file")
 
 
@@ -154,8 +160,9 @@ def _stop_on_signal() -> Event:
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     key = sources.chain_key(arguments.chain_key)
+    # The versions first: a table that is written meanwhile then counts as newer than what was checked.
+    versions = sources.versions(spark, tables)
     audit, quarantine, log = _trail(spark, arguments)
-    version = sources.version(spark, tables.audit)
     result = reconcile(
         *(audit, quarantine, log),
         log_end=sources.log_end(spark, tables),
@@ -165,10 +172,11 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     )
     # The checks keep what several of them read; whoever comes next in this session needs none of it.
     spark.catalog.clearCache()
-    sources.write_findings(spark, arguments.out, result.findings, result.summary)
+    covered = {"days": sorted(set(arguments.date)), "tables": tables.root, "versions": versions}
+    sources.write_findings(spark, arguments.out, result.findings, result.summary | covered)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
     checked = audit.where(F.col(S.DATE).cast("string").isin(*arguments.date)) if arguments.date else audit
-    sources.append_state(reconciled_days(checked, found, version), tables.reconciled, S.RECONCILED)
+    sources.append_state(reconciled_days(checked, found, versions["audit"]), tables.reconciled, S.RECONCILED)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
     return FINDINGS if result.findings else CLEAN
@@ -188,7 +196,12 @@ def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
     document = sources.read_findings(spark, arguments.findings)
-    sources.write_text(spark, arguments.out, render(*_trail(spark, arguments), document))
+    versions = sources.versions(spark, Tables(arguments.tables))
+    try:
+        text = render(*_trail(spark, arguments), document, arguments.date, versions)
+    except NotChecked as error:
+        raise SourceError(f"{arguments.findings} does not fit: {error}") from error
+    sources.write_text(spark, arguments.out, text)
     _say(f"report: {arguments.out}")
     return CLEAN
 

@@ -230,10 +230,14 @@ def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
     writer.option("txnAppId", app_id).option("txnVersion", str(version)).save(path)
 
 
-def read_table(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
-    """All of a table. With a `schema`, columns that an older table lacks are null."""
+def _require_table(spark: SparkSession, path: str) -> None:
     if not DeltaTable.isDeltaTable(spark, path):
         raise SourceError(f"{path} is not a Delta table: run `ingest` into this directory first")
+
+
+def read_table(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
+    """All of a table. With a `schema`, columns that an older table lacks are null."""
+    _require_table(spark, path)
     table = spark.read.format("delta").load(path)
     absent = [field for field in schema or () if field.name not in table.columns]
     return table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
@@ -252,8 +256,15 @@ def append_state(rows: DataFrame, path: str, schema: StructType) -> None:
     ).mode("append").save(path)
 
 
+def versions(spark: SparkSession, tables: Tables) -> dict[str, int]:
+    """The versions of the three tables of a trail, by their names."""
+    named = {"audit": tables.audit, "quarantine": tables.quarantine, "metadata_log": tables.metadata_log}
+    return {name: version(spark, path) for name, path in named.items()}
+
+
 def version(spark: SparkSession, path: str) -> int:
     """The version of a Delta table."""
+    _require_table(spark, path)
     newest = DeltaTable.forPath(spark, path).history(1).first()
     if newest is None:
         raise SourceError(f"{path} has no history")

@@ -4,6 +4,9 @@ The page collects these and nothing else to the driver: tables are cut to the ro
 A summary record stands for `count` requests; every other record stands for one.
 """
 
+from collections.abc import Sequence
+from datetime import date
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -18,8 +21,42 @@ LATEST = 50
 WRITTEN = 5
 """Log records told for one request."""
 
-BUCKET_MS, SERIES, REQUESTS = "bucket_ms", "series", "requests"
-DENIED = "denied"
+
+READ = (
+    *(
+        S.DATE,
+        *AUTHOR,
+        S.SEQUENCE,
+        S.ROLE,
+        S.TIME_MS,
+        S.EVENT,
+        S.CONNECTION_ID,
+        S.LISTENER,
+        S.HOST,
+        S.PRINCIPAL,
+    ),
+    *(
+        S.FORWARDING_PRINCIPAL,
+        S.CLIENT_ID,
+        S.METHOD,
+        S.RESOURCE_TYPE,
+        S.RESOURCE_NAME,
+        S.OPERATION,
+        S.GRANTED,
+    ),
+    *(
+        S.RULE,
+        S.METADATA_OFFSET,
+        S.ERROR_CODE,
+        S.COUNT,
+        S.REQUEST_BYTES,
+        S.RESPONSE_BYTES,
+        S.THROTTLE_TIME_MS,
+    ),
+    *(S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT, S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.MECHANISM),
+    *(S.SESSION_LIFETIME_MS, S.INTERVAL_START_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET),
+)
+"""The columns of table `audit` that the page is made from: less than half of its bytes."""
 
 
 def totals(records: DataFrame) -> DataFrame:
@@ -31,33 +68,24 @@ def totals(records: DataFrame) -> DataFrame:
         F.count_distinct(*AUTHOR).alias("processes"),
         F.count_distinct(S.PRINCIPAL).alias("principals"),
         F.count_distinct(S.CONNECTION_ID).alias("connections"),
-        _sum(F.when(_granted(), _requests())).alias("allowed"),
-        _sum(F.when(_denied(), _requests())).alias("denied"),
-        F.count_if(_is("throttled")).alias("throttled"),
-        F.count_if(_is("session_expired")).alias("expired"),
-        F.count_if(_is("authentication_failed", "reauthentication_failed")).alias("failed_authentications"),
+        _sum(F.when(granted(), requests())).alias("allowed"),
+        _sum(F.when(denied(), requests())).alias("denied"),
+        F.count_if(is_event("throttled")).alias("throttled"),
+        F.count_if(is_event(*_ENDED)).alias("expired"),
+        F.count_if(is_event("authentication_failed", "reauthentication_failed")).alias(
+            "failed_authentications"
+        ),
         F.count_if(~F.col(S.EVENT).isin(*S.EVENTS)).alias("unknown_events"),
+        _sum(F.when(is_event("records_dropped"), F.coalesce(S.COUNT, F.lit(1)))).alias("dropped"),
     )
-
-
-def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
-    """Requests per stretch of time: bucket_ms, denied, series (the API; where denied who asked), requests."""
-    decided = records.where(_granted() | _denied())
-    moment = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
-    bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
-    series = F.when(_denied(), F.col(S.PRINCIPAL)).when(_granted(), F.col(S.METHOD))
-    named = F.coalesce(series, F.lit("(unknown)"))
-    group = bucket.alias(BUCKET_MS), _denied().alias(DENIED), named.alias(SERIES)
-    counted = decided.groupBy(*group).agg(_sum(_requests()).alias(REQUESTS))
-    return counted.orderBy(BUCKET_MS, DENIED, SERIES)
 
 
 def principals(records: DataFrame) -> DataFrame:
     """Who asked for most."""
-    decided = records.where(_granted() | _denied())
+    decided = records.where(granted() | denied())
     counted = decided.groupBy(S.PRINCIPAL).agg(
-        _sum(F.when(_granted(), _requests())).alias("allowed"),
-        _sum(F.when(_denied(), _requests())).alias("denied"),
+        _sum(F.when(granted(), requests())).alias("allowed"),
+        _sum(F.when(denied(), requests())).alias("denied"),
         _sum(F.col(S.REQUEST_BYTES)).alias(S.REQUEST_BYTES),
         _sum(F.col(S.RESPONSE_BYTES)).alias(S.RESPONSE_BYTES),
         F.count_distinct(S.CONNECTION_ID).alias("connections"),
@@ -69,10 +97,10 @@ def principals(records: DataFrame) -> DataFrame:
 def denials(records: DataFrame) -> DataFrame:
     """What was asked for in vain, and by how many."""
     counted = (
-        records.where(_denied())
+        records.where(denied())
         .groupBy(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
         .agg(
-            _sum(_requests()).alias("denied"),
+            _sum(requests()).alias("denied"),
             F.count_distinct(S.PRINCIPAL).alias("principals"),
             F.max_by(S.PRINCIPAL, F.struct(S.TIME_MS, S.SEQUENCE)).alias("last_principal"),
             F.max(S.TIME_MS).alias("last_ms"),
@@ -86,7 +114,7 @@ def throttling(records: DataFrame) -> DataFrame:
     """Which quota held clients back, and for how long."""
     times = F.coalesce(S.COUNT, F.lit(1))
     counted = (
-        records.where(_is("throttled"))
+        records.where(is_event("throttled"))
         .groupBy(S.QUOTA_ID, S.QUOTA_KEY)
         .agg(
             _sum(times).alias("times"),
@@ -100,9 +128,9 @@ def throttling(records: DataFrame) -> DataFrame:
 
 def authentications(records: DataFrame) -> DataFrame:
     """Outcomes per listener and mechanism, re-authentications apart."""
-    of_sasl = records.where(_is(*_SASL_EVENTS))
+    of_sasl = records.where(is_event(*_SASL_EVENTS))
     counted = of_sasl.groupBy(S.LISTENER, S.MECHANISM).agg(
-        *(F.count_if(_is(event)).alias(event) for event in _SASL_EVENTS),
+        *(F.count_if(is_event(event)).alias(event) for event in _SASL_EVENTS),
         F.count_distinct(S.PRINCIPAL).alias("principals"),
         F.max(S.SESSION_LIFETIME_MS).alias("longest_lifetime_ms"),
     )
@@ -112,23 +140,26 @@ def authentications(records: DataFrame) -> DataFrame:
 _SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
 
 
-def expiry_kills(records: DataFrame) -> DataFrame:
+_ENDED = ("session_expired", "session_expired_idle", "session_revoked")
+
+
+def ended_sessions(records: DataFrame) -> DataFrame:
     """Whose connections were closed because a session had ended: clients that do not re-authenticate."""
     counted = (
-        records.where(_is("session_expired"))
-        .groupBy(S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM)
+        records.where(is_event(*_ENDED))
+        .groupBy(S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM, S.EVENT)
         .agg(
             F.count(F.lit(1)).alias("kills"),
             F.count_distinct(S.CONNECTION_ID).alias("connections"),
             F.max(S.TIME_MS).alias("last_ms"),
         )
     )
-    return counted.orderBy(F.col("kills").desc(), S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM).limit(ROWS)
+    return counted.orderBy(F.col("kills").desc(), S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM, S.EVENT).limit(ROWS)
 
 
 def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """The latest requests that reached the controller: who, through which proxy, what the log has of it."""
-    proxies = records.where(_is("forwarded")).groupBy(S.FORWARD_ID).agg(F.min(S.PROXY_ID).alias("proxy"))
+    proxies = records.where(is_event("forwarded")).groupBy(S.FORWARD_ID).agg(F.min(S.PROXY_ID).alias("proxy"))
     latest = received(records).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc()).limit(LATEST)
     offsets = claimed_offsets(latest).select(S.FORWARD_ID, S.LOG_OFFSET)
     found = offsets.join(metadata_log.transform(readable_removals), S.LOG_OFFSET)
@@ -151,9 +182,10 @@ def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     ).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc())
 
 
-def log_tail(metadata_log: DataFrame) -> DataFrame:
-    """The latest records of the metadata log."""
-    latest = metadata_log.transform(readable_removals).orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
+def log_tail(metadata_log: DataFrame, days: Sequence[str] = ()) -> DataFrame:
+    """The latest records of the metadata log, or the latest of some days."""
+    readable = metadata_log.transform(readable_removals).transform(of_days, days)
+    latest = readable.orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
     # As a number: collect() would turn a timestamp into the driver's local time.
     written = F.unix_millis(S.LOG_TIMESTAMP).alias("written_ms")
     return latest.select(S.LOG_OFFSET, written, S.RECORD, S.BODY, S.ENTITY)
@@ -178,7 +210,7 @@ def processes(records: DataFrame) -> DataFrame:
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min(S.TIME_MS).alias("first_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
-        F.max(_is("stopped")).alias("stopped"),
+        F.max(is_event("stopped")).alias("stopped"),
         F.max(S.METADATA_OFFSET).alias(S.METADATA_OFFSET),
     )
     return counted.orderBy(F.col("last_ms").desc(), *AUTHOR).limit(ROWS)
@@ -192,23 +224,28 @@ def unreadable(quarantine: DataFrame) -> DataFrame:
     return counted.orderBy(F.col("records").desc(), S.KAFKA_TOPIC, S.REASON).limit(ROWS)
 
 
+def of_days(table: DataFrame, days: Sequence[str]) -> DataFrame:
+    """What a table has of these days (YYYY-MM-DD), no other partition read; all where none is named."""
+    return table.where(F.col(S.DATE).isin(*map(date.fromisoformat, days))) if days else table
+
+
 def _of(api_key: int) -> Column:
     return F.col(S.API_KEY) == api_key
 
 
-def _is(*events: str) -> Column:
+def is_event(*events: str) -> Column:
     return F.col(S.EVENT).isin(*events)
 
 
-def _granted() -> Column:
-    return _is("authorization", "authorization_summary") & F.col(S.GRANTED)
+def granted() -> Column:
+    return is_event("authorization", "authorization_summary") & F.col(S.GRANTED)
 
 
-def _denied() -> Column:
-    return _is("authorization", "authorization_summary", "authorization_collapsed") & ~F.col(S.GRANTED)
+def denied() -> Column:
+    return is_event("authorization", "authorization_summary", "authorization_collapsed") & ~F.col(S.GRANTED)
 
 
-def _requests() -> Column:
+def requests() -> Column:
     return F.coalesce(S.COUNT, F.lit(1)).cast("long")
 
 

@@ -1,42 +1,54 @@
-"""Counts over time into the geometry of a bar chart; the template draws it as SVG.
+"""Counts over time into the geometry of a bar chart; the template draws it as SVG and words around it.
 
-Pure Python without Spark. Coordinates are those of the SVG's viewBox, y downwards.
+Pure Python without Spark. The SVG is stretched to the page's width, so only bars are in it: x and widths are
+of WIDTH, y and heights of HEIGHT, y downwards. What is written beside it is placed in per cent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-WIDTH, HEIGHT = 1160, 210
-LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 24
+from spark_audit.report.words import number, short
+
+WIDTH, HEIGHT = 1000, 200
 BARS = 72
-SERIES = 6
+MOST_SERIES = 6
 OTHERS = "others"
+LABELS = 8
+"""At most so many labels along the time axis."""
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
-BUCKETS_MS = (
+STEPS_MS = (
     *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
     *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 364)),
 )
+"""Stretches of time that a reader can name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One coloured piece of a column; `title` is what the reader sees on pointing at it."""
+class Piece:
+    """The part of a column that is one series'."""
 
-    x: float
     y: float
-    width: float
     height: float
     series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One stretch of time; `title` is what the reader sees on pointing at it: each series and their sum."""
+
+    x: float
+    width: float
     title: str
+    pieces: Sequence[Piece]
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A label on an axis; `at` is x or y."""
+    """A label on an axis; `at` in per cent from the left or from below."""
 
     at: float
     label: str
@@ -46,78 +58,92 @@ class Tick:
 class Plot:
     """Everything the template needs to draw one chart. `names` are the series by their number."""
 
+    bucket_ms: int
     names: Sequence[str]
-    bars: Sequence[Bar]
+    columns: Sequence[Column]
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
 
 
-Counts = Mapping[int, Mapping[str, int]]
-"""bucket_ms -> series -> count."""
+Counts = Mapping[int, Mapping[str, float]]
+"""bucket_ms -> series -> amount."""
 
 
 def bucket_for(first_ms: int, last_ms: int) -> int:
     """The smallest round stretch of time that needs at most BARS columns for the span."""
-    for bucket_ms in BUCKETS_MS:
-        if last_ms // bucket_ms - first_ms // bucket_ms < BARS:
-            return bucket_ms
-    return BUCKETS_MS[-1]
+    return next((step for step in STEPS_MS if last_ms // step - first_ms // step < BARS), STEPS_MS[-1])
 
 
-def stacked(counts: Counts, bucket_ms: int, first_ms: int, last_ms: int) -> Plot:
-    """Columns from the first to the last moment; the largest series keep their names."""
-    names = _names(counts)
+def stacked(
+    counts: Counts,
+    bucket_ms: int,
+    first_ms: int,
+    last_ms: int,
+    *,
+    order: Sequence[str] = (),
+    told: Callable[[float], str] = number,
+) -> Plot:
+    """Columns from the first to the last moment. The largest series keep their names; or those of `order`."""
+    names = order or _names(counts)
     begin = first_ms // bucket_ms
     columns = last_ms // bucket_ms - begin + 1
-    step = (WIDTH - LEFT - RIGHT) / columns
     top = _round_up(max((sum(series.values()) for series in counts.values()), default=0))
-    bars = [
-        bar
-        for moment_ms, series in sorted(counts.items())
-        for bar in _column(
-            _fold(series, names), names, moment_ms, (moment_ms // bucket_ms - begin) * step, step, top
+    step = WIDTH / columns
+    drawn = [
+        Column(
+            round((moment_ms // bucket_ms - begin) * step + step * 0.1, 2),
+            round(step * 0.8, 2),
+            _title(moment_ms, series, names, told),
+            _pieces(_fold(series, names), names, top),
         )
+        for moment_ms, series in sorted(counts.items())
     ]
-    return Plot(names, bars, _x_ticks(begin, columns, step, bucket_ms), _y_ticks(top))
+    return Plot(bucket_ms, names if drawn else (), drawn, _x_ticks(begin, columns, bucket_ms), _y_ticks(top))
 
 
 def _names(counts: Counts) -> list[str]:
-    sums: dict[str, int] = {}
+    sums: dict[str, float] = {}
     for series in counts.values():
         for name, count in series.items():
             sums[name] = sums.get(name, 0) + count
-    ranked = sorted(sums, key=lambda name: (-sums[name], name))
-    return ranked if len(ranked) <= SERIES else [*ranked[: SERIES - 1], OTHERS]
+    folded = OTHERS in sums or len(sums) > MOST_SERIES
+    ranked = sorted(sums.keys() - {OTHERS}, key=lambda name: (-sums[name], name))
+    return [*ranked[: MOST_SERIES - 1], OTHERS] if folded else ranked
 
 
-def _fold(series: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
-    folded: dict[str, int] = {}
+def _fold(series: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    folded: dict[str, float] = {}
     for name, count in series.items():
         kept = name if name in names else OTHERS
         folded[kept] = folded.get(kept, 0) + count
     return folded
 
 
-def _column(
-    series: Mapping[str, int], names: Sequence[str], moment_ms: int, x: float, step: float, top: int
-) -> list[Bar]:
-    bars, below = [], 0
-    for number, name in enumerate(names):
-        count = series.get(name, 0)
-        if count:
+def _pieces(series: Mapping[str, float], names: Sequence[str], top: int) -> list[Piece]:
+    pieces, below = [], 0.0
+    for place, name in enumerate(names):
+        if count := series.get(name, 0):
             y, floor = _y(below + count, top), _y(below, top)
-            title = f"{_moment(moment_ms)}  {name}: {count:,}"
-            width = max(step - min(2.0, step / 4), 0.5)
-            bars.append(Bar(round(LEFT + x, 2), y, round(width, 2), round(floor - y, 2), number, title))
+            pieces.append(Piece(y, round(floor - y, 2), place))
             below += count
-    return bars
+    return pieces
 
 
-def _y(count: int, top: int) -> float:
-    return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * count / top, 2)
+def _title(
+    moment_ms: int, series: Mapping[str, float], names: Sequence[str], told: Callable[[float], str]
+) -> str:
+    folded = _fold(series, names)
+    lines = [f"{name}: {told(folded[name])}" for name in names if folded.get(name)]
+    if len(lines) > 1:
+        lines.append(f"together: {told(sum(folded.values()))}")
+    return "\n".join([f"from {_moment(moment_ms)}", *lines])
 
 
-def _round_up(count: int) -> int:
+def _y(count: float, top: int) -> float:
+    return round(HEIGHT - HEIGHT * count / top, 2)
+
+
+def _round_up(count: float) -> int:
     """To 1, 2, 4 or 5 times a power of ten, so that a quarter of it is round too."""
     power = 1
     while True:
@@ -129,16 +155,28 @@ def _round_up(count: int) -> int:
 
 def _y_ticks(top: int) -> list[Tick]:
     steps = 4 if top % 4 == 0 else min(top, 5)
-    return [Tick(_y(top * n // steps, top), f"{top * n // steps:,}") for n in range(steps + 1)]
+    return [Tick(100 * n / steps, short(top * n / steps)) for n in range(steps + 1)]
 
 
-def _x_ticks(begin: int, columns: int, step: float, bucket_ms: int) -> list[Tick]:
-    every = max(1, round(columns / 8))
-    labelled = range(0, columns, every)
-    pattern = "%d %b" if bucket_ms >= _DAY else "%d %b %H:%M" if columns * bucket_ms > _DAY else "%H:%M"
-    if bucket_ms < _MINUTE:
-        pattern = "%H:%M:%S"
-    return [Tick(round(LEFT + n * step, 2), _moment((begin + n) * bucket_ms, pattern)) for n in labelled]
+def _x_ticks(begin: int, columns: int, bucket_ms: int) -> list[Tick]:
+    """At round moments: every third hour, every Monday. A midnight is told by its day."""
+    first_ms, span_ms = begin * bucket_ms, columns * bucket_ms
+    fitting = (s for s in STEPS_MS if s % bucket_ms == 0 and span_ms // s <= LABELS)
+    step_ms = next(fitting, STEPS_MS[-1])
+    # The epoch was a Thursday; weeks begin on Mondays.
+    offset_ms = 4 * _DAY if step_ms % (7 * _DAY) == 0 else 0
+    at_ms = -(-(first_ms - offset_ms) // step_ms) * step_ms + offset_ms
+    ticks = []
+    while at_ms < first_ms + span_ms:
+        ticks.append(Tick(round(100 * (at_ms - first_ms) / span_ms, 3), _label(at_ms, step_ms)))
+        at_ms += step_ms
+    return ticks
+
+
+def _label(at_ms: int, step_ms: int) -> str:
+    if at_ms % _DAY == 0:
+        return _moment(at_ms, "%d %b %Y" if step_ms > 91 * _DAY else "%d %b")
+    return _moment(at_ms, "%H:%M" if step_ms >= _MINUTE else "%H:%M:%S")
 
 
 def _moment(moment_ms: int, pattern: str = "%Y-%m-%d %H:%M:%S") -> str:

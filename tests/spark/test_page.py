@@ -1,8 +1,11 @@
-"""How single values look on the page."""
+"""How single values look on the words."""
+
+from typing import Any
 
 import pytest
 
-from spark_audit.report import page
+from spark_audit import schema as S
+from spark_audit.report import coverage, words
 
 pytestmark = pytest.mark.spec("D6")
 
@@ -12,26 +15,33 @@ pytestmark = pytest.mark.spec("D6")
     [(None, ""), (0, "0 B"), (1_023, "1,023 B"), (1_536, "1.5 KiB"), (5 * 1024**4, "5.0 TiB")],
 )
 def test_bytes_are_shown_with_a_unit(count: int | None, shown: str) -> None:
-    assert page.size(count) == shown
+    assert words.size(count) == shown
 
 
 @pytest.mark.parametrize(
     ("milliseconds", "shown"),
-    [(None, ""), (15, "15 ms"), (1_500, "1.5 s"), (90_000, "1.5 min"), (7_200_000, "2.0 h")],
+    [
+        (None, ""),
+        (15, "15 ms"),
+        (1_500, "1.5 s"),
+        (90_000, "1.5 min"),
+        (7_200_000, "2.0 h"),
+        (7_776_000_000, "90.0 d"),
+    ],
 )
 def test_spans_are_shown_with_a_unit(milliseconds: int | None, shown: str) -> None:
-    assert page.span(milliseconds) == shown
+    assert words.span(milliseconds) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, ""), (1_048_576.0, "1,048,576"), (0.25, "0.25"), (7, "7")]
 )
 def test_numbers_have_no_needless_places(value: float | None, shown: str) -> None:
-    assert page.number(value) == shown
+    assert words.number(value) == shown
 
 
 def test_moments_are_shown_in_utc() -> None:
-    assert page.moment(1_795_435_200_000) == "2026-11-23 12:00:00"
+    assert words.moment(1_795_435_200_000) == "2026-11-23 12:00:00"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +65,95 @@ def test_moments_are_shown_in_utc() -> None:
     ],
 )
 def test_a_change_is_told_in_one_line(body: str, shown: str) -> None:
-    assert page.change(body) == shown
+    assert words.change(body) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0"), (25, "25"), (7.5, "7.5"), (1_500, "1.5k"), (20_000_000, "20M"), (339_274_017_831, "339.3G")],
+)
+def test_numbers_are_short_where_there_is_little_room(value: float, shown: str) -> None:
+    assert words.short(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"), [(1_000, "second"), (1_800_000, "30 minutes"), (86_400_000, "day")]
+)
+def test_a_stretch_of_time_is_the_unit_of_an_axis(milliseconds: int, shown: str) -> None:
+    assert words.stretch(milliseconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"), [(5, 5, "100 %"), (999_999, 1_000_000, "99.9 %"), (0, 5, "0 %"), (0, 0, "–")]
+)
+def test_a_part_is_only_all_of_it_when_it_is(part: int, whole: int, shown: str) -> None:
+    assert words.share(part, whole) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("User:alice", "User:alice"),
+        ("User:Zoë Müller, データ基盤", "User:Zoë Müller, データ基盤"),
+        ("User:ali\u200bce", "User:ali\\u200bce"),
+        ("User:\u202eecila", "User:\\u202eecila"),
+        ("User:a\nUser:b\x00", "User:a\\nUser:b\\u0000"),
+        (None, ""),
+    ],
+)
+def test_no_name_looks_like_another(name: str | None, shown: str) -> None:
+    assert words.visible(name) == shown
+
+
+def test_evidence_is_escaped_and_keeps_its_lines() -> None:
+    assert words.pretty({"a": "<b>\u202e"}) == "{\n &#34;a&#34;: &#34;&lt;b&gt;\\u202e&#34;\n}"
+
+
+def a_document(*days: str, checked_days: tuple[str, ...] = (), records: int = 9) -> dict[str, Any]:
+    found = [{"check": "gaps.hole", "severity": "high", "date": day} for day in days]
+    counts = {"critical": 0, "high": len(found), "medium": 0}
+    return {
+        "summary": {"findings": counts, "days": list(checked_days), "records": records},
+        "findings": found,
+    }
+
+
+def test_a_page_of_one_day_has_the_findings_of_that_day() -> None:
+    of_one = coverage.of_days(a_document("2026-11-22", "2026-11-23", "2026-11-23"), ["2026-11-23"])
+
+    assert [found["date"] for found in of_one["findings"]] == ["2026-11-23", "2026-11-23"]
+    assert of_one["summary"]["findings"] == {"critical": 0, "high": 2, "medium": 0}
+
+
+def test_a_day_that_was_not_reconciled_has_no_page() -> None:
+    document = a_document(checked_days=("2026-11-23",))
+
+    with pytest.raises(coverage.NotChecked, match="are of 2026-11-23, not of 2026-11-22"):
+        coverage.of_days(document, ["2026-11-22", "2026-11-23"])
+
+
+@pytest.mark.parametrize(
+    ("document", "verdict"),
+    [
+        (a_document(), "clean"),
+        (a_document("2026-11-23"), "high"),
+        (a_document(records=0), "empty"),
+    ],
+)
+def test_nothing_that_was_not_looked_at_is_called_clean(document: dict[str, Any], verdict: str) -> None:
+    assert coverage.verdict(document, S.SEVERITIES) == verdict
+
+
+def test_every_family_of_checks_is_told_and_an_unknown_one_too() -> None:
+    found = [{"check": "chain.altered", "severity": "critical"}, {"check": "news.bad", "severity": "medium"}]
+
+    told = {row.family: (row.findings, row.worst) for row in coverage.checked(found, S.SEVERITIES)}
+
+    assert list(told) == [*coverage.QUESTIONS, "news"]
+    assert (told["chain"], told["news"], told["gaps"]) == ((1, "critical"), (1, "medium"), (0, None))
+
+
+def test_a_table_that_was_written_since_is_named() -> None:
+    document = a_document() | {"summary": {"versions": {"audit": 3, "metadata_log": 4}}}
+
+    assert coverage.newer(document, {"audit": 5, "metadata_log": 4, "quarantine": 1}) == ["audit"]

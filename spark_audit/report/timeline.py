@@ -1,0 +1,62 @@
+"""What happened when, for the page's plots: records (each once) into counts per stretch of time and series.
+
+As aggregates.py: counted by Spark, and small whatever the number of principals and quota-ids.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.report.aggregates import denied, granted, is_event, requests
+from spark_audit.report.plots import MOST_SERIES, OTHERS
+
+PLOT, BUCKET_MS, SERIES, AMOUNT = "plot", "bucket_ms", "series", "amount"
+LOGINS = {
+    "authentication": "logged in",
+    "reauthentication": "renewed",
+    "session_expired": "expired",
+    "reauthentication_failed": "failed to renew",
+    "authentication_failed": "failed",
+}
+"""What a session's event is called in the plot, in the order of its legend."""
+
+
+def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
+    """What happened per stretch of time, for each plot: plot, bucket_ms, series, amount.
+
+    `allowed`: requests by API; `denied`: requests by principal; `throttled`: milliseconds by quota-id;
+    `logins`: by outcome. A plot has MOST_SERIES series, the smaller ones together as OTHERS.
+    """
+    moment = F.coalesce(F.when(granted() | denied(), F.col(S.INTERVAL_START_MS)), F.col(S.TIME_MS))
+    bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
+    drawn = records.select(_plotted().alias("drawn"), bucket.alias(BUCKET_MS)).where("drawn is not null")
+    counted = drawn.groupBy("drawn.plot", BUCKET_MS, "drawn.series").agg(F.sum("drawn.amount").alias(AMOUNT))
+    folded = counted.join(F.broadcast(_named(counted)), [PLOT, SERIES])
+    summed = folded.groupBy(PLOT, BUCKET_MS, F.col("name").alias(SERIES)).agg(F.sum(AMOUNT).alias(AMOUNT))
+    return summed.orderBy(PLOT, BUCKET_MS, SERIES)
+
+
+def _plotted() -> Column:
+    outcome = F.coalesce(*(F.when(is_event(event), told) for event, told in LOGINS.items()))
+    throttled = F.when(is_event("throttled"), F.col(S.THROTTLE_TIME_MS)).cast("long")
+    return F.coalesce(
+        F.when(denied(), _piece("denied", F.col(S.PRINCIPAL), requests())),
+        F.when(granted(), _piece("allowed", F.col(S.METHOD), requests())),
+        F.when(throttled > 0, _piece("throttled", F.col(S.QUOTA_ID), throttled)),
+        F.when(outcome.isNotNull(), _piece("logins", outcome, F.lit(1).cast("long"))),
+    )
+
+
+def _piece(plot: str, series: Column, amount: Column) -> Column:
+    named = F.coalesce(series, F.lit("(unknown)"))
+    return F.struct(F.lit(plot).alias(PLOT), named.alias(SERIES), amount.alias(AMOUNT))
+
+
+def _named(counted: DataFrame) -> DataFrame:
+    """Under which name each series is drawn: the driver shall not see as many as there are principals."""
+    sums = counted.groupBy(PLOT, SERIES).agg(F.sum(AMOUNT).alias("all"))
+    of_plot = Window.partitionBy(PLOT)
+    rank = F.row_number().over(of_plot.orderBy(F.col("all").desc(), SERIES))
+    ranked = sums.withColumn("rank", rank).withColumn("number", F.count(F.lit(1)).over(of_plot))
+    kept = (F.col("number") <= MOST_SERIES) | (F.col("rank") < MOST_SERIES)
+    return ranked.select(PLOT, SERIES, F.when(kept, F.col(SERIES)).otherwise(F.lit(OTHERS)).alias("name"))

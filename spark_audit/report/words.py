@@ -1,0 +1,112 @@
+"""Single values as a reader sees them: numbers, sizes, spans, moments, changes. Pure; fed by the template."""
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup, escape
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+
+
+def visible(value: Any) -> Any:
+    """A client's text with what cannot be seen spelled out, so that no name looks like another.
+
+    That is controls, marks that turn the direction of writing, characters without width.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _spelled_out(value).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _spelled_out(text: str) -> str:
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def lines(text: str) -> Markup:
+    """Text of ours that keeps its line breaks."""
+    return escape(_spelled_out(text))
+
+
+def pretty(value: Any) -> Markup:
+    """JSON over several lines."""
+    return escape(_spelled_out(json.dumps(value, indent=1, ensure_ascii=False)))
+
+
+def number(value: float | None) -> str:
+    """A count or a quota for a reader: 1048576.0 -> 1,048,576."""
+    return "" if value is None else f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
+
+
+def short(value: float) -> str:
+    """A number where there is little room: 1500000 -> 1.5M."""
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:,.4g}{unit}"
+    return f"{value:,.4g}"
+
+
+def size(count: int | None) -> str:
+    """Bytes for a reader: 1536 -> 1.5 KiB."""
+    if count is None:
+        return ""
+    amount, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:,.0f} {unit}" if unit == "B" else f"{amount:,.1f} {unit}"
+
+
+def span(milliseconds: float | None) -> str:
+    """A span for a reader: 90000 -> 1.5 min."""
+    if milliseconds is None:
+        return ""
+    for limit, divisor, unit in ((1_000, 1, "ms"), (60_000, 1_000, "s"), (3_600_000, 60_000, "min")):
+        if milliseconds < limit:
+            return f"{milliseconds / divisor:,.3g} {unit}"
+    if milliseconds < 172_800_000:
+        return f"{milliseconds / 3_600_000:,.1f} h"
+    return f"{milliseconds / 86_400_000:,.1f} d"
+
+
+def stretch(milliseconds: int) -> str:
+    """A stretch of time as the unit of an axis: 60000 -> minute, 1800000 -> 30 minutes."""
+    for divisor, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second")):
+        if milliseconds >= divisor:
+            count = milliseconds // divisor
+            return unit if count == 1 else f"{count} {unit}s"
+    return f"{milliseconds} ms"
+
+
+def moment(time_ms: int | None) -> str:
+    """A moment in UTC for a reader."""
+    return (
+        "" if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def share(part: int, whole: int) -> str:
+    """A part in per cent, 100 % only when it is all of it: 999,999 of 1,000,000 -> 99.9 %."""
+    if not whole or part == whole:
+        return "100 %" if whole else "–"
+    return f"{int(1000 * part / whole) / 10:g} %"
+
+
+def change(body: str) -> str:
+    """One record of the log in a line: `ALLOW User:alice from * READ TOPIC LITERAL orders`."""
+    fields = json.loads(body)
+    if "permission_type" in fields:
+        who = "{permission_type} {principal} from {host}".format(**fields)
+        return "{} {operation} {resource_type} {pattern_type} {resource_name}".format(who, **fields)
+    if "key" in fields:
+        entity = ", ".join(f"{kind} {name or '<default>'}" for kind, name in fields["entity"].items())
+        return f"{entity}: {fields['key']} {'removed' if fields['remove'] else number(fields['value'])}"
+    if "mechanism" in fields:
+        return "user {name}: {mechanism}".format(**fields)
+    return ", ".join(f"{name} {value}" for name, value in fields.items())
