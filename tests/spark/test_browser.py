@@ -30,7 +30,7 @@ ODD_NAMES = (
     "User:\u202eecila",
 )
 
-# What a script of ours would call the contrast of a text: WCAG 2.2, with the nearest background that is not clear.
+# The contrast of each text as WCAG 2.2 computes it, with the nearest background that is not clear.
 CONTRAST = """
 (() => {
   const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -44,11 +44,13 @@ CONTRAST = """
     return [255, 255, 255];
   };
   const texts = [...document.querySelectorAll("body *")].filter((element) =>
-    !element.closest("script") && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+    !element.closest("script") &&
+    [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
   const found = texts.map((element) => {
     const [a, b] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    return [Math.round(contrast * 100) / 100, element.tagName + "." + element.className, element.textContent.slice(0, 30)];
+    const what = `${element.tagName}.${element.className}: ${element.textContent.slice(0, 30)}`;
+    return [Math.round(contrast * 100) / 100, what];
   });
   return JSON.stringify(found.sort((a, b) => a[0] - b[0]));
 })()
