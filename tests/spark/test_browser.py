@@ -181,6 +181,8 @@ def test_paper_is_white_and_shows_the_evidence(tab: Tab, pages: dict[str, Path])
     assert tab.evaluate(
         "getComputedStyle(document.querySelector('section:not(.verdict)')).backgroundColor"
     ) == ("rgb(255, 255, 255)")
+    assert tab.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert tab.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
 
 
