@@ -77,9 +77,10 @@ model: setup ## Random changes, crashes and elections of controllers against dic
 	PENSTOCK_MODEL_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/property/test_controller_model.py
 
 MINUTES ?= 10
+BROKERS ?= 3
 
-chaos: setup ## Kill proxy, controller, broker and ingest at random under load for MINUTES=10 (SEED=1), then compare
-	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
+chaos: setup ## Kill and freeze proxies, controller, brokers, ingest under load for MINUTES=10 (SEED=1), then compare
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED) --brokers $(BROKERS)
 
 soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothing may be found (SEED=1)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)

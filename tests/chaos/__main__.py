@@ -15,6 +15,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--brokers", type=int, choices=(1, 3), default=3, help="each with a proxy; default: 3"
+    )
     parser.add_argument("--keep", type=Path, help="a directory for logs, spools and tables, to look into")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as directory:
@@ -24,14 +27,19 @@ def main(argv: Sequence[str]) -> int:
             kafka.libs(),
             lambda killing: killing.for_a_time(arguments.minutes * 60),
             arguments.seed,
+            arguments.brokers,
         )
     ledger = outcome.ledger
-    _say(f"killed: {dict(Counter(outcome.kills))}")
+    _say(f"faults made: {dict(Counter(outcome.done))}")
+    _say(f"ingests: {outcome.ingests}")
     _say(
         f"told: {len(ledger.changed)} changes, {len(ledger.denied)} denials,"
         f" {ledger.produced} records produced, {ledger.consumed} consumed;"
         f" {outcome.records} audit records in the table"
     )
+    _say(f"compared: {outcome.readings} readings of counters, {len(ledger.counted.asked)} counted requests")
+    for loss in outcome.losses:
+        _say(f"went with {loss}")
     for fault in outcome.faults:
         _say(f"FAULT {fault}")
     _say(f"{len(outcome.faults)} faults")

@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.chaos.counted import Asked
-from tests.chaos.killing import Counters
 from tests.chaos.load import Ledger
+from tests.chaos.lost import Loss, losses
 from tests.chaos.measured import Boots, Reading, Row, as_counted, as_measured, in_order
+from tests.chaos.watched import Watch
 
-LEAST_LINE_BYTES = 1_000
+COUNTED_BY = "proxy-1"
 IN_FLIGHT = "forwarded.unknown_to_proxy"
 MAX_QUEUED_DENIALS = 2
 """How many denials of a client that asks one at a time may be in the queue of a proxy that is killed."""
 
 
-def faults(document: dict[str, Any], ledger: Ledger, counters: list[Counters]) -> list[str]:
+def faults(document: dict[str, Any], ledger: Ledger, watch: Watch) -> list[str]:
     """Everything that does not agree, in words."""
     rows: list[Row] = document["audit"]
     boots = _boots(rows)
@@ -28,12 +29,21 @@ def faults(document: dict[str, Any], ledger: Ledger, counters: list[Counters]) -
         *_ingested_once(rows),
         *_without_gaps(boots),
         *_linked(boots),
-        *_as_counted(boots, counters),
+        *as_counted(boots, watch.readings, watch.starts),
+        *as_measured(in_order(boots)[COUNTED_BY], ledger.counted.asked),
+        *(f"lost too much: {loss}" for loss in lost_with(document, ledger, watch) if loss.too_much),
         *_denials(boots, ledger),
         *_changes([row for mine in boots.values() for row in mine], document["acls"], ledger),
         *(f"{count} quarantined" for count in [document["quarantined"]] if count),
         *_findings(boots, document["findings"]),
     ]
+
+
+def lost_with(document: dict[str, Any], ledger: Ledger, watch: Watch) -> list[Loss]:
+    """What went with each process that was killed."""
+    boots = in_order(_boots(document["audit"]))
+    killed = {each.name: each.killed_at_ms for each in watch.all}
+    return list(losses(boots, watch.readings, killed, COUNTED_BY, ledger.counted.asked))
 
 
 def of_a_calm_time(
@@ -86,9 +96,10 @@ def _findings(boots: Boots, found: list[dict[str, Any]]) -> Iterator[str]:
 
 def _ingested_once(rows: list[Row]) -> Iterator[str]:
     """No record of the topic stands in the table twice."""
-    for offset, count in Counter(row["kafka_offset"] for row in rows).items():
+    places = Counter((row["kafka_partition"], row["kafka_offset"]) for row in rows)
+    for (partition, offset), count in places.items():
         if count > 1:
-            yield f"offset {offset} of the audit topic is in the table {count} times"
+            yield f"offset {offset} of partition {partition} is in the table {count} times"
 
 
 def _without_gaps(boots: Boots) -> Iterator[str]:
@@ -107,26 +118,6 @@ def _linked(boots: Boots) -> Iterator[str]:
             named = (boots[boot][0]["settings"] or {}).get("audit.previous")
             if named != lasts[before]:
                 yield f"{boot} names {named}, the last record there is {lasts[before]}"
-
-
-def _as_counted(boots: Boots, counters: list[Counters]) -> Iterator[str]:
-    """What a proxy had counted is in the table: of the last boot no more, of a killed one at least that."""
-    mine = sorted((rows[0]["time_ms"], boot) for boot, rows in boots.items() if rows[0]["role"] == "proxy")
-    if len(mine) != len(counters):
-        yield f"{len(mine)} boots of the proxy in the table, {len(counters)} were started"
-        return
-    for number, ((_, boot), said) in enumerate(zip(mine, counters, strict=True)):
-        there = Counter(row["event"] for row in boots[boot])
-        missing = {e: count - there[e] for e, count in said.records.items() if count > there[e]}
-        if sum(missing.values()) * LEAST_LINE_BYTES > said.queued_bytes:
-            yield f"{boot} had counted and {said.queued_bytes} bytes queued of {missing}: not in the table"
-        # The last connections are closed while the proxy stops, and then what was counted on them is told.
-        after = ("stopped", "high_water", "authorization_summary", "throttled", "quota_used")
-        if number == len(mine) - 1 and {**there, **dict.fromkeys(after, 0)} != {
-            **said.records,
-            **dict.fromkeys(after, 0),
-        }:
-            yield f"{boot} counted {said.records} before it stopped, in the table are {dict(there)}"
 
 
 def _denials(boots: Boots, ledger: Ledger) -> Iterator[str]:

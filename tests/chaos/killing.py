@@ -1,120 +1,88 @@
-"""Kills at random: the proxy, the controller, the broker and the ingest, each started again at once.
+"""Faults at random: proxies, controller and brokers are killed or frozen, alone or with their machine.
 
-What is killed when follows from the seed. Before and after, the proxy's own counters are read.
+What happens when follows from the seed. Each is started again at once; ingests are killed meanwhile by
+tests.chaos.ingesting.
 """
 
-import os
 import random
 import signal
-import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
-from proxy.demo.errors import SetupError
+from proxy.demo.node import Node
 from proxy.demo.process import ChildProcess
+from proxy.demo.side_by_side import side_by_side
 from proxy.demo.stack import Stack
 from proxy.net.clock import now_ms
 from tests.chaos.load import Ledger
+from tests.chaos.watched import Watch, Watched
 
-RECORDS = "penstock_audit_records_total{"
-PAUSE_S = (2.0, 6.0)
-
-
-@dataclass(slots=True)
-class Counters:
-    """What one boot of the proxy said of itself the last time it was asked."""
-
-    records: dict[str, int] = field(default_factory=dict)
-    """By event."""
-    unshipped: int = 0
-    queued_bytes: int = 0
-    """Of records that were counted and not written yet: a kill loses them."""
+PAUSE_S = (1.0, 5.0)
+FROZEN_S = (0.5, 8.0)
+READ_EVERY_S = 2.0
 
 
 class Killing:
-    """Of one stack."""
+    """Of one stack. `done` is what was done, in order."""
 
-    def __init__(self, stack: Stack, ledger: Ledger, tables: Path, seed: int) -> None:
-        self.boots = [Counters()]
-        """Of the proxy, in order; the last one is alive."""
+    def __init__(self, stack: Stack, ledger: Ledger, seed: int) -> None:
         self.done: list[str] = []
-        self._stack = stack
+        self.proxies = [_proxy(node) for node in stack.nodes]
+        controller = Watched(
+            "controller-1", stack.wiring.controller_http, stack.controller, stack.start_controller
+        )
+        self.watch = Watch([*self.proxies, controller], READ_EVERY_S)
         self._ledger = ledger
         self._random = random.Random(seed)
-        command = ["ingest", "--bootstrap", stack.broker.plaintext, "--tables", str(tables)]
-        self._ingest = ChildProcess(
-            "ingest",
-            [sys.executable, "-m", "spark_audit", *command, "--master", "local[1]"],
-            stack.logs / "ingest.log",
-            {"PYTHONPATH": str(stack.checkout)},
-        )
-        self._kills: dict[str, Callable[[], None]] = {
-            "proxy": self._kill_proxy,
-            "controller": self._kill_controller,
-            "broker": self._kill_broker,
-            "ingest": self._kill_ingest,
+        self._faults: dict[str, list[Callable[[], None]]] = {
+            "proxy": [partial(self._kill_proxy, proxy) for proxy in self.proxies],
+            "controller": [controller.kill],
+            "broker": [partial(_kill_broker, node) for node in stack.nodes],
+            "machine": [
+                partial(self._kill_machine, node, proxy)
+                for node, proxy in zip(stack.nodes, self.proxies, strict=True)
+            ],
+            "frozen process": [partial(self._freeze, each) for each in self.watch.all],
+            "frozen broker": [partial(self._freeze_broker, node.broker.process) for node in stack.nodes],
         }
 
-    def each_once(self, order: tuple[str, ...]) -> None:
+    def in_turn(self, names: tuple[str, ...]) -> None:
         """These, one after the other."""
-        self._ingest.start()
-        for name in order:
-            self._kill(name)
-        self.end_ingest()
+        for name in names:
+            self._do(name)
 
     def for_a_time(self, seconds: float) -> None:
-        """At random until the time is over; an ingest that has come to its end is started anew."""
+        """At random until the time is over."""
         over_ms = now_ms() + seconds * 1000
-        self._ingest.start()
         while now_ms() < over_ms:
-            self._kill(self._random.choice(("proxy", "proxy", "controller", "broker", "ingest")))
-            if self._ingest.returncode is not None:
-                self._ingest.start()
-        self.end_ingest()
+            self._do(self._random.choice(("proxy", "proxy", *self._faults)))
 
-    def read_counters(self) -> Counters:
-        """The living proxy's."""
-        series = self._stack.metrics()
-        counters = self.boots[-1] = Counters(
-            {
-                name.split('"')[1]: int(value)
-                for name, value in series.items()
-                if name.startswith(RECORDS) and value
-            },
-            int(series["penstock_audit_unshipped_records"]),
-            int(series["penstock_audit_queue_bytes"]),
-        )
-        return counters
-
-    def end_ingest(self) -> None:
-        """With all of its processes: its JVM must not go on writing when we begin to read."""
-        with suppress(ProcessLookupError, SetupError):
-            os.killpg(self._ingest.pid, signal.SIGKILL)
-            self._ingest.wait(10_000)
-
-    def _kill(self, name: str) -> None:
+    def _do(self, name: str) -> None:
         threading.Event().wait(self._random.uniform(*PAUSE_S))  # A moment that nobody expects.
-        self._kills[name]()
+        self._random.choice(self._faults[name])()
         self.done.append(name)
 
-    def _kill_proxy(self) -> None:
-        self.read_counters()
-        self._stack.proxy.kill()
-        self._ledger.denied_before_kill.append(len(self._ledger.denied))
-        self.boots.append(Counters())
-        self._stack.start_proxy()
+    def _kill_proxy(self, proxy: Watched) -> None:
+        proxy.kill(self._ledger.proxy_was_killed)
 
-    def _kill_controller(self) -> None:
-        self._stack.controller.kill()
-        self._stack.start_controller()
+    def _kill_machine(self, node: Node, proxy: Watched) -> None:
+        """A proxy and the broker behind it."""
+        side_by_side([partial(self._kill_proxy, proxy), partial(_kill_broker, node)])
 
-    def _kill_broker(self) -> None:
-        self._stack.broker.process.kill()
-        self._stack.broker.start()
+    def _freeze(self, process: Watched) -> None:
+        process.freeze(self._random.uniform(*FROZEN_S))
 
-    def _kill_ingest(self) -> None:
-        self.end_ingest()
-        self._ingest.start()
+    def _freeze_broker(self, process: ChildProcess) -> None:
+        process.signal(signal.SIGSTOP)
+        threading.Event().wait(self._random.uniform(*FROZEN_S))
+        process.signal(signal.SIGCONT)
+
+
+def _proxy(node: Node) -> Watched:
+    return Watched(node.wiring.proxy.name, node.wiring.proxy_http, node.proxy, node.start_proxy)
+
+
+def _kill_broker(node: Node) -> None:
+    node.broker.process.kill()
+    node.broker.start()

@@ -15,9 +15,11 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from proxy.demo.stack import Stack
 from proxy.demo.users import librdkafka_settings
+from proxy.net.channel import EndpointSettings, SaslLogin
+from tests.chaos.counted import Counted
 from tests.support.cluster_admin import ClusterAdmin, admin
 
-TOPIC, GROUP = "chaos", "chaos-readers"
+TOPIC, GROUP, COUNTED = "chaos", "chaos-readers", "chaos-counted"
 ASKED_S = 8
 _QUIET = logging.getLogger("chaos.clients")
 _QUIET.setLevel(logging.CRITICAL)
@@ -36,17 +38,26 @@ class Ledger:
     """Names of ACLs whose creation was acknowledged."""
     denied_before_kill: list[int] = field(default_factory=list)
     """How many denials had been told each time a proxy was killed."""
+    counted: Counted = field(default_factory=Counted)
+    """All that one client of the first proxy has asked, to the byte."""
+
+    def proxy_was_killed(self) -> None:
+        self.denied_before_kill.append(len(self.denied))
 
 
 @contextmanager
 def load(stack: Stack, cluster_admin: ClusterAdmin, ledger: Ledger) -> Iterator[None]:
     """Clients at work, each in a thread of its own, until the end of the block."""
-    cluster_admin.topic(TOPIC)
+    for topic in (TOPIC, COUNTED):
+        _topic(cluster_admin, topic, len(stack.nodes))
+    counting = cluster_admin.user("counting")
+    cluster_admin.allow_produce(counting, COUNTED)
+    cluster_admin.allow(counting, "READ", topic=COUNTED)
     for user in (stack.users["alice"], stack.users["bob"]):
         cluster_admin.allow_consume(user, TOPIC, GROUP)
     cluster_admin.allow_produce(stack.users["alice"], TOPIC)
     over = threading.Event()
-    work = (_produce, _consume, _be_denied, _change)
+    work = (_produce, _consume, _be_denied, _change, _count)
     threads = [threading.Thread(target=each, args=(stack, ledger, over)) for each in work]
     for thread in threads:
         thread.start()
@@ -56,6 +67,12 @@ def load(stack: Stack, cluster_admin: ClusterAdmin, ledger: Ledger) -> Iterator[
         over.set()
         for thread in threads:
             thread.join()
+
+
+def _topic(cluster_admin: ClusterAdmin, name: str, replicas: int) -> None:
+    wanted = admin.NewTopic(name, num_partitions=1, replication_factor=replicas)
+    (made,) = cluster_admin.client.create_topics([wanted]).values()
+    made.result(ASKED_S * 2)
 
 
 def _settings(stack: Stack, user: str, **more: Any) -> dict[str, Any]:
@@ -81,6 +98,14 @@ def _consume(stack: Stack, ledger: Ledger, over: threading.Event) -> None:
         messages = consumer.consume(100, timeout=0.2)
         ledger.consumed += sum(message.error() is None for message in messages)
     consumer.close()
+
+
+def _count(stack: Stack, ledger: Ledger, over: threading.Event) -> None:
+    user = stack.users["counting"]
+    host, _, port = stack.entrance().bootstrap.rpartition(":")
+    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
+    endpoint = EndpointSettings(host=host, port=int(port), sasl=login, request_timeout_ms=ASKED_S * 1000)
+    ledger.counted.work(endpoint, COUNTED, over, 0.05)
 
 
 def _be_denied(stack: Stack, ledger: Ledger, over: threading.Event) -> None:

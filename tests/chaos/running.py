@@ -1,74 +1,98 @@
-"""One chaos run: a stack under load, kills, the end, and what the tables hold then."""
+"""One chaos run: a stack under load, faults, the end, and what the tables hold then."""
 
 import json
 import sys
-import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proxy.demo import probe
 from proxy.demo.errors import SetupError
 from proxy.demo.run import run
 from proxy.demo.stack import Stack, StackSettings
-from tests.chaos.judging import faults
+from tests.chaos.ingesting import Ingesting, ingest_process
+from tests.chaos.judging import faults, lost_with
 from tests.chaos.killing import Killing
 from tests.chaos.load import Ledger, load
 from tests.support.cluster_admin import ClusterAdmin
 
-SETTLE_S = 60
-READ_MS = 600_000
+SETTLE_S = 120
+READ_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     faults: list[str]
     ledger: Ledger
-    kills: list[str]
+    done: list[str]
+    """What was killed and frozen, in order."""
     records: int
+    readings: int
+    ingests: str
+    losses: list[str] = field(default_factory=list)
+    """Of each boot that was killed, what went with it."""
 
 
-def run_chaos(directory: Path, libs: Path, kill: Callable[[Killing], None], seed: int = 1) -> Outcome:
-    """`kill` does the damage, while clients are at work."""
-    stack = Stack(StackSettings(directory=directory, libs=libs))
+def run_chaos(
+    directory: Path, libs: Path, harm: Callable[[Killing], None], seed: int = 1, brokers: int = 1
+) -> Outcome:
+    """`harm` does the damage, while clients are at work and ingests are killed."""
+    stack = Stack(StackSettings(directory=directory, libs=libs, brokers=brokers))
     ledger, tables = Ledger(), directory / "tables"
+    bootstrap = ",".join(node.broker.plaintext for node in stack.nodes)
     try:
         stack.start()
         stack.create_users("alice", "bob")
-        killing = Killing(stack, ledger, tables, seed)
+        killing = Killing(stack, ledger, seed)
+        ingest = ingest_process(bootstrap, tables, stack.logs / "ingest.log", stack.checkout)
+        ingesting = Ingesting(ingest, tables, seed)
         with load(stack, ClusterAdmin(stack), ledger):
-            kill(killing)
-        _settle(stack, killing)
-        stack.proxy.stop()
-        stack.controller.stop()
-        document = _tables(stack, tables)
+            _under_harm(killing, ingesting, harm)
+        killing.watch.settle(SETTLE_S)
+        killing.watch.stop()
+        document = read_tables(stack, bootstrap, tables)
     finally:
         stack.stop()
-    told = {"ledger": asdict(ledger), "counters": [asdict(boot) for boot in killing.boots]}
-    (directory / "told.json").write_text(json.dumps(told), encoding="utf-8")
-    found = faults(document, ledger, killing.boots)
-    return Outcome(found, ledger, killing.done, len(document["audit"]))
-
-
-def _settle(stack: Stack, killing: Killing) -> None:
-    """Until both processes have shipped what they have; their last counters."""
-    for _ in range(SETTLE_S * 2):
-        counters = killing.read_counters()
-        controller = probe.series(stack.wiring.controller_http)["penstock_audit_unshipped_records"]
-        if not counters.unshipped and not controller:
-            return
-        threading.Event().wait(0.5)  # What other processes do has no event.
-    raise SetupError(
-        f"not shipped: {counters.unshipped} records of the proxy, {controller:.0f} of the controller"
+    _note(directory, ledger, killing)
+    found = [*faults(document, ledger, killing.watch), *ingesting.faults, *killing.watch.dropped]
+    return Outcome(
+        found,
+        ledger,
+        killing.done,
+        len(document["audit"]),
+        len(killing.watch.readings),
+        f"{ingesting.ended} came to their end; killed: {dict(ingesting.killed)}",
+        [str(loss) for loss in lost_with(document, ledger, killing.watch)],
     )
 
 
-def _tables(stack: Stack, tables: Path) -> dict[str, Any]:
+def _under_harm(killing: Killing, ingesting: Ingesting, harm: Callable[[Killing], None]) -> None:
+    killing.watch.start()
+    ingesting.start()
+    try:
+        harm(killing)
+    finally:
+        ingesting.end()
+        ingesting.kill()
+
+
+def read_tables(stack: Stack, bootstrap: str, tables: Path) -> dict[str, Any]:
+    """What tests.chaos.table makes of them, once everything is ingested."""
     out = tables.parent / "table.json"
-    command = [sys.executable, "-m", "tests.chaos.table", stack.broker.plaintext, str(tables), str(out)]
+    command = [sys.executable, "-m", "tests.chaos.table", bootstrap, str(tables), str(out)]
     done = run(command, timeout_ms=READ_MS, directory=stack.checkout)
     if done.returncode != 0:
         raise SetupError(done.stdout + done.stderr)
     document: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return document
+
+
+def _note(directory: Path, ledger: Ledger, killing: Killing) -> None:
+    """The other side of the comparison, for whoever looks into it later."""
+    told = {
+        "ledger": asdict(ledger),
+        "readings": [asdict(reading) for reading in killing.watch.readings],
+        "starts": killing.watch.starts,
+        "done": killing.done,
+    }
+    (directory / "told.json").write_text(json.dumps(told), encoding="utf-8")

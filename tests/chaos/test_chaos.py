@@ -14,9 +14,7 @@ def test_whatever_is_killed_the_tables_hold_what_clients_were_told_and_processes
     kafka_libs: Path, tmp_path: Path
 ) -> None:
     outcome = run_chaos(
-        tmp_path,
-        kafka_libs,
-        lambda killing: killing.each_once(("proxy", "controller", "ingest", "broker", "proxy")),
+        tmp_path, kafka_libs, lambda killing: killing.in_turn(("proxy", "controller", "broker", "proxy"))
     )
 
     assert outcome.faults == []

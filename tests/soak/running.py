@@ -13,6 +13,7 @@ from proxy.demo.errors import SetupError
 from proxy.demo.run import run
 from tests.chaos.counted import Counted
 from tests.chaos.judging import of_a_calm_time
+from tests.chaos.running import read_tables
 from tests.soak import place as P
 from tests.soak.admins import ADMINISTRATION
 from tests.soak.clients import DATA
@@ -22,6 +23,7 @@ from tests.soak.refused import REFUSED
 from tests.soak.working import Work, Working
 
 INGEST_MS = 900_000
+SETTLE_S = 90
 PAUSE_S = 1.0
 
 
@@ -45,26 +47,22 @@ def soak(directory: Path, libs: Path, minutes: float, seed: int, say: Callable[[
         processes = Processes(place)
         working = Working(place, [*DATA, *ADMINISTRATION, *REFUSED, _counting(counted)])
         working.start()
-        processes.start_watching()
+        processes.watch.start()
         _disturb(place, processes, tables, minutes, outcome, say)
         working.end()
-        processes.settle()
-        processes.stop()
-        outcome.faults += [*working.faults, *processes.faults]
+        processes.watch.settle(SETTLE_S)
+        processes.watch.stop()
+        outcome.faults += [*working.faults, *processes.watch.faults, *processes.watch.dropped]
         outcome.faults += _reconciled(place, tables, say)
-        document = _document(place, tables)
+        document = read_tables(place.stack, place.stack.broker.plaintext, tables)
     told = {"asked": [asdict(one) for one in counted.asked]}
-    told["readings"] = [asdict(reading) for each in processes.all for reading in each.readings]
+    told["readings"] = [asdict(reading) for reading in processes.watch.readings]
     (directory / "told.json").write_text(json.dumps(told), encoding="utf-8")
     outcome.events = dict(Counter(row["event"] for row in document["audit"]))
     outcome.readings = len(told["readings"])
     outcome.counted = len(counted.asked)
-    readings = [reading for each in processes.all for reading in each.readings]
-    starts = {each.name: each.starts for each in processes.all}
-    outcome.faults += of_a_calm_time(document, readings, starts, "proxy-1", counted.asked)
-    outcome.faults += [
-        f"{each.name} dropped {each.dropped} records" for each in processes.all if each.dropped
-    ]
+    watch = processes.watch
+    outcome.faults += of_a_calm_time(document, watch.readings, watch.starts, "proxy-1", counted.asked)
     return outcome
 
 
@@ -120,13 +118,3 @@ def _spark(place: Place, command: str, tables: Path, *more: str) -> Any:
         timeout_ms=INGEST_MS,
         directory=place.stack.checkout,
     )
-
-
-def _document(place: Place, tables: Path) -> dict[str, Any]:
-    out = tables.parent / "table.json"
-    command = [sys.executable, "-m", "tests.chaos.table", place.stack.broker.plaintext, str(tables), str(out)]
-    done = run(command, timeout_ms=INGEST_MS, directory=place.stack.checkout)
-    if done.returncode != 0:
-        raise SetupError(done.stdout + done.stderr)
-    document: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    return document

@@ -1,0 +1,117 @@
+"""Ingests that are killed, one after the other, at any moment of their lives.
+
+A third are killed after a while that nobody can foresee, a third as soon as they have begun a batch or have
+written to a table, and a third are left to come to their end, unless it is over before.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from proxy.demo.errors import SetupError
+from proxy.demo.process import ChildProcess
+from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
+
+LIFE_S = 40.0
+LOOK_S = 0.02
+END_MS = 10_000
+
+
+class Ingesting:
+    """`killed` tells how many were killed in which phase; `ended` how many came to their end."""
+
+    def __init__(self, process: ChildProcess, tables: Path, seed: int) -> None:
+        self.killed: Counter[str] = Counter()
+        self.ended = 0
+        self.faults: list[str] = []
+        self._process = process
+        self._places = Tables(str(tables))
+        self._random = Random(f"{seed}/ingest")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def kill(self) -> None:
+        """With all of its processes: its JVM must not go on writing when the next one begins."""
+        with suppress(ProcessLookupError, SetupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(END_MS)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            before = self._written()
+            self._process.start()
+            self._live(before)
+            if self._process.returncode is None:
+                self.killed[_phase(before, self._written())] += 1
+                self.kill()
+            elif self._process.returncode == 0:
+                self.ended += 1
+            else:
+                self.faults.append(f"an ingest ended with {self._process.returncode}: {self._last_words()}")
+
+    def _live(self, before: Counter[str]) -> None:
+        """Until it is to be killed, or has come to its end."""
+        match self._random.choice(("any moment", "when it writes", "never")):
+            case "any moment":
+                self._wait(self._random.uniform(0, LIFE_S), before, False)
+            case "when it writes":
+                self._wait(LIFE_S * 10, before, True)
+                self._wait(self._random.choice((0, 0.1, 0.5, 2)), before, False)
+            case _:
+                self._wait(LIFE_S * 10, before, False)
+
+    def _wait(self, seconds: float, before: Counter[str], until_it_writes: bool) -> None:
+        for _ in range(int(seconds / LOOK_S)):
+            if self._over.wait(LOOK_S) or self._process.returncode is not None:
+                return
+            if until_it_writes and self._written() != before:
+                return
+
+    def _written(self) -> Counter[str]:
+        """How many files there are that tell of batches begun, written and done."""
+        offsets = [Path(self._places.checkpoint(name)) for name in (AUDIT_STREAM, METADATA_STREAM)]
+        logs = (Path(self._places.audit), Path(self._places.metadata_log))
+        return Counter(
+            {
+                "begun": sum(_files(path / "offsets") for path in offsets),
+                "written": sum(_files(path / "_delta_log") for path in logs),
+                "done": sum(_files(path / "commits") for path in offsets),
+            }
+        )
+
+    def _last_words(self) -> str:
+        return " / ".join(self._process.log_text().strip().splitlines()[-3:])
+
+
+def _files(directory: Path) -> int:
+    with suppress(FileNotFoundError):
+        return sum(path.name[0].isdigit() for path in directory.iterdir())
+    return 0
+
+
+def _phase(before: Counter[str], after: Counter[str]) -> str:
+    begun, written, done = (after[what] - before[what] for what in ("begun", "written", "done"))
+    if not begun and not written:
+        return "before its first batch"
+    if begun > done:
+        return "between the table and the checkpoint" if written >= begun else "within a batch"
+    return "between batches"
+
+
+def ingest_process(bootstrap: str, tables: Path, log: Path, checkout: Path) -> ChildProcess:
+    command = ["ingest", "--bootstrap", bootstrap, "--tables", str(tables), "--master", "local[1]"]
+    return ChildProcess(
+        "ingest", [sys.executable, "-m", "spark_audit", *command], log, {"PYTHONPATH": str(checkout)}
+    )
