@@ -20,6 +20,7 @@ from tests.soak.clients import DATA
 from tests.soak.place import Place, a_place
 from tests.soak.processes import Processes
 from tests.soak.refused import REFUSED
+from tests.soak.seen import missing
 from tests.soak.working import Work, Working
 
 INGEST_MS = 900_000
@@ -62,6 +63,7 @@ def soak(directory: Path, libs: Path, minutes: float, seed: int, say: Callable[[
     outcome.readings = len(told["readings"])
     outcome.counted = len(counted.asked)
     watch = processes.watch
+    outcome.faults += [f"there was no {what}" for what in missing(document["audit"])]
     outcome.faults += of_a_calm_time(document, watch.readings, watch.starts, "proxy-1", counted.asked)
     return outcome
 
