@@ -45,12 +45,17 @@ class Node:
 
 
 def node(
-    directory: Path, broker: Broker, wiring: Wiring, tls: Certificates, changes: Mapping[str, Any]
+    directory: Path,
+    broker: Broker,
+    wiring: Wiring,
+    tls: Certificates,
+    changes: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
 ) -> Node:
     """Write the proxy's files below the stack's directory; nothing is started."""
     name = numbered("proxy", wiring.node_id)
     file = settings.write_proxy(directory / name, wiring, tls, changes)
-    return Node(broker, wiring, file, penstock("proxy", name, file, directory / "logs"))
+    return Node(broker, wiring, file, penstock("proxy", name, file, directory / "logs", environment))
 
 
 def numbered(what: str, node_id: int) -> str:
@@ -58,11 +63,13 @@ def numbered(what: str, node_id: int) -> str:
     return what if node_id == 1 else f"{what}-{node_id}"
 
 
-def penstock(role: str, name: str, config: Path, logs: Path) -> ChildProcess:
+def penstock(
+    role: str, name: str, config: Path, logs: Path, environment: Mapping[str, str] | None = None
+) -> ChildProcess:
     """`penstock proxy -c ...` or `penstock controller -c ...`, from this checkout."""
     return ChildProcess(
         f"the {name}" if name == role else name,
         [sys.executable, "-m", "proxy", role, "-c", str(config)],
         logs / f"{name}.log",
-        {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
+        {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1", **(environment or {})},
     )

@@ -42,6 +42,8 @@ class StackSettings:
     proxy_changes: Mapping[str, Any] = field(default_factory=dict)
     """Parts of proxy.yaml to be replaced, by their top-level key."""
     controller_changes: Mapping[str, Any] = field(default_factory=dict)
+    proxy_environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the proxies have besides ours."""
 
 
 class Stack:
@@ -64,7 +66,7 @@ class Stack:
         join(brokers)
         wirings = self._wirings(brokers, broker_login)
         self.nodes = tuple(
-            node(self.directory, broker, wiring, self.tls, wanted.proxy_changes)
+            node(self.directory, broker, wiring, self.tls, wanted.proxy_changes, wanted.proxy_environment)
             for broker, wiring in zip(brokers, wirings, strict=True)
         )
         self._controllers = [] if self.kraft else [self._controller()]
