@@ -1,5 +1,6 @@
 """The audit trail of all that the interop tests did to one stack (this file comes last), as Spark sees it."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -9,12 +10,33 @@ import pytest
 from proxy.demo.run import run
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.interop.test_quota_types import EXCEEDED, channel, codes, create, limit
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.spec("D4", "D5", "D6")
+async def throttled_in_each_way(stack: Stack, user: User, topic: str) -> None:
+    """By what the loop's time costs, and by how many partitions were made."""
+    entity = ("user", user.name)
+    async with await channel(stack, "admin") as ours, await channel(stack, user.name) as hers:
+        await limit(ours, entity, "request_percentage", 0.001)
+        asked = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
+        async with asyncio.timeout(60):
+            while not (await hers.request(ApiKey.METADATA, 9, asked)).throttle_time_ms:
+                pass
+        await limit(ours, entity, "request_percentage", None)
+    async with await channel(stack, "admin") as ours:
+        await limit(ours, entity, "controller_mutation_rate", 0.01)
+        async with await channel(stack, user.name) as hers:
+            made = await create(hers, f"{topic}-one", f"{topic}-two")
+        assert codes(made.topics, f"{topic}-one", f"{topic}-two") == [0, EXCEEDED]
+        await limit(ours, entity, "controller_mutation_rate", None)
+
+
+@pytest.mark.spec("D4", "D5", "D6", "Q12")
 @pytest.mark.usefixtures("our_controller")
 def test_spark_finds_nothing_not_even_where_a_process_was_killed(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str, tmp_path: Path
@@ -23,6 +45,9 @@ def test_spark_finds_nothing_not_even_where_a_process_was_killed(
     stack.proxy.kill()
     stack.start_proxy()
     cluster_admin.allow_consume(alice, topic, topic)
+    for name in ("one", "two"):
+        cluster_admin.allow(alice, "CREATE", topic=f"{topic}-{name}")
+    asyncio.run(throttled_in_each_way(stack, alice, topic))
     command = [sys.executable, "-m", "spark_audit", "run", "--bootstrap", stack.broker.plaintext]
     places = ["--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "report")]
 

@@ -1,0 +1,125 @@
+"""(d) on records that a session and a controller's quota made themselves, over one metadata log's limits."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from forwarding.controller.controller import Sender
+from forwarding.controller.facts import mutations_counted, mutations_throttled
+from forwarding.controller.mutations import charge_creation
+from forwarding.envelope import Forwarded
+from proxy.audit.record import EVENT_FIELDS, AuditEvent
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
+from proxy.quota.request_time import REQUEST_PERCENTAGE
+from proxy.security.principal import Principal
+from proxy.session import request_time
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.header import RequestHeader
+from spark_audit.reconcile.quotas import quotas
+from tests.session.apis.asking import image_with
+from tests.session.conversation import Conversation, gate_with
+from tests.spark.audit_trail import Process, Record, Trail
+from tests.spark.frames import frames
+from tests.support.metadata_log import quotas_image
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6", "Q12")]
+
+PERCENT, RATE = 1.0, 0.5
+LIMITS = quotas_image(
+    {
+        QuotaEntity(user="alice"): {REQUEST_PERCENTAGE: 80.0, CONTROLLER_MUTATION_RATE: RATE},
+        QuotaEntity(user="alice", client_id=DEFAULT): {REQUEST_PERCENTAGE: PERCENT},
+    }
+)
+
+
+def logged() -> Trail:
+    trail = Trail()
+    trail.set_quota({"user": "alice"}, REQUEST_PERCENTAGE, 80.0)
+    trail.set_quota({"user": "alice"}, CONTROLLER_MUTATION_RATE, RATE)
+    trail.set_quota({"user": "alice", "client-id": None}, REQUEST_PERCENTAGE, PERCENT)
+    return trail
+
+
+def of_a_session(trail: Trail) -> list[AuditEvent]:
+    """alice takes 300 ms of the loop, of which she may have 100, and is told to wait."""
+    image = replace(image_with("READ GROUP team"), quotas=LIMITS, offset=trail.offset + 1)
+    talk = Conversation(gate=gate_with(image))
+    for spent_ms in (0, 300, 0):
+        message = t.HeartbeatRequest(group_id="team", generation_id=1, member_id="m")
+        talk.asks(ApiKey.HEARTBEAT, 4, message, client_id="the app")
+        request_time.took_requests(talk.session, spent_ms * 1_000_000, talk.now_ms)
+        talk.answers(ApiKey.HEARTBEAT, 4, t.HeartbeatResponse())
+        talk.passes(1_000)
+    assert talk.mutes
+    return talk.summaries()
+
+
+def of_a_controller(trail: Trail) -> Iterator[AuditEvent]:
+    """alice makes a topic of twenty partitions, and another one is refused: she may make five at once."""
+    topic = t.CreateTopicsRequest.CreatableTopic
+    request = t.CreateTopicsRequest(topics=[topic(name=name, num_partitions=20) for name in ("a", "b")])
+    header = RequestHeader(ApiKey.CREATE_TOPICS, 7, 1, "the app", 0)
+    forwarded = Forwarded(header, request, Principal("User", "alice"), "10.0.0.1", "f-1")
+    sender = Sender(Principal("User", "proxy-1"), "10.0.0.2", "CONTROLLER", None)
+    now_ms = trail.clock()
+    quota = MutationQuotas().of_request(ApiKey.CREATE_TOPICS, 7, LIMITS, "alice", "the app", now_ms)
+    assert quota is not None
+    charged = charge_creation(request, t.CreateTopicsResponse(), quota, now_ms)
+    assert ([topic.name for topic in charged.left.topics], quota.taken) == (["a"], 20)
+    yield mutations_counted(sender, forwarded, quota, trail.offset + 1, now_ms)
+    yield mutations_throttled(sender, forwarded, quota, trail.offset + 1, quota.throttle_time_ms(now_ms))
+
+
+def keep(process: Process, event: AuditEvent) -> Record:
+    told: dict[str, Any] = {name: getattr(event, name) for name in EVENT_FIELDS}
+    return process.write(told.pop("event"), **told)
+
+
+@pytest.fixture
+def whole() -> Trail:
+    trail = logged()
+    for event in of_a_session(trail):
+        keep(trail.proxy, event)
+    for event in of_a_controller(trail):
+        keep(trail.controller, event)
+    return trail
+
+
+def test_records_of_throttled_clients_are_in_accord_with_the_log(spark: SparkSession, whole: Trail) -> None:
+    limits = {
+        (record["event"], record["quota_key"], record["quota_id"], record["quota_limit"])
+        for record in whole.audit
+        if record["quota_key"]
+    }
+
+    assert quotas(*frames(spark, whole)).collect() == []
+    assert limits == {
+        ("throttled", REQUEST_PERCENTAGE, "alice:the app", PERCENT),
+        ("quota_used", REQUEST_PERCENTAGE, "alice:the app", PERCENT),
+        ("throttled", CONTROLLER_MUTATION_RATE, "alice:", RATE),
+        ("quota_used", CONTROLLER_MUTATION_RATE, "alice:", RATE),
+    }
+
+
+def test_a_limit_changed_in_any_of_them_is_found(spark: SparkSession, whole: Trail) -> None:
+    spoiled = []
+    for process in whole.processes:
+        for number, record in enumerate(process.records):
+            if record["quota_key"]:
+                # Each another limit, so that each is a finding of its own.
+                record["quota_limit"] += 10 + number
+                spoiled.append((process.proxy_id, record["sequence"], record["quota_limit"]))
+
+    rows = quotas(*frames(spark, whole)).collect()
+
+    proofs = [json.loads(row["evidence"]) for row in rows if row["check"] == "quotas.other_limit"]
+    told = [(proof["proxy_id"], proof["first_sequence"], proof["quota_limit"]) for proof in proofs]
+    assert sorted(told) == sorted(spoiled)
+    assert len(spoiled) == len(rows) == 4
