@@ -22,7 +22,7 @@ BLOCK = 20_000
 """Records are put in order in blocks of so many, so that one long-lived process is not one task."""
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
-_ALGORITHM, _CHAINED = "algorithm", "chained"
+_ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
 _RUN = (*AUTHOR, STATE, S.DATE, "run")
 _SAID = {
     ALTERED: "do not fit the hash chain: they were altered, or written with another key",
@@ -63,18 +63,27 @@ def broken(judged: DataFrame) -> DataFrame:
 
 
 def unkeyed(records: DataFrame, key: bytes | None) -> DataFrame:
-    """A key is given, and a process chains without one: anybody can have written its trail anew."""
-    plain = algorithms(records, key).where(
-        F.col(_CHAINED) & (F.col(_ALGORITHM) != KEYED) & F.lit(key is not None)
-    )
+    """A key is given, and a process does not chain with one: anybody can have written its trail anew.
+
+    Of those without any chain only who started after the first that has the key: older versions had none.
+    """
+    told = algorithms(records, key).where(F.lit(key is not None))
+    keyed_since = told.agg(F.min(F.when(F.col(_CHAINED) & _keyed(), F.col(_SINCE))).alias("keyed_since"))
+    late = ~F.col(_CHAINED) & (F.col(_SINCE) > F.col("keyed_since"))
+    faulty = told.crossJoin(F.broadcast(keyed_since)).where((F.col(_CHAINED) & ~_keyed()) | late)
+    named = F.when(F.col(_CHAINED), F.col(_ALGORITHM)).otherwise("nothing").alias(_ALGORITHM)
     return findings(
-        plain,
+        faulty.withColumn(_ALGORITHM, named),
         check="chain.unkeyed",
         severity="medium",
         date=S.DATE,
         explanation=words("process %s/%s chains its records by %s, without the key", *AUTHOR, _ALGORITHM),
         evidence=[*AUTHOR, _ALGORITHM],
     )
+
+
+def _keyed() -> Column:
+    return F.col(_ALGORITHM) == KEYED
 
 
 def states(
@@ -84,7 +93,9 @@ def states(
 
     Whole lines are shuffled once, in blocks; where a block or a day begins, the link before it is looked up.
     """
-    told = records.join(F.broadcast(algorithms(records, key)).drop(S.DATE), list(AUTHOR)).where(_CHAINED)
+    told = records.join(F.broadcast(algorithms(records, key)).drop(S.DATE, _SINCE), list(AUTHOR)).where(
+        _CHAINED
+    )
     numbered = told.withColumn("block", F.floor(F.col(S.SEQUENCE) / block))
     near = numbered.where(F.col(S.DATE).isin(*days)) if days else numbered
     read = near.select(
@@ -119,7 +130,7 @@ def _before_days(numbered: DataFrame, near: DataFrame) -> DataFrame:
 
 
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
-    """One row per process: `algorithm`, whether it is `chained` at all, and its first day.
+    """One row per process: `algorithm`, whether it is `chained` at all, its first day and moment.
 
     A process whose `started` is missing is taken to chain as the auditor's key says.
     """
@@ -130,6 +141,7 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
             _CHAINED
         ),
         F.min(S.DATE).alias(S.DATE),
+        F.min(S.TIME_MS).alias(_SINCE),
     )
 
 
