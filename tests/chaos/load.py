@@ -30,7 +30,10 @@ DENIED = "TOPIC_AUTHORIZATION_FAILED"
 class Ledger:
     """What clients were told, in order."""
 
+    sent: int = 0
+    """Records handed to the producer, which is idempotent."""
     produced: int = 0
+    """Those that were acknowledged."""
     consumed: int = 0
     denied: list[str] = field(default_factory=list)
     """Names of topics that bob was told he may not create."""
@@ -38,11 +41,16 @@ class Ledger:
     """Names of ACLs whose creation was acknowledged."""
     denied_before_kill: list[int] = field(default_factory=list)
     """How many denials had been told each time a proxy was killed."""
+    died: list[str] = field(default_factory=list)
+    """Clients that ended before their time."""
     counted: Counted = field(default_factory=Counted)
     """All that one client of the first proxy has asked, to the byte."""
 
     def proxy_was_killed(self) -> None:
         self.denied_before_kill.append(len(self.denied))
+
+
+Work = Callable[[Stack, Ledger, threading.Event], None]
 
 
 @contextmanager
@@ -58,7 +66,7 @@ def load(stack: Stack, cluster_admin: ClusterAdmin, ledger: Ledger) -> Iterator[
     cluster_admin.allow_produce(stack.users["alice"], TOPIC)
     over = threading.Event()
     work = (_produce, _consume, _be_denied, _change, _count)
-    threads = [threading.Thread(target=each, args=(stack, ledger, over)) for each in work]
+    threads = [threading.Thread(target=_to_the_end, args=(each, stack, ledger, over)) for each in work]
     for thread in threads:
         thread.start()
     try:
@@ -67,6 +75,13 @@ def load(stack: Stack, cluster_admin: ClusterAdmin, ledger: Ledger) -> Iterator[
         over.set()
         for thread in threads:
             thread.join()
+
+
+def _to_the_end(work: Work, stack: Stack, ledger: Ledger, over: threading.Event) -> None:
+    try:
+        work(stack, ledger, over)
+    except Exception as error:  # noqa: BLE001  Told with what else was found: there was less load than meant.
+        ledger.died.append(f"{work.__name__} ended with {type(error).__name__}: {error}")
 
 
 def _topic(cluster_admin: ClusterAdmin, name: str, replicas: int) -> None:
@@ -84,9 +99,12 @@ def _produce(stack: Stack, ledger: Ledger, over: threading.Event) -> None:
     def delivered(error: object, _message: Message) -> None:
         ledger.produced += error is None
 
-    producer = Producer(_settings(stack, "alice", **{"message.timeout.ms": 20_000}))
+    producer = Producer(
+        _settings(stack, "alice", **{"message.timeout.ms": 20_000, "enable.idempotence": True})
+    )
     while not over.wait(0.02):
         producer.produce(TOPIC, b"x" * 200, on_delivery=delivered)
+        ledger.sent += 1
         producer.poll(0)
     producer.flush(20)
 

@@ -7,13 +7,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer, TopicPartition
+
 from proxy.demo.errors import SetupError
 from proxy.demo.run import run
 from proxy.demo.stack import Stack, StackSettings
 from tests.chaos.ingesting import Ingesting, ingest_process
 from tests.chaos.judging import faults, lost_with
 from tests.chaos.killing import Killing
-from tests.chaos.load import Ledger, load
+from tests.chaos.load import TOPIC, Ledger, load
 from tests.support.cluster_admin import ClusterAdmin
 
 SETTLE_S = 120
@@ -50,11 +52,18 @@ def run_chaos(
             _under_harm(killing, ingesting, harm)
         killing.watch.settle(SETTLE_S)
         killing.watch.stop()
+        kept = _records_kept(bootstrap)
         document = read_tables(stack, bootstrap, tables)
     finally:
         stack.stop()
     _note(directory, ledger, killing)
-    found = [*faults(document, ledger, killing.watch), *ingesting.faults, *killing.watch.dropped]
+    found = [f"{kept} records are in the topic"] if not ledger.produced <= kept <= ledger.sent else []
+    found += [
+        *faults(document, ledger, killing.watch),
+        *ledger.died,
+        *ingesting.faults,
+        *killing.watch.dropped,
+    ]
     return Outcome(
         found,
         ledger,
@@ -85,6 +94,16 @@ def read_tables(stack: Stack, bootstrap: str, tables: Path) -> dict[str, Any]:
         raise SetupError(done.stdout + done.stderr)
     document: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return document
+
+
+def _records_kept(bootstrap: str) -> int:
+    """Of the steady producer: each that was acknowledged, none twice."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "chaos-count"})
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=60)
+        return int(high - low)
+    finally:
+        consumer.close()
 
 
 def _note(directory: Path, ledger: Ledger, killing: Killing) -> None:
