@@ -35,7 +35,7 @@ STRETCH_MS = 3_600_000
 STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
 """KIP-599: from these versions on a request is refused, not slowed down."""
 _MICROSECONDS_OF_A_PERCENT = 10_000
-_PROXY, _STRETCH, _USED, _BURST = "proxy", "stretch", "used", "burst"
+_PROXY, _STRETCH, _USED, _BURST, _WAITED = "proxy", "stretch", "used", "burst", "waited"
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
@@ -54,13 +54,14 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.sum(_BURST).alias(_BURST),
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
+        F.max(_WAITED).alias(_WAITED),
         F.max(WINDOW).alias(WINDOW),
     )
     seconds = (F.col("to_ms") - F.col("from_ms")) / 1000
     seconds = seconds + F.coalesce(WINDOW, F.lit(WINDOW_S)) * F.col("starts")
     allowed = (F.col(S.QUOTA_LIMIT) * _units() * seconds + F.col(_BURST)).cast("long")
-    over = by_bucket.withColumn("allowed", allowed).where(F.col(_USED) > F.col("allowed"))
-    over = over.join(_told_to_wait(records), [_PROXY, S.QUOTA_ID, S.QUOTA_KEY, _STRETCH], "left_anti")
+    softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
+    over = by_bucket.withColumn("allowed", allowed).where((F.col(_USED) > F.col("allowed")) & ~softly)
     return findings(
         over.withColumn("unit", _unit()),
         check="quotas.exceeded",
@@ -87,8 +88,10 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     Summaries are added up before their limit is looked for: they are many, clients and offsets are few.
     """
     from_ms = _from_ms()
+    # Of all that a client owes the longest wait is told, so whoever owed bytes was told no time.
+    waits = F.when(F.col(S.EVENT) == "throttled", TIME).otherwise(F.col(S.QUOTA_KEY))
     added = (
-        with_key(records.where(_counts()))
+        with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
         .groupBy(*AUTHOR, *CLIENT, S.CONNECTION_ID, _stretch())
         .agg(
             F.min(S.DATE).alias(S.DATE),
@@ -96,6 +99,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             F.max(_counted()).alias(_BURST),
             F.min(from_ms).alias("from_ms"),
             F.max(F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)).alias("to_ms"),
+            F.max(F.col(S.EVENT) == "throttled").alias(_WAITED),
         )
     )
     limited = governed(added, records, metadata_log).where(
@@ -108,33 +112,28 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.max(_BURST).alias(_BURST),
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
+        F.max(_WAITED).alias(_WAITED),
         F.max(WINDOW).alias(WINDOW),
     )
 
 
 def _counts() -> Column:
-    """The records that tell what was used."""
+    """The records that tell what was used, or who was told to wait."""
     traffic = (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
     strict = F.lit(False)
     for method, version in STRICT_SINCE.items():
         strict = strict | ((F.col(S.METHOD) == method) & (F.col(S.API_VERSION) >= version))
-    of_partitions = F.col(S.QUOTA_KEY) == MUTATIONS
-    return traffic | ((F.col(S.EVENT) == "quota_used") & (~of_partitions | strict))
+    used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == TIME) | strict)
+    return traffic | used | (F.col(S.EVENT) == "throttled")
 
 
 def _counted() -> Column:
     return F.coalesce(
         F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES)),
         F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES)),
-        F.when(F.col(S.QUOTA_KEY).isin(TIME, MUTATIONS), F.col(S.COUNT)),
+        F.when(F.col(S.EVENT) == "quota_used", F.col(S.COUNT)),
         F.lit(0),
     )
-
-
-def _told_to_wait(records: DataFrame) -> DataFrame:
-    """Who was throttled for the time it took, by stretch."""
-    throttled = records.where((F.col(S.EVENT) == "throttled") & (F.col(S.QUOTA_KEY) == TIME))
-    return throttled.select(_whole_proxy().alias(_PROXY), S.QUOTA_ID, S.QUOTA_KEY, _stretch()).distinct()
 
 
 def _units() -> Column:

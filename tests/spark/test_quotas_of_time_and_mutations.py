@@ -12,7 +12,7 @@ from tests.spark.frames import frames
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6", "Q8", "Q12")]
 
-TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
+TIME, MUTATIONS, BYTES = "request_percentage", "controller_mutation_rate", "producer_byte_rate"
 OBSERVES = {"quota.mode": "observe"}
 TOLD = {"quota.mode": "enforce", "quota.excluded.principals": "User:backup"}
 
@@ -87,7 +87,7 @@ def test_who_took_more_time_than_its_share_and_was_never_told_to_wait_is_found(s
     trail = Trail()
     watching = trail.process("watching", settings=OBSERVES)
     workers = [trail.process(f"many.w{number}") for number in range(2)]
-    for user in ("frugal", "greedy", "slowed", "shared"):
+    for user in ("frugal", "greedy", "slowed", "shared", "loaded"):
         trail.set_quota({"user": user}, TIME, 10.0)
 
     def took(process: Process, user: str, ms_a_second: int) -> None:
@@ -104,6 +104,9 @@ def test_who_took_more_time_than_its_share_and_was_never_told_to_wait_is_found(s
     took(trail.proxy, "greedy", 130)
     took(trail.proxy, "slowed", 130)
     said(trail.proxy, trail, TIME, "slowed", "slowed:", 10.0, throttle_time_ms=1_000)
+    took(trail.proxy, "loaded", 130)
+    trail.set_quota({"user": "loaded"}, BYTES, 1_000.0)
+    said(trail.proxy, trail, BYTES, "loaded", "loaded:", 1_000.0, throttle_time_ms=3_000)
     took(watching, "greedy", 130)
     for worker in workers:
         took(worker, "shared", 80)
