@@ -18,13 +18,13 @@ from aiokafka.errors import KafkaError, ProducerFenced
 
 from proxy.net.bearer_token import TokenError, TokenSource
 from proxy.net.channel import EndpointSettings
+from proxy.net.producer_end import end
 
 FORWARD_ID_HEADER = "penstock.forward.id"
 """Record header: which forwarded request made the record. Ties the log to the audit."""
 PARTITION = 0
 MAX_BATCH_BYTES = 900_000
 """A request's records go out in as few batches as the broker's default message.max.bytes takes."""
-STOP_TIMEOUT_S = 5
 
 FAILURES = (KafkaError, OSError, TimeoutError, RuntimeError, AssertionError)
 """What aiokafka raises when it cannot go on; its states are guarded by assertions."""
@@ -93,10 +93,10 @@ class MetadataLog:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await producer.start()
         except FAILURES as error:
-            await _stop(producer)
+            await end(producer, "metadata log")
             raise LogUnavailable(f"{self._endpoint.address}: {error!r}") from error
         except BaseException:
-            await _stop(producer)
+            await end(producer, "metadata log")
             raise
         self._producer = producer
         log.info("metadata log claimed", topic=self._topic, transactional_id=self._transactional_id)
@@ -121,7 +121,7 @@ class MetadataLog:
         """Let the producer go; nothing is written until the log is claimed again."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await _stop(producer)
+            await end(producer, "metadata log")
 
     async def _transaction(
         self, producer: AIOKafkaProducer, entries: Sequence[Entry], headers: Sequence[tuple[str, bytes]]
@@ -174,46 +174,3 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no ty
         except TokenError as error:
             # What aiokafka knows to be a failed login, so that its callers do.
             raise KafkaAuthenticationFailed(str(error)) from error
-
-
-async def _stop(producer: AIOKafkaProducer) -> None:
-    """Stop for good, in order or not: a producer left behind would go on trying to commit."""
-    _look_at_failures(producer)
-    try:
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await producer.stop()
-    except FAILURES as error:
-        log.info("metadata log's producer did not stop in order", error=repr(error))
-        # `stop` waits for batches that may never be delivered, and a second call does nothing: end the
-        # connections first, so that what is under way fails, then the sender.
-        await producer.client.close()
-        await _cancel(producer._sender)
-
-
-async def _cancel(sender: Any) -> None:
-    """The sender and all it has begun, which asks for a coordinator for as long as no broker answers.
-
-    Its own `close` waits for these: a controller that is cut off would not learn that it is.
-    """
-    while tasks := [task for task in asyncio.all_tasks() if _is_of(task, sender)]:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
-
-
-def _is_of(task: "asyncio.Task[Any]", sender: Any) -> bool:
-    frame = getattr(task.get_coro(), "cr_frame", None)
-    return frame is not None and frame.f_locals.get("self") is sender
-
-
-def _look_at_failures(producer: AIOKafkaProducer) -> None:
-    """Failures that were raised to us one way and left behind in futures another way.
-
-    Nobody awaits those, and asyncio would report each as forgotten, with a traceback, when it is collected.
-    """
-    accumulator = producer._message_accumulator
-    batches = [batch for queue in accumulator._batches.values() for batch in queue]
-    futures = [batch._drain_waiter for batch in [*batches, *accumulator._pending_batches]]
-    for future in [producer._txn_manager.wait_for_transaction_end(), *futures]:
-        if future is not None and future.done() and not future.cancelled():
-            future.exception()

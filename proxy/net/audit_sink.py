@@ -12,6 +12,7 @@ import structlog
 from aiokafka import AIOKafkaProducer
 
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.producer_end import end
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -64,11 +65,7 @@ class AuditSink:
     async def close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            try:
-                async with asyncio.timeout(5):
-                    await producer.stop()
-            except Exception as error:  # noqa: BLE001 - it is given up whatever it says
-                log.warning("audit producer did not stop cleanly", error=repr(error))
+            await end(producer, "audit")
 
     async def _ready(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -79,7 +76,7 @@ class AuditSink:
             try:
                 await producer.start()
             except BaseException:
-                await producer.stop()
+                await end(producer, "audit")
                 raise
             self._producer = producer
         return self._producer

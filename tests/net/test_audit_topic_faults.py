@@ -1,0 +1,183 @@
+"""An audit topic that takes nothing: why does not matter, all of it arrives once it does, in its order.
+
+A broker of its own, for it is frozen and asked for impossible things; with an authorizer, for one that says
+no.
+"""
+
+import asyncio
+import importlib
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forwarding.net.log import connection_arguments
+from proxy.demo.broker import Broker, BrokerSettings
+from proxy.net import audit_sink
+from proxy.net.audit_sink import AuditSink
+from tests.support.audit_topic import lines
+from tests.support.controllers import endpoint_of, login
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3")]
+
+admin: Any = importlib.import_module("confluent_kafka.admin")
+KEY = b"proxy-1/cafe"
+REQUEST_TIMEOUT_MS = 2_000
+TIMEOUT_S = 90
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that says nothing is given up after seconds, not after a minute."""
+    monkeypatch.setattr(audit_sink, "STUCK_AFTER_MS", 4_000)
+
+
+@pytest.fixture(scope="module")
+def broker(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "auto.create.topics.enable": "false",
+    }
+    directory = tmp_path_factory.mktemp("topic-faults")
+    settings = BrokerSettings(
+        directory=directory, properties=properties, scram_users={"sink": "sink-secret"}, heap_mb=384
+    )
+    broker = Broker(kafka_libs, settings)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+
+
+class Operator:
+    """Who sets the stage, past all authorisation."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.client = admin.AdminClient({"bootstrap.servers": broker.plaintext})
+
+    def topic(self, name: str, **config: str) -> None:
+        wanted = admin.NewTopic(name, num_partitions=1, replication_factor=1, config=config)
+        self._done(self.client.create_topics([wanted]))
+
+    def sets(self, topic: str, name: str, value: str) -> None:
+        operation = admin.AlterConfigOpType.SET
+        entry = admin.ConfigEntry(name, value, incremental_operation=operation)
+        resource = admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self._done(self.client.incremental_alter_configs([resource]))
+
+    def deletes(self, topic: str) -> None:
+        self._done(self.client.delete_topics([topic]))
+        pause = threading.Event()
+        while topic in self.client.list_topics(timeout=TIMEOUT_S).topics:
+            pause.wait(0.05)  # What goes there until the broker has heard of it goes with the topic.
+
+    def allows(self, topic: str) -> None:
+        literal, allow = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ALLOW
+        kind, everything = admin.ResourceType.TOPIC, admin.AclOperation.ALL
+        rights = [admin.AclBinding(kind, topic, literal, "User:sink", "*", everything, allow)]
+        self._done(self.client.create_acls(rights))
+
+    @staticmethod
+    def _done(futures: dict[Any, Any]) -> None:
+        for future in futures.values():
+            future.result(TIMEOUT_S)
+
+
+@asynccontextmanager
+async def a_sink(broker: Broker, topic: str, *, as_user: bool = False) -> AsyncIterator[AuditSink]:
+    address = broker.sasl_plaintext if as_user else broker.plaintext
+    endpoint = replace(endpoint_of(address), request_timeout_ms=REQUEST_TIMEOUT_MS)
+    if as_user:
+        endpoint = replace(endpoint, sasl=login("sink", "sink-secret", "SCRAM-SHA-256"))
+    sink = AuditSink(endpoint, lambda: connection_arguments(endpoint), topic)
+    try:
+        yield sink
+    finally:
+        await sink.close()
+
+
+def records(first: int, size_bytes: int = 20) -> list[tuple[bytes, bytes]]:
+    return [(KEY, b"%06d" % number + b"x" * size_bytes) for number in range(first, first + 50)]
+
+
+async def has_failed(sink: AuditSink, times: int = 1) -> None:
+    before = sink.failed_count
+    async with asyncio.timeout(TIMEOUT_S):
+        while sink.failed_count < before + times:  # noqa: ASYNC110 - a counter has no event
+            await asyncio.sleep(0.02)
+
+
+async def not_taken_until(
+    broker: Broker, topic: str, mended: Callable[[], None], *sent: list[tuple[bytes, bytes]], **sink: bool
+) -> None:
+    """What is sent fails (and that is counted) until it is mended; then the topic has all, in order."""
+    async with a_sink(broker, topic, **sink) as it, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(_send_all(it, sent))
+        await has_failed(it, 2)
+        assert not sending.done()
+        await asyncio.to_thread(mended)
+        async with asyncio.timeout(TIMEOUT_S):
+            await sending
+    found = await asyncio.to_thread(lines, broker.plaintext, topic)
+    assert list(dict.fromkeys(found)) == [value for batch in sent for _, value in batch]
+
+
+async def _send_all(sink: AuditSink, batches: tuple[list[tuple[bytes, bytes]], ...]) -> None:
+    for batch in batches:
+        await sink.send(batch)
+
+
+async def test_a_topic_that_is_forbidden_has_all_once_it_is_allowed(broker: Broker) -> None:
+    operator = Operator(broker)
+    operator.topic("forbidden")
+
+    await not_taken_until(broker, "forbidden", lambda: operator.allows("forbidden"), records(0), as_user=True)
+
+
+async def test_a_record_that_is_too_large_for_the_topic_is_not_left_out(broker: Broker) -> None:
+    operator = Operator(broker)
+    operator.topic("narrow", **{"max.message.bytes": "20000"})
+
+    def mended() -> None:
+        operator.sets("narrow", "max.message.bytes", "1000000")
+
+    large = [*records(50)[:25], (KEY, b"large" + b"y" * 40_000), *records(75)[:25]]
+    await not_taken_until(broker, "narrow", mended, records(0), large)
+
+
+async def test_a_topic_that_is_deleted_is_made_again(broker: Broker) -> None:
+    operator = Operator(broker)
+    async with a_sink(broker, "deleted") as sink:
+        await sink.send(records(0))
+        await asyncio.to_thread(operator.deletes, "deleted")
+
+        async with asyncio.timeout(TIMEOUT_S):
+            await sink.send(records(50))
+        assert sink.failed_count > 0
+    found = await asyncio.to_thread(lines, broker.plaintext, "deleted")
+    assert list(dict.fromkeys(found)) == [value for _, value in records(50)]
+
+
+async def test_a_broker_that_takes_connections_and_never_answers_holds_nothing_but_the_sending(
+    broker: Broker,
+) -> None:
+    async with a_sink(broker, "frozen") as sink, asyncio.TaskGroup() as tasks:
+        await sink.send(records(0))
+        broker.process.signal(signal.SIGSTOP)
+        try:
+            sending = tasks.create_task(sink.send(records(50)))
+            await has_failed(sink)
+            assert not sending.done()
+        finally:
+            broker.process.signal(signal.SIGCONT)
+        async with asyncio.timeout(TIMEOUT_S):
+            await sending
+    found = await asyncio.to_thread(lines, broker.plaintext, "frozen")
+    assert list(dict.fromkeys(found)) == [value for _, value in records(0) + records(50)]
