@@ -328,8 +328,15 @@ def read_findings(spark: SparkSession, directory: str) -> dict[str, Any]:
     return document
 
 
+def _on_local_disk(spark: SparkSession, path: str) -> bool:
+    """Whether a path is a file here: without a scheme it may also be one of HDFS, as it is for tables."""
+    jvm: Any = spark.sparkContext._jvm
+    default = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark.sparkContext._jsc.hadoopConfiguration())
+    return "://" not in path and default.getScheme() == "file"
+
+
 def write_text(spark: SparkSession, path: str, text: str) -> None:
-    if "://" in path:
+    if not _on_local_disk(spark, path):
         _write_uri(spark, path, text.encode())
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -353,7 +360,7 @@ def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 
 
 def read_text(spark: SparkSession, path: str) -> str:
-    if "://" not in path:
+    if _on_local_disk(spark, path):
         return Path(path).read_text(encoding="utf-8")
     filesystem, place = _hadoop_path(spark, path)
     if not filesystem.exists(place):

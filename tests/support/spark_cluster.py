@@ -1,0 +1,94 @@
+"""A Spark cluster on loopback: a standalone master and a worker, from pyspark's own jars.
+
+Executors are processes of the worker: their working directory is the cluster's, their Python a bare one that
+knows nothing but what Spark gives it, so that whatever a job needs it has to bring.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from proxy.demo.process import ChildProcess
+
+TIMEOUT_MS = 120_000
+# For a dozen rows: little memory, few tasks, plans interpreted.
+_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "768m",
+    "spark.executor.memory": "768m",
+    "spark.cores.max": "2",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
+
+class SparkCluster:
+    """`url` is the master's; `work` is where each executor has a directory with what it said."""
+
+    def __init__(self, directory: Path, url: str) -> None:
+        self.directory, self.url = directory, url
+        self.work = directory / "work"
+
+    def environment(self) -> Mapping[str, str]:
+        """Of who submits to it: this Python and its spark-submit; no path of ours."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return inherited | _surroundings(self.directory) | {"PATH": path}
+
+
+def bare_python() -> str:
+    """The interpreter that the environment was made from: it has neither our packages nor pyspark."""
+    return str(Path(sys.base_prefix) / "bin" / "python3.11")
+
+
+@contextmanager
+def running(directory: Path) -> Iterator[SparkCluster]:
+    """A master and a worker of two cores; ended with the block."""
+    (directory / "conf").mkdir(parents=True)
+    lines = [f"{name} {value}\n" for name, value in _SETTINGS.items()]
+    (directory / "conf" / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    with ExitStack() as stack:
+        master = _daemon(directory, "master", ["--port", "0"])
+        stack.callback(master.stop)
+        found = _said(master, r"Starting Spark master at (spark://\S+)")
+        own = ["--port", "0", "--cores", "2", "--memory", "2g", "--work-dir", str(directory / "work")]
+        worker = _daemon(directory, "worker", [*own, found])
+        stack.callback(worker.stop)
+        _said(worker, r"(Successfully registered with master)")
+        yield SparkCluster(directory, found)
+
+
+def _daemon(directory: Path, role: str, arguments: list[str]) -> ChildProcess:
+    program = f"org.apache.spark.deploy.{role}.{role.capitalize()}"
+    spark_class = str(Path(pyspark.__path__[0]) / "bin" / "spark-class")
+    java = [spark_class, program, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+    there = ["env", "-u", "PYTHONPATH", "--chdir", str(directory)]
+    surroundings = _surroundings(directory) | {"SPARK_DAEMON_MEMORY": "256m"}
+    daemon = ChildProcess(f"Spark's {role}", [*there, *java], directory / f"{role}.log", surroundings)
+    daemon.start()
+    return daemon
+
+
+def _surroundings(directory: Path) -> dict[str, str]:
+    return {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(directory / "conf")}
+
+
+def _said(daemon: ChildProcess, pattern: str) -> str:
+    def found() -> re.Match[str] | None:
+        return re.search(pattern, daemon.log_text())
+
+    daemon.wait_until(lambda: found() is not None, TIMEOUT_MS)
+    match = found()
+    assert match is not None
+    return match[1]
