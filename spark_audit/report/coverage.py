@@ -45,12 +45,15 @@ def checked(findings: Sequence[Finding], severities: Sequence[str]) -> list[Chec
     ]
 
 
-def verdict(document: Mapping[str, Any], severities: Sequence[str]) -> str:
-    """`clean`, the worst severity there is, or `empty`: where nothing was looked at, nothing is clean."""
+def verdict(document: Mapping[str, Any], severities: Sequence[str], records: int) -> str:
+    """`clean`, the worst severity there is, or `empty`: where nothing was looked at, nothing is clean.
+
+    `records` are those of the page: of its days alone, where the document is of the whole trail.
+    """
     worst = [severity for severity in severities if document["summary"]["findings"].get(severity)]
     if worst:
         return worst[0]
-    return "clean" if document["summary"]["records"] else "empty"
+    return "clean" if document["summary"]["records"] and records else "empty"
 
 
 def of_days(document: Mapping[str, Any], days: Sequence[str]) -> dict[str, Any]:

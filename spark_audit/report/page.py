@@ -70,7 +70,7 @@ def fill(
             summary=document["summary"],
             findings=document["findings"][:FINDINGS],
             left_out=max(0, len(document["findings"]) - FINDINGS),
-            verdict=coverage.verdict(document, S.SEVERITIES),
+            verdict=coverage.verdict(document, S.SEVERITIES, shown["totals"]["records"]),
             checked=coverage.checked(document["findings"], S.SEVERITIES),
             days=sorted(days),
             newer=coverage.newer(document, versions),

@@ -133,15 +133,19 @@ def test_a_day_that_was_not_reconciled_has_no_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "verdict"),
+    ("document", "on_the_page", "verdict"),
     [
-        (a_document(), "clean"),
-        (a_document("2026-11-23"), "high"),
-        (a_document(records=0), "empty"),
+        (a_document(), 9, "clean"),
+        (a_document("2026-11-23"), 9, "high"),
+        (a_document(records=0), 0, "empty"),
+        (a_document(), 0, "empty"),
+        (a_document("2026-11-23"), 0, "high"),
     ],
 )
-def test_nothing_that_was_not_looked_at_is_called_clean(document: dict[str, Any], verdict: str) -> None:
-    assert coverage.verdict(document, S.SEVERITIES) == verdict
+def test_nothing_that_was_not_looked_at_is_called_clean(
+    document: dict[str, Any], on_the_page: int, verdict: str
+) -> None:
+    assert coverage.verdict(document, S.SEVERITIES, on_the_page) == verdict
 
 
 def test_every_family_of_checks_is_told_and_an_unknown_one_too() -> None:
