@@ -1,10 +1,15 @@
 """The audit trail in Spark: Kafka topics into Delta tables, tables into findings, findings into a page.
 
 schema            the columns, by name                     (knows nothing)
-sources           the only module that reads or writes     (Kafka, Delta, files, the session)
+sources           the session, Delta tables, files
+topics            Kafka: which topic it is, its records as a stream
 metadata_records  one KRaft record's bytes -> name and JSON
 decode            Kafka rows -> audit rows, log rows, quarantined rows
 ingest            the streams, their checkpoints
+progress          what a stream tells of its way
+stream_errors     why a stream ended, and how to go on
+reprocess         the quarantine read again by a later release
+writer_lock       one writer at a time on a local disk
 trail             the tables as the checks read them: duplicates out, settings of each process
 reconcile/        one file per check: tables -> findings
 reconciliation    all checks -> findings, and what could not be checked

@@ -26,12 +26,14 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit import sources
-from spark_audit.ingest import Topics, ingest, ingest_continuously
+from spark_audit.ingest import REPORTING_INTERVAL_MS, Topics, ingest, ingest_continuously
 from spark_audit.reconciliation import reconcile
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
+from spark_audit.reprocess import reprocess
 from spark_audit.retention import compact, expire, reconciled_days
 from spark_audit.sources import SourceError, Tables
+from spark_audit.topics import kafka_options
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 Command = Callable[[SparkSession, argparse.Namespace], int]
@@ -60,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     reading = commands.add_parser("ingest", help="read the Kafka topics into tables")
     _kafka_arguments(reading)
     reading.add_argument("--continuous", action="store_true", help="keep reading until stopped")
+    rereading = commands.add_parser("reprocess", help="read the quarantine again, after an upgrade")
+    _topic_arguments(rereading)
     checking = commands.add_parser("reconcile", help="check the tables; exit code 1 when there are findings")
     checking.add_argument(
         "--out", required=True, metavar="DIR", help="for findings.json and table `findings`"
@@ -83,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
     _checking_arguments(everything)
     for command, run in (
         (reading, _ingest),
+        (rereading, _reprocess),
         (checking, _reconcile),
         (showing, _report),
         (compacting, _compact),
@@ -96,9 +101,20 @@ def parser() -> argparse.ArgumentParser:
 
 def _kafka_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="comma-separated brokers")
+    command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
+    command.add_argument(
+        "--reporting-interval",
+        type=int,
+        default=REPORTING_INTERVAL_MS,
+        metavar="MS",
+        help="how often to tell how far it is; default 10000",
+    )
+    _topic_arguments(command)
+
+
+def _topic_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--audit-topic", default="__penstock_audit", metavar="T")
     command.add_argument("--metadata-topic", default="__penstock_metadata", metavar="M")
-    command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
 
 
 def _days_argument(command: argparse.ArgumentParser) -> None:
@@ -140,13 +156,22 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    options = sources.kafka_options(arguments.kafka_options)
+    options = kafka_options(arguments.kafka_options)
     topics = Topics(arguments.bootstrap, arguments.audit_topic, arguments.metadata_topic, options)
     tables = Tables(arguments.tables)
     if getattr(arguments, "continuous", False):
-        ingest_continuously(spark, topics, tables, _say, _stop_on_signal())
+        ingest_continuously(spark, topics, tables, _say, _stop_on_signal(), arguments.reporting_interval)
     else:
-        ingest(spark, topics, tables, _say)
+        ingest(spark, topics, tables, _say, arguments.reporting_interval)
+    return CLEAN
+
+
+def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    done = reprocess(spark, Tables(arguments.tables), arguments.audit_topic, arguments.metadata_topic)
+    _say(
+        f"out of quarantine: {done.audit} audit records, {done.metadata_log} of the metadata log;"
+        f" {done.left} stay there"
+    )
     return CLEAN
 
 
@@ -209,8 +234,8 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
     tables = Tables(arguments.tables)
     audit = sources.read_table(spark, tables.audit, S.AUDIT)
-    quarantine = sources.read_table(spark, tables.quarantine)
-    return audit, quarantine, sources.read_table(spark, tables.metadata_log)
+    quarantine = sources.read_table(spark, tables.quarantine, S.QUARANTINE)
+    return audit, quarantine, sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:

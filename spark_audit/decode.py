@@ -85,9 +85,13 @@ def log_rows(judged: DataFrame) -> DataFrame:
 
 
 def quarantine_rows(judged: DataFrame) -> DataFrame:
-    """The rows with a reason as table `quarantine`, bytes untouched."""
-    bad = judged.where(F.col(S.REASON).isNotNull())
-    return bad.select(
+    """The bad rows with a reason as table `quarantine`, bytes untouched."""
+    return as_quarantined(judged.where(F.col(S.REASON).isNotNull()))
+
+
+def as_quarantined(judged: DataFrame) -> DataFrame:
+    """Judged rows as they stand in table `quarantine`, or would."""
+    return judged.select(
         F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
         S.REASON,
         F.col("key").alias(S.RAW_KEY),

@@ -17,16 +17,22 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_audit import decode, sources
-from spark_audit.sources import SourceError, Tables
+from spark_audit.progress import Progress
+from spark_audit.sources import Tables
+from spark_audit.stream_errors import KafkaAway, explained
+from spark_audit.topics import kafka_stream, require_reachable, require_same_topic, topic_ids
+from spark_audit.writer_lock import sole_writer
 
 CONTINUOUS_TRIGGER = "10 seconds"
-STOP_CHECK_S = 1
+REPORTING_INTERVAL_MS = 10_000
+RETRY_MS = 10_000
+STOP_CHECK_MS = 1_000
 Write = Callable[[DataFrame, int], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,83 +45,119 @@ class Topics:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def ingest(spark: SparkSession, topics: Topics, tables: Tables, report: Callable[[str], None]) -> None:
-    """Reads what the topics hold now, then returns."""
-    sources.require_reachable(topics.bootstrap)
-    sources.create_tables(spark, tables)
-    # The audit first: the log is then at least as far as the decisions that name its offsets.
-    for name, topic, write in _streams(spark, topics, tables):
-        query = _start(spark, topics, tables, name, topic, write, {"availableNow": True})
-        with _data_loss_explained(topic, tables.checkpoint(name)):
-            query.awaitTermination()
-        report(_told(name, query))
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One topic on its way into the tables."""
+
+    name: str
+    topic: str
+    checkpoint: str
+    write: Write
+    progress: Progress
 
 
-def ingest_continuously(
-    spark: SparkSession, topics: Topics, tables: Tables, report: Callable[[str], None], stop_wanted: Event
-) -> None:
-    """Reads until `stop_wanted` is set, or a stream fails: its exception is raised."""
-    sources.require_reachable(topics.bootstrap)
-    sources.create_tables(spark, tables)
-    queries = [
-        _start(spark, topics, tables, name, topic, write, {"processingTime": CONTINUOUS_TRIGGER})
-        for name, topic, write in _streams(spark, topics, tables)
-    ]
-    report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
-    try:
-        # In short waits: a signal is handled between two calls into the JVM.
-        with _data_loss_explained(f"{topics.audit} or {topics.metadata}", tables.checkpoint("")):
-            while not stop_wanted.is_set() and not spark.streams.awaitAnyTermination(STOP_CHECK_S):
-                pass
-    finally:
-        for query in queries:
-            query.stop()
-    report("stopped; the next run goes on from the checkpoints")
-
-
-_DATA_LOSS = (
-    "KAFKA_DATA_LOSS",
-    "OffsetOutOfRange",
-    "offset was changed from",
-    "Some data may have been lost",
-)
-
-
-@contextmanager
-def _data_loss_explained(topic: str, checkpoint: str) -> Iterator[None]:
-    """Spark's long story of offsets that are not there, as what happened and how to go on."""
-    try:
-        yield
-    except StreamingQueryException as error:
-        if not any(sign in str(error) for sign in _DATA_LOSS):
-            raise
-        raise SourceError(
-            f"topic {topic} no longer has what is to be read next: retention took it, or the topic was made"
-            " anew. Read on from what is there with failOnDataLoss=false in"
-            " --kafka-options (what is lost is then found as gaps); for a new topic begin new --tables, or"
-            f" remove {checkpoint} and keep the old tables apart"
-        ) from error
-
-
-def _streams(spark: SparkSession, topics: Topics, tables: Tables) -> list[tuple[str, str, Write]]:
-    return [
-        (sources.AUDIT_STREAM, topics.audit, audit_batch(tables)),
-        (sources.METADATA_STREAM, topics.metadata, log_batch(tables)),
-    ]
-
-
-def _start(
+def ingest(
     spark: SparkSession,
     topics: Topics,
     tables: Tables,
-    name: str,
-    topic: str,
-    write: Write,
-    trigger: dict[str, Any],
-) -> StreamingQuery:
-    stream = sources.kafka_stream(spark, topics.bootstrap, topic, topics.options)
-    writer = stream.writeStream.queryName(name).foreachBatch(write)
-    return writer.option("checkpointLocation", tables.checkpoint(name)).trigger(**trigger).start()
+    report: Report,
+    reporting_interval_ms: int = REPORTING_INTERVAL_MS,
+) -> None:
+    """Reads what the topics hold now, then returns. `report` hears how far it is, at that interval."""
+    with _ready(spark, topics, tables) as streams:
+        # The audit first: the log is then at least as far as the decisions that name its offsets.
+        for stream in streams:
+            query = _start(spark, topics, stream, {"availableNow": True})
+            with explained(stream.topic, stream.checkpoint), _stopped_at_last([query]):
+                while not query.awaitTermination(max(1, reporting_interval_ms // 1000)):
+                    stream.progress.hear(query)
+                    report(stream.progress.line())
+            stream.progress.hear(query)
+            report(stream.progress.end())
+
+
+def ingest_continuously(
+    spark: SparkSession,
+    topics: Topics,
+    tables: Tables,
+    report: Report,
+    stop_wanted: Event,
+    reporting_interval_ms: int = REPORTING_INTERVAL_MS,
+) -> None:
+    """Reads until `stop_wanted` is set; what ends a stream is raised, save that no broker answers."""
+    with _ready(spark, topics, tables) as streams:
+        report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
+        while not stop_wanted.is_set():
+            try:
+                _read_on(spark, topics, streams, report, stop_wanted, reporting_interval_ms)
+            except KafkaAway as away:
+                report(f"{away}; it is tried again every {RETRY_MS // 1000} seconds")
+                stop_wanted.wait(RETRY_MS / 1000)
+    report("stopped; the next run goes on from the checkpoints")
+
+
+def _read_on(
+    spark: SparkSession,
+    topics: Topics,
+    streams: list[Stream],
+    report: Report,
+    stop_wanted: Event,
+    reporting_interval_ms: int,
+) -> None:
+    """All streams side by side, until one ends or the stop is wanted."""
+    trigger = {"processingTime": CONTINUOUS_TRIGGER}
+    queries = [_start(spark, topics, stream, trigger) for stream in streams]
+    waited_ms = 0
+    with _stopped_at_last(queries):
+        # In short waits: a signal is handled between two calls into the JVM.
+        while not stop_wanted.wait(STOP_CHECK_MS / 1000):
+            waited_ms += STOP_CHECK_MS
+            for stream, query in zip(streams, queries, strict=True):
+                if not query.isActive:
+                    with explained(stream.topic, stream.checkpoint):
+                        query.awaitTermination()
+                    return
+                stream.progress.hear(query)
+                if waited_ms % reporting_interval_ms < STOP_CHECK_MS and (news := stream.progress.news()):
+                    report(news)
+
+
+@contextmanager
+def _ready(spark: SparkSession, topics: Topics, tables: Tables) -> Iterator[list[Stream]]:
+    """The streams, once nothing stands in their way; nobody else writes these tables meanwhile."""
+    require_reachable(topics.bootstrap)
+    with sole_writer(spark, tables):
+        streams = _streams(topics, tables)
+        ids = topic_ids(spark, topics.bootstrap, [stream.topic for stream in streams], topics.options)
+        for stream in streams:
+            require_same_topic(spark, stream.checkpoint, stream.topic, ids[stream.topic])
+        sources.create_tables(spark, tables)
+        yield streams
+
+
+def _streams(topics: Topics, tables: Tables) -> list[Stream]:
+    kinds = (
+        (sources.AUDIT_STREAM, topics.audit, audit_batch(tables)),
+        (sources.METADATA_STREAM, topics.metadata, log_batch(tables)),
+    )
+    return [
+        Stream(name, topic, tables.checkpoint(name), write, Progress(name)) for name, topic, write in kinds
+    ]
+
+
+def _start(spark: SparkSession, topics: Topics, stream: Stream, trigger: dict[str, Any]) -> StreamingQuery:
+    records = kafka_stream(spark, topics.bootstrap, stream.topic, topics.options)
+    writer = records.writeStream.queryName(stream.name).foreachBatch(stream.write)
+    return writer.option("checkpointLocation", stream.checkpoint).trigger(**trigger).start()
+
+
+@contextmanager
+def _stopped_at_last(queries: list[StreamingQuery]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for query in queries:
+            query.stop()
 
 
 def audit_batch(tables: Tables) -> Write:
@@ -160,10 +202,3 @@ def _stream_id(spark: SparkSession) -> str:
             "a batch was written outside of a stream: it could not be told from a repeated one"
         )
     return stream_id
-
-
-def _told(name: str, query: StreamingQuery) -> str:
-    batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
-    records = sum(progress["numInputRows"] for progress in batches)
-    end = batches[-1]["sources"][0]["endOffset"] if batches else "as before"
-    return f"{name}: {records} records in {len(batches)} batches, read up to {end}"

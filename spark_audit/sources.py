@@ -1,4 +1,4 @@
-"""The only module that touches storage: the Spark session, Kafka, Delta tables, result files.
+"""The Spark session, Delta tables and result files: with `topics`, the only module that touches storage.
 
 Everything else is DataFrame -> DataFrame. Paths may be local or URIs of anything Hadoop can reach
 (s3a://, hdfs://); nothing here assumes that driver and executors share a disk, except `local[*]`.
@@ -6,7 +6,6 @@ Everything else is DataFrame -> DataFrame. Paths may be local or URIs of anythin
 
 import json
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
@@ -48,7 +46,6 @@ _LAPTOP = {
     # Without it the code cache is small by default, and would be full within minutes.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
-_REACH_TIMEOUT_S = 5.0
 AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
 
 
@@ -130,75 +127,11 @@ def _standalone(master: str, ivy_dir: str | None) -> dict[str, str]:
     return settings | (_LAPTOP if master.startswith("local") else {})
 
 
-def kafka_options(path: str | None) -> dict[str, str]:
-    """A Kafka client's properties file as options of Spark's source, whose own may stand in it too."""
-    if path is None:
-        return {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise SourceError(f"--kafka-options {path}: {error.strerror}") from error
-    return dict(_option(path, number, line) for number, line in enumerate(lines, 1) if _says_something(line))
-
-
-_SPARK_KAFKA_OPTIONS = (
-    "startingOffsets",
-    "maxOffsetsPerTrigger",
-    "minPartitions",
-    "failOnDataLoss",
-    "groupIdPrefix",
-)
-
-
-def _says_something(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
-def _option(path: str, number: int, line: str) -> tuple[str, str]:
-    key, equals, value = line.partition("=")
-    key = key.strip()
-    if not equals or not key:
-        raise SourceError(f"--kafka-options {path}, line {number}: not of the form key=value")
-    as_it_is = key in _SPARK_KAFKA_OPTIONS or key.startswith("kafka.")
-    return (key if as_it_is else f"kafka.{key}"), value.strip()
-
-
-def require_reachable(bootstrap: str) -> None:
-    """Kafka's own client tries for a minute before it says that nobody is there."""
-    refused = []
-    for address in bootstrap.split(","):
-        host, colon, port = address.strip().rpartition(":")
-        if not colon or not port.isdigit():
-            raise SourceError(f"--bootstrap {address!r} is not HOST:PORT")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
-        except OSError as error:
-            refused.append(f"{address}: {error}")
-        else:
-            return
-    raise SourceError(f"no Kafka broker answers at {'; '.join(refused)}")
-
-
-def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """The committed records of a topic from its beginning, key and value as bytes."""
-    reader: DataStreamReader = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        # A transaction the controller did not commit never happened.
-        .option("kafka.isolation.level", "read_committed")
-        # Records that retention took before we read them must stop the job, not pass unseen.
-        .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", "1000000")
-    )
-    for name, value in options.items():
-        reader = reader.option(name, value)
-    return reader.load()
-
-
 def create_tables(spark: SparkSession, tables: Tables) -> None:
-    """Makes the three tables of a trail where they do not exist yet, and adds columns that are new."""
+    """Makes the three tables of a trail where they do not exist yet, and adds columns that are new.
+
+    SourceError for tables of a later release.
+    """
     for path, schema in (
         (tables.audit, S.AUDIT),
         (tables.quarantine, S.QUARANTINE),
@@ -211,10 +144,16 @@ def create_tables(spark: SparkSession, tables: Tables) -> None:
 
 
 def _widen(spark: SparkSession, path: str, schema: StructType) -> None:
-    there = DeltaTable.forPath(spark, path).toDF().columns
-    new = ", ".join(
-        f"{field.name} {field.dataType.simpleString()}" for field in schema if field.name not in there
-    )
+    there = {field.name: field.dataType for field in DeltaTable.forPath(spark, path).toDF().schema}
+    known = {field.name: field.dataType for field in schema}
+    # Rows without what a later release reads in them would look to it as if it had not been there.
+    later = [f"{name} {kind.simpleString()}" for name, kind in there.items() if known.get(name) != kind]
+    if later:
+        raise SourceError(
+            f"{path} was written by a later release: this one does not know {', '.join(later)}."
+            " Nothing was written; use that release, or begin new --tables"
+        )
+    new = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items() if name not in there)
     if new:
         spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({new})")
 

@@ -10,11 +10,10 @@ from pyspark.sql import SparkSession
 from proxy.demo.broker import Broker
 from spark_audit import ingest, sources
 from spark_audit.ingest import Topics
-from spark_audit.sources import SourceError, Tables
+from spark_audit.sources import Tables
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Record, Trail, acl_id
 from tests.spark.frames import key, line
-from tests.support.two_sides import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3", "D4")]
 
@@ -75,32 +74,3 @@ async def test_what_kafka_holds_is_in_the_tables_once_after_a_restart(
         "audit: 4 records in 1 batches",
         "metadata_log: 0 records in 0 batches",
     ]
-
-
-async def test_a_topic_that_was_made_anew_is_an_error_that_says_how_to_go_on(
-    spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
-) -> None:
-    topics = Topics(kafka.plaintext, f"audit-{topic_name}", f"metadata-{topic_name}")
-    tables = Tables(str(tmp_path / "tables"))
-    records = Trail().stop().audit
-    await create(topics)
-    await send_audit(topics.bootstrap, topics.audit, records)
-    ingest.ingest(spark, topics, tables, lambda line: None)
-
-    admin = AIOKafkaAdminClient(bootstrap_servers=topics.bootstrap)
-    await admin.start()
-    try:
-        await admin.delete_topics([topics.audit])
-
-        async def gone() -> bool:
-            return topics.audit not in await admin.list_topics()
-
-        await until(gone)
-        await admin.create_topics([NewTopic(topics.audit, 1, 1)])
-    finally:
-        await admin.close()
-    await send_audit(topics.bootstrap, topics.audit, records[:1])
-
-    with pytest.raises(SourceError, match=r"no longer has what is to be read next.*failOnDataLoss=false"):
-        ingest.ingest(spark, topics, tables, lambda line: None)
-    assert sources.read_table(spark, tables.audit).count() == len(records)

@@ -1,11 +1,11 @@
-"""What the command line is told of storage, without a session."""
+"""What the command line is told of topics, without a session."""
 
 import socket
 from pathlib import Path
 
 import pytest
 
-from spark_audit import sources
+from spark_audit import topics
 from spark_audit.sources import SourceError, Tables
 
 pytestmark = pytest.mark.spec("D4", "D7")
@@ -21,7 +21,7 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
         "maxOffsetsPerTrigger=5000\n"
     )
 
-    assert sources.kafka_options(str(file)) == {
+    assert topics.kafka_options(str(file)) == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.jaas.config": 'org.example.Login required username="a" password="b=c";',
         "kafka.client.id": "audit",
@@ -30,7 +30,7 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
 
 
 def test_no_file_means_no_options() -> None:
-    assert sources.kafka_options(None) == {}
+    assert topics.kafka_options(None) == {}
 
 
 def test_a_line_that_is_no_option_is_named(tmp_path: Path) -> None:
@@ -38,12 +38,12 @@ def test_a_line_that_is_no_option_is_named(tmp_path: Path) -> None:
     file.write_text("a=1\nb\n")
 
     with pytest.raises(SourceError, match="line 2: not of the form key=value"):
-        sources.kafka_options(str(file))
+        topics.kafka_options(str(file))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing: No such file"):
-        sources.kafka_options(str(tmp_path / "nothing"))
+        topics.kafka_options(str(tmp_path / "nothing"))
 
 
 def test_a_broker_that_nobody_answers_for_is_named() -> None:
@@ -51,20 +51,20 @@ def test_a_broker_that_nobody_answers_for_is_named() -> None:
         port = server.getsockname()[1]
 
     with pytest.raises(SourceError, match=f"no Kafka broker answers at 127.0.0.1:{port}: "):
-        sources.require_reachable(f"127.0.0.1:{port}")
+        topics.require_reachable(f"127.0.0.1:{port}")
 
 
 def test_one_broker_of_the_list_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as dead:
         dead_port = dead.getsockname()[1]
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sources.require_reachable(f"127.0.0.1:{dead_port},127.0.0.1:{server.getsockname()[1]}")
+        topics.require_reachable(f"127.0.0.1:{dead_port},127.0.0.1:{server.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:kafka", ":"])
 def test_an_address_without_a_port_is_refused(address: str) -> None:
     with pytest.raises(SourceError, match="is not HOST:PORT"):
-        sources.require_reachable(address)
+        topics.require_reachable(address)
 
 
 def test_tables_may_lie_in_any_storage() -> None:

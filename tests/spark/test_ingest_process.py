@@ -1,0 +1,64 @@
+"""Ingest processes, each with a JVM of its own: one that runs on and on, and another that comes too many."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from proxy.demo.broker import Broker, BrokerSettings
+from proxy.demo.process import ChildProcess
+from spark_audit.sources import Tables
+from tests.spark.ingesting import Source, in_tables, log_records
+from tests.spark.stopping import ingest_process
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D4")]
+
+PATIENCE_MS = 180_000
+IMPATIENT = {"default.api.timeout.ms": 4000, "request.timeout.ms": 2000, "fetchOffset.retryIntervalMs": 100}
+CONTINUOUS = "--continuous", "--reporting-interval", "1000"
+
+
+@pytest.fixture
+def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
+    """One that may be killed."""
+    own = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
+    try:
+        own.start()
+        yield own
+    finally:
+        own.stop()
+
+
+def told(process: ChildProcess, text: str) -> None:
+    process.wait_until(lambda: text in process.log_text(), PATIENCE_MS)
+
+
+def test_it_reads_on_while_others_fail_and_the_broker_is_away_until_it_is_stopped(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    source, tables = Source(broker.plaintext, "continuous"), Tables(str(tmp_path / "tables"))
+    source.create()
+    source.send_audit(source.records[:2], spoil_every=2)
+    source.send_log(log_records(2, bad=1))
+
+    with ingest_process(source, tables, tmp_path / "first", *CONTINUOUS, **IMPATIENT) as first:
+        told(first, "audit: 3 records in 1 batches, 0 offsets to go")
+        told(first, "metadata_log: 3 records in 1 batches, 0 offsets to go")
+        with ingest_process(source, tables, tmp_path / "second") as second:
+            assert second.wait(PATIENCE_MS) == 2
+        assert second.log_text().splitlines()[-1] == (
+            "penstock audit: another ingest, reprocess, compact or expire is at work on"
+            f" {tables.root}: wait for its end, or stop it"
+        )
+        broker.process.kill()
+        told(first, "Kafka does not answer for topic")
+        broker.start()
+        source.send_audit(source.records[2:])
+        told(first, f"audit: {len(source.records) + 1} records in 2 batches, 0 offsets to go")
+        first.signal(signal.SIGTERM)
+        assert first.wait(PATIENCE_MS) == 0
+
+    assert first.log_text().splitlines()[-1] == "stopped; the next run goes on from the checkpoints"
+    assert in_tables(spark, tables, source.topics) == source.held()

@@ -1,0 +1,176 @@
+"""What happens to topics between two runs of the ingest: partitions, compaction, retention, another topic."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from proxy.demo.broker import Broker
+from spark_audit import sources
+from spark_audit.ingest import Topics, ingest
+from spark_audit.sources import SourceError, Tables
+from spark_audit.stream_errors import explained
+from spark_audit.topics import kafka_stream
+from tests.net.test_log_compaction import SOON, cleaning_all_the_time
+from tests.spark import kraft_bytes
+from tests.spark.ingesting import Source, in_tables, log_records
+from tests.support.two_sides import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D4")]
+
+Read = Callable[..., list[str]]
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(str(tmp_path / "tables"))
+
+
+@pytest.fixture
+def source(kafka: Broker, topic_name: str) -> Source:
+    return Source(kafka.plaintext, topic_name[:60])
+
+
+@pytest.fixture
+def read(spark: SparkSession, tables: Tables) -> Read:
+    """Ingests all there is; what was told."""
+
+    def run(source: Source, options: Mapping[str, str] | None = None) -> list[str]:
+        told: list[str] = []
+        topics = source.topics
+        ingest(
+            spark, Topics(topics.bootstrap, topics.audit, topics.metadata, options or {}), tables, told.append
+        )
+        return told
+
+    return run
+
+
+def test_partitions_that_are_added_between_runs_are_read_from_their_beginning(
+    spark: SparkSession, source: Source, tables: Tables, read: Read
+) -> None:
+    source.create(partitions=2)
+    source.send_audit(source.records[:2], 0)
+    source.send_audit(source.records[2:3], 1)
+    read(source)
+    source.add_partitions(3)
+    source.send_audit(source.records[3:], 2, spoil_every=1)
+    source.send_audit(source.records[:1], 1)
+    told = read(source)
+
+    assert in_tables(spark, tables, source.topics) == source.held()
+    assert told[0].startswith("audit: 3 records in 1 batches")
+    assert sources.read_table(spark, tables.audit).select("kafka_partition").distinct().count() == 3
+
+
+async def test_a_metadata_topic_that_was_compacted_is_read_as_far_as_it_is_there(
+    spark: SparkSession, kafka: Broker, source: Source, tables: Tables, read: Read
+) -> None:
+    source.create(log_configs=SOON)
+    source.send_log([kraft_bytes.no_op()] * 2)
+    read(source)
+    before = source.held()
+    for _ in range(3):
+        source.send_log([kraft_bytes.no_op()] * 3, key=b"the-same")
+    async with cleaning_all_the_time(kafka):
+
+        async def compacted() -> bool:
+            source.send_log([kraft_bytes.no_op()], key=b"tick")  # A segment is cleaned once it is closed.
+            left = source.held()
+            return sum(place[3] == "the-same" for place in left) == 1
+
+        await until(compacted)
+        told = read(source)
+
+    there = in_tables(spark, tables, source.topics)
+    assert there == there | before
+    assert sum(place[3] == "the-same" for place in there) == 1
+    assert told[1].startswith("metadata_log: ")
+
+
+def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_has_more_records(
+    spark: SparkSession, source: Source, tables: Tables, read: Read
+) -> None:
+    source.create()
+    source.send_audit(source.records[:1])
+    read(source)
+    source.delete(source.topics.audit)
+    source.create_again(source.topics.audit)
+    source.send_audit(source.records)
+
+    with pytest.raises(SourceError, match=r"was deleted and made anew: its id is .*begin new --tables"):
+        read(source)
+
+    assert sources.read_table(spark, tables.audit).count() == 1
+
+
+def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_behind(
+    spark: SparkSession, source: Source, tables: Tables, read: Read
+) -> None:
+    source.create()
+    source.send_audit(source.records[:1])
+    read(source)
+    source.send_audit(source.records[1:])
+    source.delete_records(source.topics.audit, before=len(source.records) - 1)
+
+    with pytest.raises(SourceError, match=r"no longer has what is to be read next.*failOnDataLoss=false"):
+        read(source)
+    read(source, {"failOnDataLoss": "false"})
+
+    offsets = sources.read_table(spark, tables.audit).select("kafka_offset").collect()
+    assert sorted(row[0] for row in offsets) == [0, len(source.records) - 1]
+
+
+def test_a_topic_that_is_not_there_is_named(source: Source, read: Read) -> None:
+    with pytest.raises(
+        SourceError, match=f"topic {source.topics.audit}: .*does not host this topic-partition"
+    ):
+        read(source)
+
+
+def test_tables_of_one_topic_do_not_go_on_with_another(source: Source, tables: Tables, read: Read) -> None:
+    source.create()
+    source.send_audit(source.records[:1])
+    read(source)
+    other = Source(source.bootstrap, f"{source.name[:40]}-other")
+    other.create()
+
+    with pytest.raises(SourceError, match=f"goes on with topic {source.topics.audit}, not with"):
+        read(other)
+
+
+def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
+    spark: SparkSession, source: Source, tables: Tables
+) -> None:
+    source.create()
+    source.send_audit(source.records)
+    topic, checkpoint = source.topics.audit, tables.checkpoint(sources.AUDIT_STREAM)
+
+    def overtaken(_batch: DataFrame, number: int) -> None:
+        # As on storage of a cluster: the other one has planned the next batch by now.
+        (Path(checkpoint) / "offsets" / str(number + 1)).write_text("v1\n{}\n{}")
+
+    one_by_one = kafka_stream(spark, source.bootstrap, topic, {"maxOffsetsPerTrigger": "1"})
+    writer = one_by_one.writeStream.foreachBatch(overtaken).option("checkpointLocation", checkpoint)
+    with (
+        pytest.raises(SourceError, match="another job wrote into these tables"),
+        explained(topic, checkpoint),
+    ):
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_a_note_of_the_topic_that_a_crash_left_unfinished_is_written_anew(
+    spark: SparkSession, source: Source, tables: Tables, read: Read
+) -> None:
+    source.create()
+    note = Path(tables.checkpoint(sources.AUDIT_STREAM)) / "topic.json"
+    note.parent.mkdir(parents=True)
+    note.write_text('{"topic": "au')
+    source.send_audit(source.records[:1])
+    source.send_log(log_records(1, bad=1))
+
+    read(source)
+    read(source)
+
+    assert in_tables(spark, tables, source.topics) == source.held()

@@ -1,0 +1,48 @@
+"""How far a stream is, of what Spark tells about its batches; and what becomes of its long stories."""
+
+import pytest
+
+from spark_audit.progress import behind
+from spark_audit.stream_errors import KafkaAway, explanation
+
+pytestmark = pytest.mark.spec("D4")
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "offsets"),
+    [
+        ('{"a":{"0":5,"1":7}}', '{"a":{"0":5,"1":7}}', 0),
+        ('{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":8}}', 5),
+        ('{"a":{"0":5}}', '{"a":{"0":5,"1":3}}', 3),  # A partition that is new.
+        ('{"a":{"0":9}}', '{"a":{"0":5}}', 0),
+    ],
+)
+def test_what_is_to_come_is_counted_over_all_partitions(end: str, latest: str, offsets: int) -> None:
+    assert behind(end, latest) == offsets
+
+
+@pytest.mark.parametrize("latest", [None, "None", "null"])
+def test_of_a_batch_that_is_run_again_the_end_of_the_topic_is_not_told(latest: str | None) -> None:
+    assert behind('{"a":{"0":5}}', latest) is None
+    assert behind('{"a":{"0":5}}', latest, 12) == 12
+
+
+@pytest.mark.parametrize(
+    ("story", "told"),
+    [
+        ("[KAFKA_DATA_LOSS.START_OFFSET_RESET] ...", "no longer has what is to be read next"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another job wrote"),
+        ("[DELTA_CONCURRENT_TRANSACTION] This error occurs when", "another job wrote"),
+        ("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out", "Kafka does not answer"),
+    ],
+)
+def test_the_known_ends_of_a_stream_say_what_to_do(story: str, told: str) -> None:
+    error = explanation(f"STREAM FAILED\n{story}\n  at org.apache...", "audit", "/tables/_checkpoints/audit")
+
+    assert error is not None
+    assert told in str(error)
+    assert isinstance(error, KafkaAway) == ("does not answer" in told)
+
+
+def test_any_other_end_is_told_as_it_came() -> None:
+    assert explanation("java.lang.OutOfMemoryError: Java heap space", "audit", "/c") is None
