@@ -17,6 +17,7 @@ from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.sources import SourceError, Tables
 from spark_audit.trail import AUTHOR
+from spark_audit.writer_lock import sole_writer
 
 KEPT = ("started", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
 DAYS_NAMED = 5
@@ -33,13 +34,18 @@ class Expired:
 
 def expire(spark: SparkSession, tables: Tables, before: date, force: bool = False) -> Expired:
     """Deletes what is older than `before`. SourceError, and nothing deleted, where a day is not done with."""
+    with sole_writer(spark, tables):
+        return _expire(spark, tables, before, force)
+
+
+def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> Expired:
     audit = sources.read_table(spark, tables.audit, S.AUDIT)
     old = audit.where(F.col(S.DATE) < F.lit(before))
-    days = old.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records")).persist()
+    days = _days(old, sources.read_state(spark, tables.expired, S.EXPIRED)).persist()
     if not force:
-        _require_done(days, sources.read_state(spark, tables.reconciled, S.RECONCILED))
-    counted = days.agg(F.count(F.lit(1)), F.coalesce(F.sum("records"), F.lit(0))).first()
-    if counted is None or not counted[0]:
+        _require_done(days.where("unexpired > 0"), sources.read_state(spark, tables.reconciled, S.RECONCILED))
+    counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("records")).first()
+    if counted is None or counted[1] is None:
         return Expired(0, 0)
     ends = old.groupBy(*AUTHOR).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
     # Written down before anything goes: done twice, after a crash, it says the same.
@@ -48,6 +54,16 @@ def expire(spark: SparkSession, tables: Tables, before: date, force: bool = Fals
     DeltaTable.forPath(spark, tables.quarantine).delete(F.col(S.DATE) < F.lit(before))
     left = sources.read_table(spark, tables.audit).where(F.col(S.DATE) < F.lit(before)).count()
     return Expired(int(counted[0]), int(counted[1]) - left)
+
+
+def _days(old: DataFrame, expired: DataFrame) -> DataFrame:
+    """Day, records, and how many of them no earlier expiry has been at: its remains need no second leave."""
+    expired_up_to = expired.groupBy(*AUTHOR).agg(F.max("last_sequence").alias("expired_up_to"))
+    known = old.join(F.broadcast(expired_up_to), list(AUTHOR), "left")
+    unexpired = F.col(S.SEQUENCE) > F.coalesce("expired_up_to", F.lit(-1))
+    return known.groupBy(S.DATE).agg(
+        F.count(F.lit(1)).alias("records"), F.count_if(unexpired).alias("unexpired")
+    )
 
 
 def reconciled_days(audit: DataFrame, found: DataFrame, version: int) -> DataFrame:
@@ -69,11 +85,12 @@ def reconciled_days(audit: DataFrame, found: DataFrame, version: int) -> DataFra
 
 def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
     """Few large files for many small ones, and what no version younger than that needs off the disk."""
-    for path in (tables.audit, tables.quarantine, tables.metadata_log):
-        sources.read_table(spark, path)
-        table = DeltaTable.forPath(spark, path)
-        table.optimize().executeCompaction()
-        table.vacuum(retain_hours)
+    with sole_writer(spark, tables):
+        for path in (tables.audit, tables.quarantine, tables.metadata_log):
+            sources.read_table(spark, path)
+            table = DeltaTable.forPath(spark, path)
+            table.optimize().executeCompaction()
+            table.vacuum(retain_hours)
 
 
 def _require_done(days: DataFrame, reconciled: DataFrame) -> None:

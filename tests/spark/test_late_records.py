@@ -1,0 +1,113 @@
+"""Records that come late: into their own day, which then has to be looked at again before it may expire."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import __main__ as command_line
+from spark_audit import decode, sources
+from spark_audit import schema as S
+from spark_audit.retention import reconciled_days
+from spark_audit.sources import Tables
+from tests.spark.audit_trail import NOON_MS, Trail
+from tests.spark.frames import kafka_frame
+from tests.spark.sealed import Line, end_of, seal
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4")]
+
+DAY_MS = 86_400_000
+YESTERDAY, TODAY, TOMORROW = "2026-11-23", "2026-11-24", "2026-11-25"
+Command = Callable[..., int]
+
+
+def two_days() -> list[Line]:
+    """A proxy that ran over midnight, and the next one, which says that it crashed and lost nothing."""
+    trail = Trail()
+    first = trail.process("proxy-7", boot_id="boot-7")
+    for now_ms in (NOON_MS, NOON_MS + DAY_MS):
+        trail.clock.now_ms = now_ms
+        for _ in range(3):
+            trail.ask("User:alice 10.0.0.1 READ TOPIC orders", first, method="Fetch")
+    lines = seal(first)
+    trail.clock.now_ms = NOON_MS + DAY_MS + 60_000
+    second = trail.process("proxy-7", boot_id="boot-8")
+    second.stop()
+    return [*lines, *seal(second, previous=end_of(lines))]
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path) -> Tables:
+    made = Tables(str(tmp_path / "tables"))
+    sources.create_tables(spark, made)
+    return made
+
+
+@pytest.fixture
+def run(tables: Tables, tmp_path: Path) -> Command:
+    def command(name: str, *arguments: str) -> int:
+        more = ["--out", str(tmp_path / "out")] if name == "reconcile" else []
+        return command_line.main([name, "--tables", tables.root, *more, *arguments])
+
+    return command
+
+
+def send(spark: SparkSession, tables: Tables, lines: list[Line], batch: int) -> None:
+    """They come to the topic after all that came before, today."""
+    there = sources.read_table(spark, tables.audit).count()
+    kafka = kafka_frame(spark, [(None, None)] * there + [(line.key, line.value) for line in lines])
+    new = kafka.where(F.col("offset") >= there)
+    rows = new.transform(decode.judge_audit).transform(decode.audit_rows)
+    sources.append_once(rows, tables.audit, "stream", batch)
+
+
+def days(spark: SparkSession, tables: Tables) -> Counter[str]:
+    rows = sources.read_table(spark, tables.audit).select(S.DATE).collect()
+    return Counter(str(row[0]) for row in rows)
+
+
+def test_a_record_sent_again_a_day_later_goes_to_its_day_which_is_then_reconciled_before_it_expires(
+    spark: SparkSession, tables: Tables, run: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = two_days()
+    send(spark, tables, lines, 0)
+    assert (days(spark, tables), run("reconcile")) == (Counter({YESTERDAY: 4, TODAY: 5}), 0)
+
+    # The proxy was killed before it knew that the topic had it: it is shipped again.
+    send(spark, tables, [lines[2]], 1)
+    assert days(spark, tables) == Counter({YESTERDAY: 5, TODAY: 5})
+    capsys.readouterr()
+    assert run("expire", "--before", TODAY, "--confirm") == 2
+    assert f"{YESTERDAY}: records came after it was reconciled" in capsys.readouterr().err
+    # Twice the same is no finding, by day or in full.
+    assert run("reconcile", "--date", YESTERDAY) == 0
+    assert run("expire", "--before", TODAY, "--confirm") == 0
+    assert days(spark, tables) == Counter({YESTERDAY: 2, TODAY: 5})
+
+
+def test_what_an_expiry_has_left_does_not_keep_the_next_one_from_its_work(
+    spark: SparkSession, tables: Tables, run: Command
+) -> None:
+    lines = two_days()
+    send(spark, tables, lines, 0)
+    audit, version = sources.read_table(spark, tables.audit), sources.version(spark, tables.audit)
+    clean = audit.select(S.DATE).limit(0)
+    sources.append_state(reconciled_days(audit, clean, version), tables.reconciled, S.RECONCILED)
+    assert run("expire", "--before", TODAY, "--confirm") == 0
+
+    # A copy of a record that has expired, and one more day that was looked at: yesterday never again.
+    send(spark, tables, [lines[1]], 1)
+    assert days(spark, tables) == Counter({YESTERDAY: 3, TODAY: 5})
+    assert run("expire", "--before", TOMORROW, "--confirm") == 0
+
+    left = sources.read_table(spark, tables.audit).orderBy(S.TIME_MS).select(S.BOOT_ID, S.EVENT).collect()
+    assert [tuple(row) for row in left] == [
+        ("boot-7", "started"),
+        ("boot-7", "authorization"),
+        ("boot-8", "started"),
+        ("boot-8", "stopped"),
+    ]
+    assert run("reconcile") == 0
