@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential envelopes model chaos soak browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test differential envelopes model chaos soak ingest-kills browser check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -84,6 +84,11 @@ chaos: setup ## Kill and freeze proxies, controller, brokers, ingest under load 
 
 soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothing may be found (SEED=1)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
+
+KILLS ?= 30
+
+ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then compare tables and topics
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INGEST_KILLS=$(KILLS) PENSTOCK_INGEST_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_ingest_kills.py
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients

@@ -1,0 +1,72 @@
+"""An ingest that is killed at any point of a batch and run again: each record of the topics is there once."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from proxy.demo.broker import Broker
+from spark_audit import ingest
+from spark_audit.sources import Tables
+from tests.spark.audit_trail import Trail
+from tests.spark.ingesting import Source, in_tables, log_records
+from tests.spark.stopping import POINTS, copies_at_points, ingest_process, kill_after
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3", "D4")]
+
+KILLS = int(os.environ.get("PENSTOCK_INGEST_KILLS", "1"))
+SEED = int(os.environ.get("PENSTOCK_INGEST_SEED", "1"))
+MAX_CHANGES = 40
+"""So many times files come and go in a run of four batches, and more."""
+BATCH = {"maxOffsetsPerTrigger": 8}
+
+
+def some_batches(source: Source, rounds: int = 4) -> None:
+    """Of each topic, with something bad in each batch, and a transaction that was aborted."""
+    records = Trail().stop().audit[:4]
+    for _ in range(rounds):
+        for partition in (0, 1):
+            source.send_audit(records[:2], partition, spoil_every=1)
+        source.send_log(log_records(4, bad=3))
+    source.send_log(log_records(3, bad=1), commit=False)
+
+
+def test_killed_at_any_point_of_a_batch_and_run_again_each_record_is_there_once(
+    spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    source, tables = Source(kafka.plaintext, topic_name), Tables(str(tmp_path / "tables"))
+    source.create(partitions=2)
+    some_batches(source)
+    held = source.held()
+
+    with ingest_process(source, tables, tmp_path / "process", **BATCH) as process:
+        copies = copies_at_points(process, tables, tmp_path / "copies")
+
+    assert (process.returncode, in_tables(spark, tables, source.topics)) == (0, held), process.log_text()
+    assert copies.keys() == POINTS
+    wrong: dict[str, object] = {}
+    for point, left in copies.items():
+        ingest.ingest(spark, source.topics, left, lambda line: None)
+        there = in_tables(spark, left, source.topics)
+        wrong |= {point: (there - held, held - there)} if there != held else {}
+    assert wrong == {}
+
+
+def test_killed_at_random_again_and_again_it_comes_to_the_same(
+    spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    source, tables = Source(kafka.plaintext, topic_name), Tables(str(tmp_path / "tables"))
+    source.create(partitions=2)
+    moments = random.Random(SEED)
+    killed = 0
+
+    for _ in range(KILLS):
+        some_batches(source, rounds=2)
+        with ingest_process(source, tables, tmp_path / "process", **BATCH) as process:
+            killed += kill_after(process, tables, moments.randint(1, MAX_CHANGES))
+    ingest.ingest(spark, source.topics, tables, lambda line: None)
+
+    assert in_tables(spark, tables, source.topics) == source.held()
+    assert killed > 0
