@@ -36,9 +36,9 @@ class Progress:
 
     def line(self) -> str:
         """Where the stream stands."""
-        if self._behind is None:
+        if not self._batches and self._behind is None:
             return f"{self._name}: the first batch is under way"
-        return f"{self._counted()}, {self._behind} offsets to go"
+        return self._counted() + ("" if self._behind is None else f", {self._behind} offsets to go")
 
     def news(self) -> str | None:
         """`line`, unless it was told before."""
