@@ -86,7 +86,8 @@ class Ingesting:
         return Counter(
             {
                 "begun": sum(_files(path / "offsets") for path in offsets),
-                "written": sum(_files(path / "_delta_log") for path in logs),
+                # Version 0 is the table made, with nothing in it.
+                "written": sum(_files(path / "_delta_log", least=1) for path in logs),
                 "done": sum(_files(path / "commits") for path in offsets),
             }
         )
@@ -95,9 +96,11 @@ class Ingesting:
         return " / ".join(self._process.log_text().strip().splitlines()[-3:])
 
 
-def _files(directory: Path) -> int:
+def _files(directory: Path, least: int = 0) -> int:
+    """How many that are named by a number from that one on; others are checksums and half-written ones."""
     with suppress(FileNotFoundError):
-        return sum(path.name[0].isdigit() for path in directory.iterdir())
+        stems = (path.name.removesuffix(".json") for path in directory.iterdir())
+        return sum(stem.isdecimal() and int(stem) >= least for stem in stems)
     return 0
 
 
