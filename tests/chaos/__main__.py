@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     )
     _say(f"compared: {outcome.readings} readings of counters, {len(ledger.counted.asked)} counted requests")
     for loss in outcome.losses:
-        _say(f"went with {loss}")
+        _say(f"killed: {loss}")
     for fault in outcome.faults:
         _say(f"FAULT {fault}")
     _say(f"{len(outcome.faults)} faults")

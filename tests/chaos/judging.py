@@ -6,7 +6,7 @@ Fed by tests.chaos.running. Each fault found is a line of text; none is what is 
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.chaos.counted import Asked
@@ -17,8 +17,13 @@ from tests.chaos.watched import Watch
 
 COUNTED_BY = "proxy-1"
 IN_FLIGHT = "forwarded.unknown_to_proxy"
+LAST_WORDS_MS = 5_000
+"""How long a proxy may take, on a machine that is busy, to write down an answer of the controller."""
 MAX_QUEUED_DENIALS = 2
 """How many denials of a client that asks one at a time may be in the queue of a proxy that is killed."""
+
+Killed = Mapping[str, Mapping[int, int]]
+"""By process and boot, when it was killed."""
 
 
 def faults(document: dict[str, Any], ledger: Ledger, watch: Watch) -> list[str]:
@@ -35,7 +40,7 @@ def faults(document: dict[str, Any], ledger: Ledger, watch: Watch) -> list[str]:
         *_denials(boots, ledger),
         *_changes([row for mine in boots.values() for row in mine], document["acls"], ledger),
         *(f"{count} quarantined" for count in [document["quarantined"]] if count),
-        *_findings(boots, document["findings"]),
+        *unexplained(boots, document["findings"], {each.name: each.killed_at_ms for each in watch.all}),
     ]
 
 
@@ -81,17 +86,30 @@ def _key(row: Row) -> tuple[str, str, int]:
     return row["proxy_id"], row["boot_id"], row["sequence"]
 
 
-def _findings(boots: Boots, found: list[dict[str, Any]]) -> Iterator[str]:
+def unexplained(boots: Boots, found: list[dict[str, Any]], killed: Killed) -> Iterator[str]:
     """All but what a kill explains: of a forward under way when its proxy was killed one side alone tells."""
-    killed = {boot_id for (_, boot_id), rows in boots.items() if rows[-1]["event"] != "stopped"}
-    excused = set[str]()
+    cut_off = _cut_off(boots, killed)
     for finding in found:
-        evidence = json.loads(finding["evidence"])
-        _, boot_id, _ = str(evidence.get("forward_id", "//")).split("/")
-        if finding["check"] == IN_FLIGHT and boot_id in killed - excused:
-            excused.add(boot_id)  # The client asks for one change at a time.
-        else:
+        forward_id = json.loads(finding["evidence"]).get("forward_id")
+        if finding["check"] != IN_FLIGHT or forward_id not in cut_off:
             yield f"{finding['check']}: {finding['explanation']}"
+
+
+def _cut_off(boots: Boots, killed: Killed) -> set[str]:
+    """Forwards that the controller answered when their proxy was dead, or had no time to write it down."""
+    at_ms = {
+        rows[0]["boot_id"]: killed[process][number]
+        for process, of_process in in_order(boots).items()
+        for number, rows in enumerate(of_process)
+        if number in killed.get(process, {})
+    }
+    answered = [row for rows in boots.values() for row in rows if row["event"] == "forwarded_received"]
+    return {
+        row["forward_id"]
+        for row in answered
+        if (killed_ms := at_ms.get(row["forward_id"].split("/")[1])) is not None
+        and row["time_ms"] > killed_ms - LAST_WORDS_MS
+    }
 
 
 def _ingested_once(rows: list[Row]) -> Iterator[str]:

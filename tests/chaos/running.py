@@ -112,6 +112,7 @@ def _note(directory: Path, ledger: Ledger, killing: Killing) -> None:
         "ledger": asdict(ledger),
         "readings": [asdict(reading) for reading in killing.watch.readings],
         "starts": killing.watch.starts,
+        "killed_at_ms": {each.name: each.killed_at_ms for each in killing.watch.all},
         "done": killing.done,
     }
     (directory / "told.json").write_text(json.dumps(told), encoding="utf-8")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.counted import CLIENT_ID, Asked
+from tests.chaos.judging import unexplained
 from tests.chaos.lost import losses
 from tests.chaos.measured import Boots, Reading, Row, as_counted, as_measured, summed
 
@@ -66,6 +67,30 @@ def test_of_a_boot_that_was_killed_the_queue_may_be_missing_and_no_more() -> Non
 def test_a_boot_that_is_not_in_the_table_is_a_fault() -> None:
     assert list(as_counted(boots(WHOLE), [], {PROCESS: 2})) == [
         "1 boots of proxy-1 in the table, 2 were started"
+    ]
+
+
+def finding(check: str, forward_id: str) -> Row:
+    return {"check": check, "explanation": forward_id, "evidence": f'{{"forward_id": "{forward_id}"}}'}
+
+
+def test_a_forward_that_a_kill_cut_off_is_explained_and_nothing_else_is() -> None:
+    proxy = [row | {"boot_id": "killed"} for row in boot("started")]
+    answers = {"p/killed/1": 9_000, "p/killed/2": 3_000, "p/another/3": 9_000}
+    controller = [
+        {"event": "forwarded_received", "forward_id": name, "time_ms": at_ms, "boot_id": "c"}
+        for name, at_ms in answers.items()
+    ]
+    there: Boots = {(PROCESS, "killed"): proxy, ("controller-1", "c"): controller}
+    found = [finding("forwarded.unknown_to_proxy", name) for name in answers]
+    found.append(finding("forwarded.different_error", "p/killed/1"))
+
+    left = list(unexplained(there, found, {PROCESS: {0: 8_500}}))
+
+    assert left == [
+        "forwarded.unknown_to_proxy: p/killed/2",
+        "forwarded.unknown_to_proxy: p/another/3",
+        "forwarded.different_error: p/killed/1",
     ]
 
 
