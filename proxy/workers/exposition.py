@@ -26,6 +26,8 @@ GAUGES = {
     "penstock_brokers_not_told": max,
     "penstock_build": max,
     "penstock_audit_oldest_unshipped_seconds": max,
+    "penstock_audit_disk_wait_seconds": max,
+    "penstock_audit_refusing": max,
     # Each worker knows the rate of the whole group.
     "penstock_quota_limit": max,
     "penstock_quota_byte_rate": max,
