@@ -4,6 +4,9 @@ schema            the columns, by name                     (knows nothing)
 sources           the session, Delta tables, files
 topics            Kafka: which topic it is, its records as a stream
 metadata_records  one KRaft record's bytes -> name and JSON
+record_batches    Kafka's record batches as they lie in a file
+kraft_log         a KRaft node's directory -> which of its bytes are committed, and the records in them
+kraft_rows, kraft_snapshot, kraft_import    those into the table of the log, once each
 decode            Kafka rows -> audit rows, log rows, quarantined rows
 ingest            the streams, their checkpoints
 progress          what a stream tells of its way

@@ -27,6 +27,8 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.ingest import REPORTING_INTERVAL_MS, Topics, ingest, ingest_continuously
+from spark_audit.kraft_import import import_kraft_log
+from spark_audit.kraft_log import SETTLE_MS
 from spark_audit.reconciliation import reconcile
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
@@ -61,9 +63,12 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     reading = commands.add_parser("ingest", help="read the Kafka topics into tables")
     _kafka_arguments(reading)
+    _kraft_arguments(reading, "--kraft-log-dir", required=False)
     reading.add_argument("--continuous", action="store_true", help="keep reading until stopped")
     rereading = commands.add_parser("reprocess", help="read the quarantine again, after an upgrade")
     _topic_arguments(rereading)
+    importing = commands.add_parser("import-kraft-log", help="read a KRaft node's own metadata log")
+    _kraft_arguments(importing, "--log-dir", required=True)
     checking = commands.add_parser("reconcile", help="check the tables; exit code 1 when there are findings")
     checking.add_argument(
         "--out", required=True, metavar="DIR", help="for findings.json and table `findings`"
@@ -83,11 +88,13 @@ def parser() -> argparse.ArgumentParser:
     expiring.add_argument("--force", action="store_true", help="days not reconciled, or with findings, too")
     everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
     _kafka_arguments(everything)
+    _kraft_arguments(everything, "--kraft-log-dir", required=False)
     everything.add_argument("--out", required=True, metavar="DIR", help="for findings.json and report.html")
     _checking_arguments(everything)
     for command, run in (
         (reading, _ingest),
         (rereading, _reprocess),
+        (importing, _import),
         (checking, _reconcile),
         (showing, _report),
         (compacting, _compact),
@@ -114,7 +121,26 @@ def _kafka_arguments(command: argparse.ArgumentParser) -> None:
 
 def _topic_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--audit-topic", default="__penstock_audit", metavar="T")
-    command.add_argument("--metadata-topic", default="__penstock_metadata", metavar="M")
+    command.add_argument(
+        "--metadata-topic",
+        default="__penstock_metadata",
+        metavar="M",
+        help="'' for none: controller.mode kraft",
+    )
+
+
+def _kraft_arguments(command: argparse.ArgumentParser, name: str, *, required: bool) -> None:
+    told = "a KRaft node's __cluster_metadata-0, in place of a topic (controller.mode kraft); repeatable"
+    command.add_argument(
+        name, action="append", default=[], required=required, dest="log_dirs", metavar="DIR", help=told
+    )
+    command.add_argument(
+        "--settle-ms",
+        type=int,
+        default=SETTLE_MS,
+        metavar="MS",
+        help=f"so far behind the log's end a record of several voters is committed; default {SETTLE_MS}",
+    )
 
 
 def _days_argument(command: argparse.ArgumentParser) -> None:
@@ -157,12 +183,31 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
     options = kafka_options(arguments.kafka_options)
-    topics = Topics(arguments.bootstrap, arguments.audit_topic, arguments.metadata_topic, options)
+    metadata = "" if arguments.log_dirs else arguments.metadata_topic
+    topics = Topics(arguments.bootstrap, arguments.audit_topic, metadata, options)
     tables = Tables(arguments.tables)
     if getattr(arguments, "continuous", False):
+        if arguments.log_dirs:
+            raise SourceError(
+                "--continuous follows topics: leave --kraft-log-dir out, give --metadata-topic '', and run"
+                " import-kraft-log from time to time"
+            )
         ingest_continuously(spark, topics, tables, _say, _stop_on_signal(), arguments.reporting_interval)
-    else:
-        ingest(spark, topics, tables, _say, arguments.reporting_interval)
+        return CLEAN
+    ingest(spark, topics, tables, _say, arguments.reporting_interval)
+    return _import(spark, arguments) if arguments.log_dirs else CLEAN
+
+
+def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    tables = Tables(arguments.tables)
+    import_kraft_log(
+        spark,
+        arguments.log_dirs,
+        tables,
+        _say,
+        settle_ms=arguments.settle_ms,
+        wanted_end=sources.offset_named(spark, tables) + 1,
+    )
     return CLEAN
 
 

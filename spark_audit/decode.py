@@ -81,6 +81,7 @@ def log_rows(judged: DataFrame) -> DataFrame:
         f"decoded.{S.RECORD_VERSION}",
         f"decoded.{S.BODY}",
         F.col("key").cast("string").alias(S.ENTITY),
+        F.lit(None).cast("boolean").alias(S.FROM_SNAPSHOT),
     )
 
 

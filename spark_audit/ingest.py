@@ -141,7 +141,10 @@ def _streams(topics: Topics, tables: Tables) -> list[Stream]:
         (sources.METADATA_STREAM, topics.metadata, log_batch(tables)),
     )
     return [
-        Stream(name, topic, tables.checkpoint(name), write, Progress(name)) for name, topic, write in kinds
+        Stream(name, topic, tables.checkpoint(name), write, Progress(name))
+        for name, topic, write in kinds
+        # Without one the log is Kafka's own, which kraft_import reads.
+        if topic
     ]
 
 

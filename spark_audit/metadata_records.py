@@ -53,8 +53,7 @@ RESOURCE_TYPES = (
     "DELEGATION_TOKEN",
     "USER",
 )
-CONFIG_TYPES = ("UNKNOWN", "UNKNOWN", "TOPIC")
-"""Of the config resources only topics matter here."""
+CONFIG_TYPES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 PATTERN_TYPES = ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")
 OPERATIONS = (
     "UNKNOWN",
@@ -152,11 +151,9 @@ class Reader:
     def uuid(self) -> str:
         return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
 
-    def tags(self) -> None:
-        """Tagged fields are a later Kafka's; none is known for the kinds read here."""
-        for _ in range(self.uvarint()):
-            self.uvarint()
-            self.take(self.uvarint())
+    def tags(self) -> dict[int, bytes]:
+        """Tagged fields by number; those that nobody asks for are a later Kafka's."""
+        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
 
 def _named(names: tuple[str, ...], number: int) -> str:
@@ -189,7 +186,8 @@ def _remove_topic(reader: Reader) -> Fields:
 
 
 def _config(reader: Reader) -> Fields:
-    resource_type = _named(CONFIG_TYPES, reader.int8())
+    number = reader.int8()
+    resource_type = CONFIG_TYPES.get(number, f"UNKNOWN({number})")
     fields: Fields = {
         "resource_type": resource_type,
         "resource_name": reader.string(),
@@ -242,12 +240,48 @@ def _remove_delegation_token(reader: Reader) -> Fields:
     return {"token_id": reader.string()}
 
 
+def _unregister_broker(reader: Reader) -> Fields:
+    return {"broker_id": reader.number(">i"), "broker_epoch": reader.number(">q")}
+
+
+def _feature_level(reader: Reader) -> Fields:
+    return {"name": reader.string(), "level": reader.number(">h")}
+
+
+def _begin_transaction(reader: Reader) -> Fields:
+    name = reader.tags().get(0)
+    return {"name": None if name is None else Reader(name).nullable_string()}
+
+
+def _partition(reader: Reader) -> Fields:
+    """What identifies it; who has replicas of it is the brokers' affair."""
+    return {"partition_id": reader.number(">i"), "topic_id": reader.uuid()}
+
+
+def _partition_change(reader: Reader) -> Fields:
+    fields, tags = _partition(reader), reader.tags()
+    # Lists with one more than their size in front: an admin's reassignment has something in one of them.
+    moving = any(tags.get(tag, b"\0")[0] > 1 for tag in (REMOVING_REPLICAS_TAG, ADDING_REPLICAS_TAG))
+    return fields | {"reassigns": moving}
+
+
+REMOVING_REPLICAS_TAG, ADDING_REPLICAS_TAG = 3, 4
+
+BEGINNINGS: dict[int, tuple[int, Callable[[Reader], Fields]]] = {
+    3: (2, _partition),
+    5: (2, _partition_change),
+    23: (0, _begin_transaction),
+}
+"""Kinds of which only the beginning is read, up to that version; of later ones only the name."""
+
 BODIES: dict[int, Callable[[Reader], Fields]] = {
+    1: _unregister_broker,
     2: _topic,
     4: _config,
     9: _remove_topic,
     10: _delegation_token,
     11: _user_scram_credential,
+    12: _feature_level,
     14: _client_quota,
     18: _access_control_entry,
     19: _remove_access_control_entry,
@@ -265,6 +299,9 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
     if frame_version != FRAME_VERSION:
         raise RecordError(f"frame version {frame_version}, known is {FRAME_VERSION}")
     name = RECORD_NAMES.get(api_key, f"Unknown({api_key})")
+    newest, read_beginning = BEGINNINGS.get(api_key, (-1, None))
+    if read_beginning is not None and version <= newest:
+        return MetadataRecord(api_key, name, version, read_beginning(reader))
     read = BODIES.get(api_key)
     if read is None:
         return MetadataRecord(api_key, name, version, None)

@@ -59,6 +59,7 @@ INTERVAL_END_MS = "interval_end_ms"
 MESSAGE = "message"
 SETTINGS = "settings"
 ENVELOPE_ERROR_CODE = "envelope_error_code"
+CHANGES = "changes"
 
 _STRING, _LONG, _INT = T.StringType(), T.LongType(), T.IntegerType()
 
@@ -107,6 +108,7 @@ DATA = T.StructType(
         T.StructField(MESSAGE, _STRING),
         T.StructField(SETTINGS, T.MapType(_STRING, _STRING)),
         T.StructField(ENVELOPE_ERROR_CODE, _INT),
+        T.StructField(CHANGES, T.ArrayType(T.ArrayType(_STRING))),
     ]
 )
 """`data` of one audit record: every key is always there, null where it does not apply."""
@@ -219,6 +221,7 @@ LOG_OFFSET = "offset"
 LOG_TIMESTAMP = "timestamp"
 API_KEY, RECORD, RECORD_VERSION, BODY = "api_key", "record", "version", "body"
 ENTITY = "entity"
+FROM_SNAPSHOT = "from_snapshot"
 METADATA_LOG = T.StructType(
     [
         T.StructField(DATE, T.DateType()),
@@ -229,9 +232,14 @@ METADATA_LOG = T.StructType(
         T.StructField(RECORD_VERSION, _INT),
         T.StructField(BODY, _STRING),
         T.StructField(ENTITY, _STRING),
+        T.StructField(FROM_SNAPSHOT, T.BooleanType()),
     ]
 )
-"""Table `metadata_log`: one committed record each; `body` is JSON without secrets, `entity` the Kafka key."""
+"""Table `metadata_log`: one committed record each; `body` is JSON without secrets, `entity` the Kafka key.
+
+`from_snapshot` is null in the log of a topic. In Kafka's own it is false, or true of what a snapshot holds
+in place of all that was before: these rows stand at the last offset that the snapshot covers.
+"""
 
 ID = "id"
 ACL_BODY = T.StructType(
@@ -269,6 +277,10 @@ CONFIG_BODY = T.StructType(
 """`body` of ConfigRecord: of a topic with its value, of anything else without."""
 
 # API keys of the records that change what a client may do; all others are of no concern to the checks.
+UNREGISTER_BROKER_RECORD = 1
+PARTITION_RECORD = 3
+PARTITION_CHANGE_RECORD = 5
+FEATURE_LEVEL_RECORD = 12
 TOPIC_RECORD = 2
 CONFIG_RECORD = 4
 REMOVE_TOPIC_RECORD = 9

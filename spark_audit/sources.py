@@ -243,6 +243,18 @@ def _listed(spark: SparkSession, uri: str) -> list[str]:
     return [str(status.getPath().getName()) for status in filesystem.listStatus(place)]
 
 
+def offset_named(spark: SparkSession, tables: Tables) -> int:
+    """The highest offset of the metadata log that the trail names; -1 where there is none yet."""
+    if not DeltaTable.isDeltaTable(spark, tables.audit):
+        return -1
+    named = (
+        read_table(spark, tables.audit, S.AUDIT)
+        .agg(F.max(F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET)))
+        .first()
+    )
+    return -1 if named is None or named[0] is None else int(named[0])
+
+
 def write_findings(
     spark: SparkSession, out: str, findings: Sequence[Row], summary: Mapping[str, Any]
 ) -> None:

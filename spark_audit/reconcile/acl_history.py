@@ -87,6 +87,10 @@ def orphan_removals(metadata_log: DataFrame) -> DataFrame:
 
 
 def history_lost_before(metadata_log: DataFrame) -> DataFrame:
-    """One row, `lost_before`: below this offset an ACL may be missing from the log; -1 if none is."""
-    last = F.max(S.LOG_OFFSET)
-    return orphan_removals(metadata_log).agg(F.coalesce(last, F.lit(BEFORE_THE_FIRST)).alias("lost_before"))
+    """One row, `lost_before`: below this offset an ACL may be missing from the log; -1 if none is.
+
+    A snapshot of Kafka's own log says only how it was at its end.
+    """
+    snapshots = metadata_log.where(F.col(S.FROM_SNAPSHOT)).select(S.LOG_OFFSET)
+    lost = orphan_removals(metadata_log).select(S.LOG_OFFSET).unionByName(snapshots)
+    return lost.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(BEFORE_THE_FIRST)).alias("lost_before"))

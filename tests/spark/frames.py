@@ -88,6 +88,7 @@ def log_frame(spark: SparkSession, log: Sequence[Record]) -> DataFrame:
             record["version"],
             record["body"],
             record["entity"],
+            record.get("from_snapshot"),
         )
         for record in log
     ]

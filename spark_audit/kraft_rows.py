@@ -1,0 +1,146 @@
+"""Slices of a KRaft node's files -> rows of table `metadata_log`, decoded by executors and merged by offset.
+
+Fed by kraft_import, which knows what is new and committed. What cannot be read goes to quarantine with its
+offset; what contradicts another directory or the table is an error.
+"""
+
+from collections.abc import Sequence
+
+from delta.tables import DeltaTable
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_audit import kraft_log, metadata_records, record_batches
+from spark_audit import schema as S
+from spark_audit.kraft_log import Slice
+from spark_audit.sources import SourceError, Tables
+
+# Executors of a cluster need not have this package: the decoder travels with the plan.
+for _module in (kraft_log, metadata_records, record_batches):
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
+
+PATH, TIME_MS, EPOCH, VALUE = "path", "time_ms", "leader_epoch", "value"
+_ROW = T.StructType(
+    [
+        T.StructField(PATH, T.StringType()),
+        T.StructField(S.LOG_OFFSET, T.LongType()),
+        T.StructField(TIME_MS, T.LongType()),
+        T.StructField(EPOCH, T.IntegerType()),
+        T.StructField(S.API_KEY, T.IntegerType()),
+        T.StructField(S.RECORD, T.StringType()),
+        T.StructField(S.RECORD_VERSION, T.IntegerType()),
+        T.StructField(S.BODY, T.StringType()),
+        T.StructField(S.REASON, T.StringType()),
+        T.StructField(VALUE, T.BinaryType()),
+        T.StructField(S.FROM_SNAPSHOT, T.BooleanType()),
+    ]
+)
+
+
+def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
+    """The records of the slices, decoded on executors."""
+    stretches = spark.sparkContext.parallelize(slices, len(slices))
+    return spark.createDataFrame(stretches.flatMap(kraft_log.rows_of), _ROW)
+
+
+def import_slices(
+    spark: SparkSession, slices: Sequence[Slice], log: DataFrame, tables: Tables, *, several: bool
+) -> int:
+    """Adds what `log` lacks, and says how much. SourceError where it, or two directories, say otherwise."""
+    first, end = min(each.first for each in slices), max(each.end for each in slices)
+    rows = frame(spark, slices).persist()
+    try:
+        if several:
+            _require_agreement(rows)
+            rows = rows.dropDuplicates([S.LOG_OFFSET])
+        there = log.where(~F.col(S.FROM_SNAPSHOT) & F.col(S.LOG_OFFSET).between(first, end - 1))
+        _require_what_is_known(rows, there)
+        new = rows.join(there.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
+        count = new.count()
+        if count:
+            _merge(spark, new.where(F.col(S.REASON).isNull()), tables.metadata_log, first, end)
+            _quarantine(spark, new.where(F.col(S.REASON).isNotNull()), tables)
+        return count
+    finally:
+        rows.unpersist()
+
+
+def _require_agreement(rows: DataFrame) -> None:
+    """Of each offset all directories must have the same record."""
+    content = F.struct(TIME_MS, EPOCH, S.RECORD, S.BODY, S.REASON, VALUE)
+    by_offset = rows.groupBy(S.LOG_OFFSET).agg(
+        F.count_distinct(content).alias("contents"),
+        F.sort_array(F.collect_set(F.concat_ws(": ", PATH, S.RECORD))).alias("places"),
+    )
+    different = by_offset.where("contents > 1").orderBy(S.LOG_OFFSET).first()
+    if different is not None:
+        raise SourceError(
+            f"the directories disagree on the record at metadata offset {different[S.LOG_OFFSET]}:"
+            f" {'; '.join(different['places'])}. They are not of one cluster, or one was altered"
+        )
+
+
+def _require_what_is_known(rows: DataFrame, there: DataFrame) -> None:
+    """What was read before must still be what the directory says."""
+    known = there.select(
+        S.LOG_OFFSET,
+        F.unix_millis(S.LOG_TIMESTAMP).alias("known_ms"),
+        F.col(S.RECORD).alias("known_record"),
+        F.col(S.BODY).alias("known_body"),
+    )
+    same = (
+        (F.col(TIME_MS) == F.col("known_ms"))
+        & F.col(S.RECORD).eqNullSafe(F.col("known_record"))
+        & F.col(S.BODY).eqNullSafe(F.col("known_body"))
+    )
+    different = rows.join(known, S.LOG_OFFSET).where(~same).orderBy(S.LOG_OFFSET).first()
+    if different is not None:
+        raise SourceError(
+            f"metadata offset {different[S.LOG_OFFSET]} of {different[PATH]} is a {different[S.RECORD]},"
+            f" table metadata_log has a {different['known_record']} of another time or content there. It is"
+            " the log of another cluster, or one of the two was altered"
+        )
+
+
+def log_rows(rows: DataFrame) -> DataFrame:
+    """As table `metadata_log` has them."""
+    moment = F.timestamp_millis(TIME_MS)
+    return rows.select(
+        F.to_date(moment).alias(S.DATE),
+        S.LOG_OFFSET,
+        moment.alias(S.LOG_TIMESTAMP),
+        S.API_KEY,
+        S.RECORD,
+        S.RECORD_VERSION,
+        S.BODY,
+        F.lit(None).cast("string").alias(S.ENTITY),
+        S.FROM_SNAPSHOT,
+    )
+
+
+def _merge(spark: SparkSession, rows: DataFrame, path: str, first: int, end: int) -> None:
+    # The bounds as literals let Delta open only the files that can have these offsets.
+    same = f"t.offset = s.offset and not t.from_snapshot and t.offset between {first} and {end - 1}"
+    table = DeltaTable.forPath(spark, path).alias("t")
+    table.merge(log_rows(rows).alias("s"), same).whenNotMatchedInsertAll().execute()
+
+
+def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
+    if bad.isEmpty():
+        return
+    moment = F.timestamp_millis(TIME_MS)
+    rows = bad.select(
+        F.to_date(moment).alias(S.DATE),
+        S.REASON,
+        F.lit(None).cast("binary").alias(S.RAW_KEY),
+        F.col(VALUE).alias(S.RAW_VALUE),
+        F.lit(kraft_log.TOPIC).alias(S.KAFKA_TOPIC),
+        F.lit(0).alias(S.KAFKA_PARTITION),
+        F.col(S.LOG_OFFSET).alias(S.KAFKA_OFFSET),
+        moment.alias(S.KAFKA_TIMESTAMP),
+    )
+    table = DeltaTable.forPath(spark, tables.quarantine).alias("t")
+    same = "t.kafka_topic = s.kafka_topic and t.kafka_offset = s.kafka_offset"
+    table.merge(rows.alias("s"), same).whenNotMatchedInsertAll().execute()

@@ -1,0 +1,175 @@
+"""Kafka's record batches (message format 2, KIP-98) as they lie in a log segment -> heads, and records.
+
+Fed by kraft_log with the bytes of files, in the driver and on executors. What a record's value means is not
+known here, but for the leader changes and voters that KRaft itself writes (KIP-595, KIP-630). Pure Python
+without imports of Spark or of this package: it travels to executors with the plan.
+"""
+
+import gzip
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HEAD, HEAD_BYTES = ">qiibIhiqqqhii", 61
+"""Offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer (3), count."""
+BEFORE_LENGTH_ENDS, CRC_COVERS_FROM, MAGIC = 12, 21, 2
+CONTROL, COMPRESSION = 0x20, 0x07
+NONE, GZIP = 0, 1
+CONTROL_NAMES = {
+    0: "AbortMarker",
+    1: "CommitMarker",
+    2: "LeaderChange",
+    3: "SnapshotHeader",
+    4: "SnapshotFooter",
+    5: "KRaftVersion",
+    6: "KRaftVoters",
+}
+
+
+class BatchError(Exception):
+    """The bytes are not a record batch; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A batch without its records; `size_bytes` counts all of it."""
+
+    base_offset: int
+    size_bytes: int
+    epoch: int
+    crc: int
+    attributes: int
+    last_offset: int
+    base_time_ms: int
+    max_time_ms: int
+    count: int
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL != 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    offset: int
+    time_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+def head_at(data: bytes, at: int) -> Head | None:
+    """The batch that begins there; None when less than a whole batch does. BatchError for what is none."""
+    if len(data) - at < HEAD_BYTES:
+        return None
+    base, length, epoch, magic, crc, attributes, delta, first_ms, last_ms, *_, count = struct.unpack_from(
+        HEAD, data, at
+    )
+    if length <= 0 and not any(data[at : at + HEAD_BYTES]):
+        return None
+    if magic != MAGIC or length < HEAD_BYTES - BEFORE_LENGTH_ENDS or base < 0 or delta < 0:
+        raise BatchError(f"no record batch of format {MAGIC}: magic {magic}, length {length}, offset {base}")
+    size = BEFORE_LENGTH_ENDS + length
+    if len(data) - at < size:
+        return None
+    return Head(base, size, epoch, crc, attributes, base + delta, first_ms, last_ms, count)
+
+
+def is_intact(head: Head, raw: bytes) -> bool:
+    """Whether the batch is what its checksum says."""
+    return crc32c(raw[CRC_COVERS_FROM : head.size_bytes]) == head.crc
+
+
+def records(head: Head, raw: bytes) -> Iterator[BatchRecord]:
+    """The records of an intact batch; BatchError where they are not what the head says."""
+    reader = _Reader(_decompressed(head, raw[HEAD_BYTES : head.size_bytes]))
+    for _ in range(head.count):
+        end = reader.varint() + reader.at
+        reader.take(1)
+        time_ms, offset = head.base_time_ms + reader.varint(), head.base_offset + reader.varint()
+        yield BatchRecord(offset, time_ms, reader.sized(), reader.sized())
+        # Headers: nobody in KRaft writes any.
+        reader.at = end
+    if reader.at != len(reader.data):
+        raise BatchError(f"{len(reader.data) - reader.at} bytes behind the last of {head.count} records")
+
+
+def control_of(record: BatchRecord) -> tuple[str, dict[str, object]]:
+    """Name and content of a control record; the voters of a leader change, by id."""
+    (number,) = struct.unpack_from(">h", record.key or b"\0\0\xff\xff", 2)
+    name = CONTROL_NAMES.get(number, f"Control({number})")
+    if name != "LeaderChange":
+        return name, {}
+    value = record.value or b""
+    version, leader_id = struct.unpack_from(">hi", value)
+    reader = _Reader(value, 6)
+    voters = []
+    for _ in range(max(reader.uvarint() - 1, 0)):
+        voters.append(int.from_bytes(reader.take(4), "big"))
+        reader.take(16 if version >= 1 else 0)
+        for _tag in range(reader.uvarint()):
+            reader.uvarint()
+            reader.take(reader.uvarint())
+    return name, {"leader_id": leader_id, "voters": voters}
+
+
+class _Reader:
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data, self.at = data, at
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= len(self.data) - self.at:
+            raise BatchError(f"{size} bytes wanted at byte {self.at}, {len(self.data) - self.at} left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def uvarint(self) -> int:
+        result = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            result |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return result
+            if shift > 63:
+                raise BatchError(f"a number of more than 10 bytes before byte {self.at}")
+
+    def varint(self) -> int:
+        zigzag = self.uvarint()
+        return (zigzag >> 1) ^ -(zigzag & 1)
+
+    def sized(self) -> bytes | None:
+        size = self.varint()
+        return None if size < 0 else self.take(size)
+
+
+def _decompressed(head: Head, payload: bytes) -> bytes:
+    codec = head.attributes & COMPRESSION
+    if codec == NONE:
+        return payload
+    if codec == GZIP:
+        try:
+            return gzip.decompress(payload)
+        except (OSError, EOFError) as error:
+            raise BatchError(f"gzip: {error}") from error
+    # KRaft compresses neither its log nor its snapshots.
+    raise BatchError(f"compressed by codec {codec}, which no KRaft node writes")
+
+
+def _table() -> tuple[int, ...]:
+    entries = []
+    for entry in range(256):
+        for _ in range(8):
+            entry = entry >> 1 ^ (0x82F63B78 if entry & 1 else 0)
+        entries.append(entry)
+    return tuple(entries)
+
+
+_CRC32C = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """Castagnoli's checksum, which Python's own library does not have."""
+    crc, table = 0xFFFFFFFF, _CRC32C
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
