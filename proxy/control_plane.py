@@ -6,6 +6,7 @@ proxy.process; which requests are forwarded is not known here.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -68,19 +69,31 @@ class ControlPlane:
             leader=self._leader,
         )
 
-    async def in_force(self, reply: ControllerReply) -> None:
-        """Until what the controller acknowledged counts here too (E13), or for READ_YOUR_WRITES_MS."""
+    @property
+    def next_offset(self) -> int | None:
+        """Where Kafka's own controller can commit a change first that is asked for now; None of ours."""
+        return None if self._quorum is None else self.loader.next_offset
+
+    async def in_force(self, reply: ControllerReply, first_offset: int | None) -> ControllerReply:
+        """Until what the controller acknowledged counts here too (E13), or for READ_YOUR_WRITES_MS.
+
+        Of Kafka's own controller the reply then tells where in the log its change is at the latest; at
+        the earliest at `first_offset`, `next_offset` before it was asked for.
+        """
+        reply = replace(reply, first_offset=first_offset)
         try:
             if reply.last_offset is not None:
                 await self.feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
             elif self._quorum is not None and reply.error_code == ErrorCode.NONE:
-                await self._quorum.wait_until_now(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
+                end = await self._quorum.wait_until_now(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
+                reply = replace(reply, last_offset=end - 1)
         except FeedTimeout as error:
             # The change is made; only this proxy's own view of it is late.
             log.warning("answered before the image had the change", error=str(error))
         changed = reply.last_offset is not None or self._quorum is not None
         if self._member is not None and changed and self.loader.applied_offset is not None:
             await self._member.everywhere(self.loader.applied_offset, READ_YOUR_WRITES_MS)
+        return reply
 
     def _follow_quorum(self, registry: CollectorRegistry) -> QuorumFeed:
         self._quorum = QuorumFeed(self.endpoints, self.loader)

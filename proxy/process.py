@@ -269,6 +269,7 @@ class ProxyProcess:
             log.error("admin request refused", reason="the audit spool takes no records")
             refused_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"
             return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
+        first_offset = self._plane.next_offset
         reply = await self._forwarder.forward(
             request.api_key,
             request.api_version,
@@ -279,8 +280,7 @@ class ProxyProcess:
             client_address=request.client_address,
             deadline_ms=now_ms() + request.timeout_ms,
         )
-        await self._plane.in_force(reply)
-        return reply
+        return await self._plane.in_force(reply, first_offset)
 
     def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
         before, self._gate.image = self._gate.image, image

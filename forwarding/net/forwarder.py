@@ -202,7 +202,7 @@ class Forwarder:
 
     def _outcome(self, request: _Request, reply: _Reply, attempts: int) -> ControllerReply:
         if reply.error_code == ErrorCode.NONE:
-            return self._answer(request, reply.message)
+            return replace(self._answer(request, reply.message), attempts=attempts)
         final = next_step(reply.error_code) is Step.DONE
         error_code = reply.error_code if final else ErrorCode.REQUEST_TIMED_OUT
         assert error_code is not None
@@ -213,7 +213,9 @@ class Forwarder:
         else:
             # E6: the fault is in how proxy and controller are set up, and only the operator can mend it.
             log.error("controller refused the envelope", error=_reason(error_code), **log_line)
-        return ControllerReply(ErrorCode(seen.error_code), None, request.forward_id, close=seen.close)
+        return ControllerReply(
+            ErrorCode(seen.error_code), None, request.forward_id, close=seen.close, attempts=attempts
+        )
 
     def _answer(self, request: _Request, message: Any) -> ControllerReply:
         data = message.response_data

@@ -6,7 +6,7 @@ the two together. Knows nothing of spools, topics or clocks.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -65,6 +65,7 @@ class AuditEvent:
     message: str | None = None
     settings: Mapping[str, str] | None = None
     envelope_error_code: int | None = None
+    changes: Sequence[Sequence[str | None]] | None = None
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -182,6 +182,8 @@ class ProxyConfig(Part):
             f"{entry.name}={entry.security_protocol}/{self._told_limits(entry)}" for entry in self.listeners
         )
         told = self.authorizer.told_settings() | self.quota.told_settings()
+        if self.upstream.identity == "user" and self.upstream.sasl is not None:
+            told["upstream.token.requester"] = f"User:{self.upstream.sasl.username}"
         return told | {
             "controller.mode": self.controller.mode,
             "metadata.topic": self.metadata.topic,

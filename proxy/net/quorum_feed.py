@@ -91,14 +91,17 @@ class QuorumFeed:
             raise ChannelError(f"{endpoint.address}: the leader has committed nothing yet")
         return answer.high_watermark
 
-    async def wait_until_now(self, timeout_ms: int, endpoint: EndpointSettings | None = None) -> None:
+    async def wait_until_now(self, timeout_ms: int, endpoint: EndpointSettings | None = None) -> int:
         """Until all that was committed when this was called is in force (E13); FeedTimeout if not in time.
 
+        Gives the offset behind the last of it.
         `endpoint`: the controller that acknowledged what is waited for; one that led before may not know it.
         """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self.wait_for(await self._stable_offset_at_last(endpoint) - 1, timeout_ms)
+                end = await self._stable_offset_at_last(endpoint)
+                await self.wait_for(end - 1, timeout_ms)
+                return end
         except TimeoutError:
             raise FeedTimeout(f"the quorum did not tell its high watermark within {timeout_ms} ms") from None
 

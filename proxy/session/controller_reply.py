@@ -18,6 +18,13 @@ class ControllerReply:
     """The response body in the request's version, without header."""
     forward_id: str
     last_offset: int | None = None
-    """The last metadata offset the change was committed at, where the controller told."""
+    """The last metadata offset the change was committed at, where the controller told.
+
+    With a `first_offset`: of a controller that does not tell, the last one that it can be at.
+    """
+    first_offset: int | None = None
+    """Of Kafka's own controller: what was changed stands here or later in the log."""
+    attempts: int = 1
+    """How often it was sent: from the second on, an earlier one may have been carried out."""
     close: bool = False
     """The controller does not speak this version any more: the client has to ask for ApiVersions again."""

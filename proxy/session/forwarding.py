@@ -13,6 +13,7 @@ from proxy.audit.record import AuditEvent
 from proxy.session import asking, request_time
 from proxy.session.apis.refusal import refusal
 from proxy.session.call import AskController, Call, ToTheController
+from proxy.session.changes import changes_of
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToClient, ToController
 from proxy.session.outcome import error_of
@@ -218,28 +219,39 @@ def _answer(session: "Session", entry: InFlight, reply: ControllerReply, now_ms:
 
 
 def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:
-    return AuditEvent(
+    event = AuditEvent(
         event="forwarded",
         method=ApiKey.name_of(entry.api_key),
         api_version=entry.version,
         correlation_id=entry.correlation_id,
         forward_id=reply.forward_id,
-        error_code=_outcome(entry, reply),
         envelope_error_code=int(reply.error_code),
+        first_offset=reply.first_offset,
         last_offset=reply.last_offset,
         interval_end_ms=now_ms,
     )
-
-
-def _outcome(entry: InFlight, reply: ControllerReply) -> int | None:
-    """The error of the controller's answer, before what was denied here is merged in: it tells the same.
-
-    What the client is told where it gave none; None for an answer that cannot be read.
-    """
+    answer = None
     if reply.error_code != ErrorCode.NONE or reply.body is None:
-        return int(reply.error_code)
+        # What the client is told where the controller gave no answer.
+        event.error_code = int(reply.error_code)
+    else:
+        answer = _read(entry, reply.body)
+        # Before what was denied here is merged in, which tells the same; None where it cannot be read.
+        event.error_code = None if answer is None else error_of(answer)
+    if reply.first_offset is not None:
+        _tell_changes(event, entry, reply, answer)
+    return event
+
+
+def _tell_changes(event: AuditEvent, entry: InFlight, reply: ControllerReply, answer: Any) -> None:
+    """Kafka's controller writes no audit: what it was asked for, and has done, is told here."""
+    # What was sent twice may have been done by the first, whatever the second was answered.
+    event.changes = changes_of(entry.api_key, entry.request, answer if reply.attempts == 1 else None)
+    event.count = reply.attempts
+
+
+def _read(entry: InFlight, body: bytes | memoryview) -> Any:
     try:
-        message, _ = codecs.response(entry.api_key, entry.version).decode(reply.body)
+        return codecs.response(entry.api_key, entry.version).decode(body)[0]
     except WireError:
         return None
-    return error_of(message)

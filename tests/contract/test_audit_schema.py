@@ -3,7 +3,7 @@
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyspark.sql import types as T
@@ -16,6 +16,7 @@ SPARK_TYPES: dict[object, T.DataType] = {
     bool: T.BooleanType(),
     float: T.DoubleType(),
     Mapping[str, str]: T.MapType(T.StringType(), T.StringType()),
+    Sequence[Sequence[str | None]]: T.ArrayType(T.ArrayType(T.StringType())),
 }
 INTEGERS = (T.IntegerType(), T.LongType())
 # Numbers of Kafka's wire format that are 32 bits wide there; every other integer is a long.

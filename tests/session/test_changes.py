@@ -1,0 +1,145 @@
+"""What a forwarded request changed in Kafka's own log, as the audit record of the proxy tells it."""
+
+from typing import Any
+
+import pytest
+
+from proxy.session.changes import MAX_BYTES, changes_of
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from tests.support import every_change
+from tests.support.two_sides import (
+    allow_request,
+    limit_request,
+    token_request,
+    user_request,
+    withdraw_request,
+)
+
+pytestmark = [pytest.mark.spec("D1", "D5")]
+
+ACL = ("TOPIC", "LITERAL", "orders", "User:alice", "*", "READ", "ALLOW")
+TOPIC_ID = bytes(range(16))
+REFUSED = 41
+
+
+def acls_created(*errors: int) -> Any:
+    response = types.CreateAclsResponse
+    return response(results=[response.AclCreationResult(error_code=error) for error in errors])
+
+
+def acls_deleted(*users: str) -> Any:
+    response = types.DeleteAclsResponse
+    result = response.DeleteAclsFilterResult
+    acl = {"resource_type": 2, "resource_name": "orders", "pattern_type": 3, "host": "*"}
+    found = [
+        response.DeleteAclsMatchingAcl(principal=f"User:{user}", operation=3, permission_type=3, **acl)
+        for user in users
+    ]
+    return response(filter_results=[result(matching_acls=found)])
+
+
+def test_an_acl_is_told_in_full_and_one_that_was_refused_is_not() -> None:
+    request = allow_request("orders", "alice")
+    request.creations.append(request.creations[0])
+
+    told = changes_of(ApiKey.CREATE_ACLS, request, acls_created(0, REFUSED))
+
+    assert told == (("AccessControlEntryRecord", *ACL),)
+    assert changes_of(ApiKey.CREATE_ACLS, request, None) == told * 2
+
+
+def test_acls_that_are_gone_are_told_by_the_answer_each_once() -> None:
+    request = withdraw_request("orders", "alice")
+
+    told = changes_of(ApiKey.DELETE_ACLS, request, acls_deleted("alice", "alice"))
+
+    assert told == (("RemoveAccessControlEntryRecord", *ACL),)
+    assert changes_of(ApiKey.DELETE_ACLS, request, None) == (("RemoveAccessControlEntryRecord",),)
+
+
+def test_a_quota_is_told_with_its_entity_and_its_last_value() -> None:
+    request = limit_request("alice", 1024)
+    entry = request.entries[0]
+    entry.entity.append(types.AlterClientQuotasRequest.EntityData(entity_type="client-id", entity_name=None))
+    entry.ops.append(types.AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=2048.5))
+    removed = every_change.no_limit("bob")
+
+    assert changes_of(ApiKey.ALTER_CLIENT_QUOTAS, request, None) == (
+        ("ClientQuotaRecord", "producer_byte_rate", "client-id", "user=alice", "2048.5"),
+    )
+    assert changes_of(ApiKey.ALTER_CLIENT_QUOTAS, removed, None) == (
+        ("ClientQuotaRecord", "producer_byte_rate", "user=bob", None),
+    )
+
+
+def test_a_users_credential_is_told_without_its_secret() -> None:
+    told = changes_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request("alice", "secret"), None)
+
+    assert told == (("UserScramCredentialRecord", "alice", "SCRAM-SHA-256", "4096"),)
+    assert changes_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, every_change.user_deletion("bob"), None) == (
+        ("RemoveUserScramCredentialRecord", "bob", "SCRAM-SHA-256"),
+    )
+
+
+def test_tokens_are_told_by_what_is_known_of_them() -> None:
+    made = types.CreateDelegationTokenResponse(error_code=0, token_id="t", expiry_timestamp_ms=77)
+    renewal = types.RenewDelegationTokenRequest(hmac=b"", renew_period_ms=1)
+    renewed = types.RenewDelegationTokenResponse(error_code=0, expiry_timestamp_ms=99)
+    end = types.ExpireDelegationTokenRequest(hmac=b"", expiry_time_period_ms=-1)
+
+    assert changes_of(ApiKey.CREATE_DELEGATION_TOKEN, token_request(), made) == (
+        ("DelegationTokenRecord", "77", "t"),
+    )
+    assert changes_of(ApiKey.RENEW_DELEGATION_TOKEN, renewal, renewed) == (("DelegationTokenRecord", "99"),)
+    assert changes_of(ApiKey.EXPIRE_DELEGATION_TOKEN, end, None) == (("RemoveDelegationTokenRecord",),)
+
+
+def test_topics_are_told_with_their_configs_and_an_attempt_changes_nothing() -> None:
+    request = every_change.topic_request("orders")
+    response = types.CreateTopicsResponse
+    topic = response.CreatableTopicResult(name="orders", topic_id=TOPIC_ID, error_code=0)
+    told = changes_of(ApiKey.CREATE_TOPICS, request, response(topics=[topic]))
+    topic.error_code = 36
+    refused = changes_of(ApiKey.CREATE_TOPICS, request, response(topics=[topic]))
+    request.validate_only = True
+
+    assert told == (
+        ("TopicRecord", "orders", "AAECAwQFBgcICQoLDA0ODw"),
+        ("ConfigRecord", "TOPIC", "orders", "retention.ms", "86400000"),
+        ("PartitionRecord", "orders"),
+    )
+    assert refused == changes_of(ApiKey.CREATE_TOPICS, request, None) == ()
+    assert changes_of(ApiKey.DELETE_TOPICS, every_change.deletion("orders"), None) == (
+        ("RemoveTopicRecord", "orders"),
+    )
+    assert changes_of(ApiKey.CREATE_PARTITIONS, every_change.more_partitions("orders", 3), None) == (
+        ("PartitionRecord", "orders"),
+    )
+
+
+def test_configs_are_told_as_far_as_the_request_tells_them() -> None:
+    request = every_change.config_request("orders", ("a", 0, "1"), ("b", 1, None), ("c", 2, "x"))
+    place = ("ConfigRecord", "TOPIC", "orders")
+
+    assert changes_of(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, None) == (
+        (*place, "a", "1"),
+        (*place, "b", None),
+        (*place, "c"),
+    )
+    # Of anything but a topic a value may be a password.
+    assert changes_of(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, every_change.config_of_all_brokers("ssl.key.password", "p"), None
+    ) == (("ConfigRecord", "BROKER", "", "ssl.key.password"),)
+    assert changes_of(ApiKey.ALTER_CONFIGS, every_change.whole_config("orders", "a", "1"), None) == (place,)
+
+
+def test_more_than_a_topic_takes_is_told_by_its_kind() -> None:
+    request = allow_request("t" * 200, "alice")
+    request.creations *= MAX_BYTES // 200
+
+    assert changes_of(ApiKey.CREATE_ACLS, request, None) == (("AccessControlEntryRecord",),)
+
+
+def test_elections_change_nothing_that_anybody_has_to_explain() -> None:
+    assert changes_of(ApiKey.ELECT_LEADERS, types.ElectLeadersRequest(), None) == ()
