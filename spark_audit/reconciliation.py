@@ -19,6 +19,9 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps
+from spark_audit.reconcile.kraft_changes import kraft_changes
+from spark_audit.reconcile.kraft_claims import to_our_controllers
+from spark_audit.reconcile.kraft_log_changes import of_kafka, of_topic
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import sessions
@@ -67,12 +70,14 @@ def reconcile(
         "chain": chain(with_lines, chain_key, days=wanted),
         "boots": boots(records),
         "decisions": decision_findings(judged),
-        "forwarded": forwarded(records, log),
+        "forwarded": forwarded(to_our_controllers(records), of_topic(log)),
         "quotas": quotas(near, log),
         "sessions": sessions(records),
-        "changes": changes(records, log),
+        "changes": changes(records, of_topic(log)),
         "quarantined": quarantined(quarantine),
     }
+    if not of_kafka(log).isEmpty():
+        checks["kraft"] = kraft_changes(records, log)
     found: dict[str, Row] = {}
     # One after the other: as one union, Spark plans all of it again after each of its stages.
     for name, check in checks.items():

@@ -103,7 +103,7 @@ def _set_up(stack: Stack) -> None:
 
 
 def _play(stack: Stack) -> list[story.Outcome]:
-    outcomes = story.play(Stage(stack), story.acts(len(stack.nodes), kraft=stack.kraft))
+    outcomes = story.play(Stage(stack), story.acts(len(stack.nodes)))
     print("\n" + story.table(outcomes, shutil.get_terminal_size((120, 40)).columns))
     report = report_of(stack.directory)
     print(f"\nreport: {report if report.exists() else 'none'}\nlogs:   {stack.logs}", flush=True)

@@ -70,6 +70,11 @@ class Broker:
         """Where it listens: what no client of a proxy should ever be told."""
         return frozenset((self.plaintext, self.sasl_plaintext, self.ssl, self.controller))
 
+    @property
+    def metadata_log(self) -> Path:
+        """The directory of Kafka's own metadata log at this node."""
+        return self._data / "__cluster_metadata-0"
+
     def start(self) -> None:
         """Format the storage if it is new, start, return once clients are served; else SetupError."""
         self._settings.directory.mkdir(parents=True, exist_ok=True)

@@ -54,19 +54,12 @@ ACTS: Sequence[Sequence[Step]] = (
 _BROKERS = Step("every broker", "librdkafka: each partition, from one proxy on", brokers.reach_all)
 
 
-_TRAIL = Step("audit", "the audit topic: every record of every proxy", audit.look_through)
-
-
-def acts(brokers: int, *, kraft: bool = False) -> Sequence[Sequence[Step]]:
-    """With several brokers, also that clients find each of them by its own proxy.
-
-    `kraft`: without a controller of ours there is no log that Spark could compare the trail with.
-    """
-    played = (*ACTS[:-1], (_TRAIL,)) if kraft else tuple(ACTS)
+def acts(brokers: int) -> Sequence[Sequence[Step]]:
+    """With several brokers, also that clients find each of them by its own proxy."""
     if brokers == 1:
-        return played
-    allowed = next(place for place, act in enumerate(played) if act[0].name == "allowed")
-    return (*played[: allowed + 1], (_BROKERS,), *played[allowed + 1 :])
+        return ACTS
+    allowed = next(place for place, act in enumerate(ACTS) if act[0].name == "allowed")
+    return (*ACTS[: allowed + 1], (_BROKERS,), *ACTS[allowed + 1 :])
 
 
 @dataclass(frozen=True, slots=True)

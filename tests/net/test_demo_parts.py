@@ -111,14 +111,12 @@ def test_a_step_that_does_not_show_what_it_should_is_told_and_the_story_goes_on(
 
 def test_with_three_brokers_the_story_looks_for_each_once_clients_are_allowed() -> None:
     names = [step.name for act in story.acts(brokers=3) for step in act]
-    with_kafkas_controller = story.acts(brokers=3, kraft=True)
 
     assert story.acts(brokers=1) == story.ACTS
     assert names[names.index("allowed") + 1] == "every broker"
     assert [name for name in names if name != "every broker"] == [
         step.name for act in story.ACTS for step in act
     ]
-    assert [step.name for act in with_kafkas_controller for step in act] == names
 
 
 @pytest.mark.spec("O1", "O5")

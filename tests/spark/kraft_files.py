@@ -3,6 +3,7 @@
 Shares no code with spark_audit.record_batches; checksums are aiokafka's.
 """
 
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ class Node:
 
     def __post_init__(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
+        told = {"currentVoters": [{"voterId": voter} for voter in self.voters], "data_version": 0}
+        (self.path / "quorum-state").write_text(json.dumps(told), encoding="utf-8")
         self.roll()
         self.elect(1)
 

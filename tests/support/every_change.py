@@ -86,7 +86,7 @@ async def change_everything(door: Door, name: str) -> None:
     """Each kind of change at least once; what is asked for twice changes nothing the second time."""
     for _twice in range(2):
         await door.ask(ApiKey.CREATE_ACLS, allow_request(name, name))
-        await door.ask(ApiKey.ALTER_CLIENT_QUOTAS, limit_request(name, 12_345.5))
+        await door.ask(ApiKey.ALTER_CLIENT_QUOTAS, limit_request(name, 12_345.0))
     await door.ask(ApiKey.CREATE_ACLS, allow_request(name, "another"))
     await door.ask(ApiKey.DELETE_ACLS, withdraw_request(name, name))
     for _twice in range(2):
