@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test differential envelopes model chaos soak ingest-kills browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak ingest-kills browser check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -153,6 +153,11 @@ bench: setup ## CPU per request, GiB and decision, memory per connection and ACL
 	$(BIN)/python -m tests.bench.decisions
 	$(BIN)/python -m tests.bench.quotas
 	$(BIN)/python -m tests.bench.trail
+
+AWAY ?= 600000
+
+kafka-away: setup ## An hour's records (AWAY=600000) while there is no Kafka and processes are killed; then it comes back
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_AWAY_RECORDS=$(AWAY) $(BIN)/pytest -s tests/net/test_kafka_away.py
 
 RECORDS ?= 1000000,5000000,20000000
 
