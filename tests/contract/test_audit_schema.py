@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import types as T
 
 from proxy.audit import record
+from proxy.audit.classes import EVENTS
 from spark_audit import schema as S
+from tests.contract.audit_rules import REQUIRED
 
 SPARK_TYPES: dict[object, T.DataType] = {
     str: T.StringType(),
@@ -58,3 +60,9 @@ def test_integers_are_longs_but_for_those_that_are_narrow_on_the_wire() -> None:
 @pytest.mark.spec("D2")
 def test_both_sides_speak_of_the_same_version_and_event_type() -> None:
     assert (S.SCHEMA_VERSION, S.EVENT_TYPE_PREFIX) == (record.SCHEMA_VERSION, record.EVENT_TYPE_PREFIX)
+
+
+@pytest.mark.spec("D1", "D2")
+def test_what_each_event_has_to_tell_is_in_the_table() -> None:
+    assert set(REQUIRED) == set(EVENTS)
+    assert {name for names in REQUIRED.values() for name in names} <= set(record.EVENT_FIELDS)

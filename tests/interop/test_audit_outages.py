@@ -17,7 +17,8 @@ from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPart
 
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.users import User, librdkafka_settings
-from tests.support.audit_topic import Boot, boots
+from tests.contract.audit_rules import faults
+from tests.support.audit_topic import Boot, boots, lines
 from tests.support.cluster_admin import ClusterAdmin, error_name
 from tests.support.disk_faults import DiskFaults
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
@@ -86,6 +87,7 @@ class Stage:
     def trail(self) -> list[Boot]:
         """Of the proxy, once all that it has is in the topic."""
         until(lambda: self.metric("penstock_audit_unshipped_records") == 0)
+        assert faults(lines(self.stack.broker.plaintext)) == []
         found = boots(self.stack.broker.plaintext)
         return [boot for boot in found if boot.facts[0]["role"] == "proxy"]
 

@@ -1,0 +1,121 @@
+"""What each kind of audit record has to tell, and what CloudEvents 1.0 asks of each line, as tables.
+
+Trails of real stacks are put to it (tests.interop); a fault is a line of text. `chain` stands beside the
+attributes that CloudEvents knows: an extension, whose name may have lower-case letters and digits only.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from proxy.audit.record import STAMP_FIELDS
+
+WHO = ("connection_id", "listener", "host")
+ASKED = ("method", "api_version", "correlation_id")
+DECIDED = ("granted", "rule", "resource_type", "operation", "metadata_offset")
+COUNTED = ("count", "interval_start_ms", "interval_end_ms")
+BYTES = ("request_bytes", "response_bytes")
+QUOTA = ("quota_key", "quota_id", "quota_limit", "metadata_offset")
+
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "started": ("settings",),
+    "stopped": (),
+    "high_water": ("count",),
+    "records_dropped": ("count", "message"),
+    "configuration_changed": ("settings",),
+    "authentication": (*WHO, "principal", "mechanism"),
+    "authentication_failed": (*WHO, "mechanism", "message"),
+    "reauthentication": (*WHO, "principal", "mechanism"),
+    "reauthentication_failed": (*WHO, "principal", "mechanism", "message"),
+    "session_expired": (*WHO, "principal"),
+    "session_expired_idle": (*WHO, "principal"),
+    "session_revoked": (*WHO, "principal"),
+    "authorization": ("listener", "host", "principal", *ASKED, *DECIDED),
+    "authorization_collapsed": ("listener", "host", "principal", *ASKED, "granted", "operation", "count"),
+    "authorization_summary": (
+        *WHO,
+        "principal",
+        "method",
+        *DECIDED,
+        *COUNTED,
+        "request_bytes",
+        "response_bytes",
+    ),
+    "request_refused": ("listener", "host", "message"),
+    "forwarded": (*WHO, "principal", *ASKED, "forward_id", "envelope_error_code", "interval_end_ms"),
+    "forwarded_received": (
+        "listener",
+        "host",
+        "principal",
+        "forwarding_principal",
+        *ASKED,
+        "forward_id",
+        "error_code",
+        "metadata_offset",
+    ),
+    "quota_changed": ("entity_path", "message"),
+    "quota_used": (*QUOTA, "count", "interval_start_ms", "interval_end_ms"),
+    "throttled": (*QUOTA, "count", "throttle_time_ms"),
+    "tokens_expired": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
+    "topics_gone": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
+}
+"""Event -> fields that are never null in it."""
+
+_UNDER_RULE = {"acl": "acl_id"}
+"""Rule -> the field that says which."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+ATTRIBUTES: Mapping[str, Callable[[Any], bool]] = {
+    "specversion": lambda value: value == "1.0",
+    "id": _text,
+    "source": lambda value: _text(value) and _URI.fullmatch(value) is not None,
+    "type": lambda value: _text(value) and value.startswith("io.penstock."),
+    "time": lambda value: _text(value) and _TIME.fullmatch(value) is not None,
+    # JSON format, 2.2: null is an attribute that is not set.
+    "subject": lambda value: value is None or _text(value),
+    "datacontenttype": lambda value: value == "application/json",
+    "dataschema": lambda value: _text(value) and _URI.fullmatch(value) is not None,
+    "chain": lambda value: _text(value) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
+    "data": lambda value: isinstance(value, dict),
+}
+
+
+def faults(lines: Iterable[bytes]) -> list[str]:
+    """Of a trail, in words; none is what is wanted."""
+    seen: dict[tuple[str, str], bytes] = {}
+    found: list[str] = []
+    for line in lines:
+        event = json.loads(line)
+        found += [f"{event.get('id')}: {fault}" for fault in (*_envelope(event), *_record(event["data"]))]
+        # CloudEvents: source and id together are one event; a line that was shipped twice is the same one.
+        if seen.setdefault((event["source"], event["id"]), line) != line:
+            found.append(f"{event['id']}: two events have it")
+    return found
+
+
+def _envelope(event: dict[str, Any]) -> Iterator[str]:
+    for name, holds in ATTRIBUTES.items():
+        if name not in event or not holds(event[name]):
+            yield f"{name} is {event.get(name)!r}"
+    for name in event.keys() - ATTRIBUTES.keys():
+        yield f"{name} is no attribute of ours"
+
+
+def _record(data: dict[str, Any]) -> Iterator[str]:
+    required = REQUIRED.get(data["event"])
+    if required is None:
+        yield f"{data['event']} is not in the table"
+        return
+    for name in (*STAMP_FIELDS, *required):
+        if data[name] is None:
+            yield f"{data['event']} of {data['method']} without {name}"
+    which = _UNDER_RULE.get(data["rule"] or "")
+    if which is not None and data[which] is None:
+        yield f"{data['event']} by rule {data['rule']} without {which}"

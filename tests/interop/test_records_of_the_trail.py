@@ -1,0 +1,64 @@
+"""Every record that a stack has made tells what its kind has to, and is an event as CloudEvents has it."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from proxy.demo.stack import Stack
+from proxy.demo.users import User, librdkafka_settings
+from tests.contract.audit_rules import faults
+from tests.support.audit_topic import lines
+from tests.support.cluster_admin import ClusterAdmin, admin
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D1", "D2")]
+
+EVENTS = {
+    "started",
+    "authentication",
+    "authentication_failed",
+    "authorization",
+    "authorization_summary",
+    "forwarded",
+    "forwarded_received",
+    "quota_changed",
+    "throttled",
+}
+"""What the test brings about itself; tests before it have brought more."""
+
+
+@pytest.mark.usefixtures("our_controller")
+def test_every_record_of_the_trail_tells_what_its_kind_has_to(
+    stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str
+) -> None:
+    cluster_admin.allow_produce(alice, topic)
+    tool = stack.tools("admin")
+    quota = ("--alter", "--add-config", "producer_byte_rate=1000", "--entity-type", "users", "--entity-name")
+    assert tool.run("kafka-configs", *quota, alice.name).returncode == 0
+    client = Producer(librdkafka_settings(alice, stack.entrance()))
+    for _ in range(3):
+        client.produce(topic, b"v" * 8_000)
+        assert client.flush(60) == 0
+    with pytest.raises(KafkaException):
+        ClusterAdmin(stack, alice.name).topic("not-for-alice")
+    stranger = replace(alice, password="not hers")
+    with pytest.raises(KafkaException):
+        admin.AdminClient(librdkafka_settings(stranger, stack.entrance())).list_topics(timeout=5)
+
+    found = trail_with(stack, EVENTS)
+
+    assert faults(found) == []
+
+
+def trail_with(stack: Stack, wanted: set[str]) -> list[bytes]:
+    """The whole topic, once it has all of these events."""
+    pause, have = threading.Event(), set[str]()
+    for _ in range(120):
+        found = lines(stack.broker.plaintext)
+        have = {json.loads(line)["data"]["event"] for line in found}
+        if wanted <= have:
+            return found
+        pause.wait(0.5)
+    raise AssertionError(f"without {wanted - have} after a minute")
