@@ -104,8 +104,8 @@ def be_cut_off(place: Place, over: Event) -> None:
 
 async def _send(settings: dict[str, Any], over: Event) -> None:
     producer = AIOKafkaProducer(**settings, client_id="is-cut-off")
-    await producer.start()
     try:
+        await producer.start()
         for _ in range(40):
             await producer.send_and_wait(P.ORDERS, b"without re-authentication")
             await asyncio.sleep(1.0)
