@@ -17,6 +17,8 @@ from spark_audit import sources
 from spark_audit.sources import SourceError
 
 _REACH_TIMEOUT_S = 5.0
+MAX_OFFSETS_PER_TRIGGER = 200_000
+"""Without it all of a topic is one batch, kept in memory and on disk until both of its tables are written."""
 
 
 def kafka_options(path: str | None) -> dict[str, str]:
@@ -33,9 +35,15 @@ def kafka_options(path: str | None) -> dict[str, str]:
 _SPARK_KAFKA_OPTIONS = (
     "startingOffsets",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
+    "maxRecordsPerPartition",
     "failOnDataLoss",
     "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
 )
 
 
@@ -79,7 +87,7 @@ def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mappi
         .option("kafka.isolation.level", "read_committed")
         # Records that retention took before we read them must stop the job, not pass unseen.
         .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", "1000000")
+        .option("maxOffsetsPerTrigger", str(MAX_OFFSETS_PER_TRIGGER))
     )
     for name, value in options.items():
         reader = reader.option(name, value)

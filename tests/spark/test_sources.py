@@ -19,6 +19,7 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
         'sasl.jaas.config=org.example.Login required username="a" password="b=c";\n'
         "kafka.client.id=audit\n"
         "maxOffsetsPerTrigger=5000\n"
+        "fetchOffset.numRetries=9\n"
     )
 
     assert topics.kafka_options(str(file)) == {
@@ -26,6 +27,7 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
         "kafka.sasl.jaas.config": 'org.example.Login required username="a" password="b=c";',
         "kafka.client.id": "audit",
         "maxOffsetsPerTrigger": "5000",
+        "fetchOffset.numRetries": "9",
     }
 
 
