@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SourceError as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
-        return _failed(_first_line(error))
+        return _failed(_reason(error))
     except KeyboardInterrupt:
         return _failed("interrupted; an ingest goes on from its checkpoints when it is run again")
 
@@ -300,8 +300,13 @@ def _failed(reason: str) -> int:
     return FAILED
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+def _reason(error: Exception) -> str:
+    """In one line. Of an exception of the JVM the innermost cause: the outermost tells which call it was."""
+    first, *others = str(error).strip().splitlines()
+    if not first.startswith("An error occurred while calling"):
+        return first
+    causes = [line.partition("Caused by: ")[2] for line in others if line.startswith("Caused by: ")]
+    return (causes or [line.removeprefix(": ") for line in others[:1]] or [first])[-1]
 
 
 if __name__ == "__main__":
