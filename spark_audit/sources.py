@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -121,10 +122,18 @@ def _require_packages(session: SparkSession) -> None:
 
 
 def _standalone(master: str, ivy_dir: str | None) -> dict[str, str]:
-    settings = {"spark.master": master, "spark.jars.packages": ",".join(PACKAGES)}
+    settings = {"spark.master": master}
+    if packages := to_fetch(Path(pyspark.__path__[0]) / "jars"):
+        settings["spark.jars.packages"] = ",".join(packages)
     if ivy_dir:
         settings["spark.jars.ivy"] = ivy_dir
     return settings | (_LAPTOP if master.startswith("local") else {})
+
+
+def to_fetch(jars: Path) -> list[str]:
+    """Those of PACKAGES that are not among Spark's own jars, as they are in our image."""
+    named = {package: "{1}-{2}.jar".format(*package.split(":")) for package in PACKAGES}
+    return [package for package, name in named.items() if not (jars / name).exists()]
 
 
 def create_tables(spark: SparkSession, tables: Tables) -> None:
