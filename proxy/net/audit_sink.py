@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError
 
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.producer_end import end
@@ -20,6 +21,8 @@ from proxy.wire.error_codes import ErrorCode
 RETRY_MS = (200, 10_000)
 STUCK_AFTER_MS = 60_000
 """Longer than aiokafka tries to deliver a batch (40 s): of what is left then it says nothing any more."""
+BATCH_BYTES, SMALL_BATCH_BYTES = 256 * 1024, 16 * 1024
+"""Each batch is a round trip. The small ones are for a topic whose max.message.bytes takes no others."""
 CREATE_TOPICS_VERSIONS = (4, 7)  # From 4 on the broker's own replication factor can be asked for.
 
 log = structlog.get_logger(__name__)
@@ -36,6 +39,7 @@ class AuditSink:
         self._connection = connection
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
+        self._batch_bytes = BATCH_BYTES
         self.failed_count = 0
         """How often Kafka did not take what was sent, for whatever reason; each was tried again."""
 
@@ -52,6 +56,8 @@ class AuditSink:
             # whatever it raised, only a new producer helps, and the trail must go on.
             except Exception as error:  # noqa: BLE001 - see above
                 self.failed_count += 1
+                if isinstance(error, MessageSizeTooLargeError):
+                    self._batch_bytes = SMALL_BATCH_BYTES
                 log.warning("audit records not delivered, trying again", error=repr(error), wait_ms=wait_ms)
                 await self.close()
                 await asyncio.sleep(wait_ms / 1000)
@@ -71,7 +77,11 @@ class AuditSink:
         if self._producer is None:
             await self._ensure_topic()
             producer = AIOKafkaProducer(
-                **self._connection(), enable_idempotence=True, acks="all", linger_ms=5
+                **self._connection(),
+                enable_idempotence=True,
+                acks="all",
+                linger_ms=5,
+                max_batch_size=self._batch_bytes,
             )
             try:
                 await producer.start()

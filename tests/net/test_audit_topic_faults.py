@@ -152,6 +152,18 @@ async def test_a_record_that_is_too_large_for_the_topic_is_not_left_out(broker: 
     await not_taken_until(broker, "narrow", mended, records(0), large)
 
 
+async def test_a_topic_that_takes_only_small_batches_gets_small_ones(broker: Broker) -> None:
+    Operator(broker).topic("small", **{"max.message.bytes": "20000"})
+    sent = records(0, 1_000)  # 50 kB, in one batch at first.
+    async with a_sink(broker, "small") as sink, asyncio.timeout(TIMEOUT_S):
+        await sink.send(sent)
+        failed = sink.failed_count
+        await sink.send(records(50, 1_000))
+        assert (failed, sink.failed_count) == (1, 1)
+    found = await asyncio.to_thread(lines, broker.plaintext, "small")
+    assert list(dict.fromkeys(found)) == [value for _, value in sent + records(50, 1_000)]
+
+
 async def test_a_topic_that_is_deleted_is_made_again(broker: Broker) -> None:
     operator = Operator(broker)
     async with a_sink(broker, "deleted") as sink:

@@ -136,7 +136,10 @@ int fsync(int fd) {
     if (!path_of(fd, path)) return syscall(SYS_fsync, fd);
     long torn;
     int error = fault("fsync", &torn);
-    if (error) return errno = error, -1;
+    if (error) {
+        trace("fsync-failed", path, 0, "", 0);
+        return errno = error, -1;
+    }
     int result = syscall(SYS_fsync, fd);
     if (result == 0) trace("fsync", path, 0, "", 0);
     return result;

@@ -50,9 +50,24 @@ class _File:
     data: bytearray = field(default_factory=bytearray)
     safe: bytes = b""
     """What was there at its last fsync."""
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """What the kernel could not write, and holds for written: from, to."""
+
+    def synced(self) -> None:
+        data = bytearray(self.data)
+        for begin, end in self.lost:
+            data[begin:end] = bytes(end - begin)
+        self.safe = bytes(data)
+
+    def not_synced(self) -> None:
+        self.lost.append((len(self.safe), len(self.data)))
+
+    def written_again(self, begin: int, end: int) -> None:
+        """To be written once more, so the next fsync tells the truth about it."""
+        self.lost = [(a, b) for a, b in self.lost if not (begin <= a and b <= end)]
 
     def after_power_loss(self) -> Iterator[bytes]:
-        data, size = bytes(self.data), len(self.safe)
+        data, size = self.safe + bytes(self.data[len(self.safe) :]), len(self.safe)
         yield data
         for part in sorted({0, 1, (len(data) - size) // 2, len(data) - size - 1}):
             yield data[: size + max(part, 0)]
@@ -77,8 +92,9 @@ class Disk:
         elif change.op == "fsync" and change.path not in self._names:
             self._safe_names, self._pending = dict(self._names), []
         elif change.op == "fsync":
-            file = self._names[change.path]
-            file.safe = bytes(file.data)
+            self._names[change.path].synced()
+        elif change.op == "fsync-failed":
+            self._names[change.path].not_synced()
         elif change.op != "mkdir":
             self._write(self._names[change.path], change)
 
@@ -108,7 +124,9 @@ class Disk:
         if change.op == "write":
             file.data += change.data
         elif change.op == "pwrite":
-            file.data[change.number : change.number + len(change.data)] = change.data
+            end = change.number + len(change.data)
+            file.data[change.number : end] = change.data
+            file.written_again(change.number, end)
         elif change.op == "truncate":
             del file.data[change.number :]
         else:
