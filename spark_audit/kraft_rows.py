@@ -58,10 +58,11 @@ def import_slices(
         there = log.where(~F.col(S.FROM_SNAPSHOT) & F.col(S.LOG_OFFSET).between(first, end - 1))
         _require_what_is_known(rows, there)
         new = rows.join(there.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
-        count = new.count()
+        good = new.where(F.col(S.REASON).isNull())
+        count = good.count()
         if count:
-            _merge(spark, new.where(F.col(S.REASON).isNull()), tables.metadata_log, first, end)
-            _quarantine(spark, new.where(F.col(S.REASON).isNotNull()), tables)
+            _merge(spark, good, tables.metadata_log, first, end)
+        _quarantine(spark, new.where(F.col(S.REASON).isNotNull()), tables)
         return count
     finally:
         rows.unpersist()

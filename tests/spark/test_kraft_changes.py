@@ -258,6 +258,7 @@ def test_an_acknowledged_change_that_is_not_there_is_found_with_its_request(foun
 
 def test_what_was_before_the_first_proxy_and_in_a_snapshot_is_nobodys(spark: SparkSession) -> None:
     cluster = Cluster()
+    del cluster.log[0]
     for number, record in enumerate(cluster.log):
         record["offset"] = 100 + number
     fields, alice = acl(1)
