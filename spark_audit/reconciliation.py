@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.copies import each_record_once, later_copies
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.changes import changes
@@ -24,8 +25,8 @@ from spark_audit.reconcile.kraft_claims import to_our_controllers
 from spark_audit.reconcile.kraft_log_changes import of_kafka, of_topic
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
-from spark_audit.reconcile.sessions import sessions
-from spark_audit.trail import each_record_once, repeated
+from spark_audit.reconcile.sessions import TRAFFIC, sessions
+from spark_audit.survey import survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +56,26 @@ def reconcile(
     `chain_key` is the key of the hash chains, where processes have one; `expired` table `expired`. `told`
     hears the name of each check when it is done.
     """
-    copies = repeated(audit).persist()
-    with_lines = each_record_once(audit, copies)
-    records = with_lines.drop(S.LINE)
+    stretches = survey(audit).persist()
+    with_lines = each_record_once(audit, later_copies(audit, stretches).persist())
+    # Not kept: a table of millions is read again sooner than it is found in memory, a few columns at a time.
+    records = with_lines.drop(S.LINE, S.BODY_SHA256)
+    few = records.where(~F.col(S.EVENT).isin(*TRAFFIC)).persist()
     wanted = [date.fromisoformat(day) for day in days]
+    of_days, near = records, records
     if wanted:
-        of_days, near = _of(records, wanted), _of(records, _neighbours(wanted))
-    else:
-        of_days = near = records = records.persist()
+        of_days, near = _of(records, few, wanted), _of(records, few, _neighbours(wanted))
     log = metadata_log.persist()
     judged = verdicts(of_days, log, log_end).persist()
     checks = {
-        "gaps": gaps(audit, copies, expired),
+        "gaps": gaps(audit, stretches, expired),
         "chain": chain(with_lines, chain_key, days=wanted),
         "boots": boots(records),
         "decisions": decision_findings(judged),
-        "forwarded": forwarded(to_our_controllers(records), of_topic(log)),
+        "forwarded": forwarded(to_our_controllers(few), of_topic(log)),
         "quotas": quotas(near, log),
         "sessions": sessions(records),
-        "changes": changes(records, of_topic(log)),
+        "changes": changes(few, of_topic(log)),
         "quarantined": quarantined(quarantine),
     }
     if not of_kafka(log).isEmpty():
@@ -87,11 +89,11 @@ def reconcile(
     return Result(rows, _summary(rows, records, log, judged))
 
 
-def _of(records: DataFrame, days: Sequence[date]) -> DataFrame:
+def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:
     """The records of some days; and those of every process's start, which tell its settings."""
     there = F.col(S.DATE).isin(*days)
     # Two reads, not one condition: only a condition on the date alone keeps Spark from opening other days.
-    return records.where(there).unionByName(records.where(~there & (F.col(S.EVENT) == "started")))
+    return records.where(there).unionByName(few.where(~there & (F.col(S.EVENT) == "started")))
 
 
 def _neighbours(days: Sequence[date]) -> list[date]:

@@ -1,6 +1,6 @@
-"""The audit table as the checks read it: each record once, and what each process was told to do.
+"""Whose a record is, and what each process was told to do.
 
-Fed with table `audit`; feeds every check and the report. Reads no storage.
+Fed with the audit records; feeds every check. Reads no storage.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -14,29 +14,6 @@ AUTHOR = (S.PROXY_ID, S.BOOT_ID)
 SUPER_USERS = "super_users"
 ALLOW_EVERYONE = "allow_everyone"
 AUTHORIZER = "authorizer"
-
-
-def repeated(audit: DataFrame) -> DataFrame:
-    """(proxy_id, boot_id, sequence) of what is there more than once, with the `first_place` Kafka had it."""
-    place = F.struct(S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-    counted = audit.groupBy(*KEY).agg(F.count(F.lit(1)).alias("copies"), F.min(place).alias("first_place"))
-    return counted.where("copies > 1").drop("copies")
-
-
-def each_record_once(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
-    """Of records with one (proxy_id, boot_id, sequence), the one that Kafka got first.
-
-    Only the keys are shuffled to find the repeated ones, which are few; whole rows stay where they are.
-    They are looked for here and now: in a trail without any, which is the rule, the table is read as it is.
-    `copies` is `repeated(audit)`, for who has it.
-    """
-    found = repeated(audit).persist() if copies is None else copies
-    if found.isEmpty():
-        return audit
-    joined = audit.join(found, list(KEY), "left")
-    place = F.struct(S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-    kept = joined.where(F.col("first_place").isNull() | (F.col("first_place") == place))
-    return kept.select(*audit.columns)
 
 
 def settings(records: DataFrame) -> DataFrame:

@@ -10,19 +10,20 @@ boots.py's affair.
 from collections.abc import Sequence
 from datetime import date
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.hashing import KEYED, PLAIN, digest, hexadecimal, seed
-from spark_audit.trail import AUTHOR
+from spark_audit.trail import AUTHOR, KEY
 
-BLOCK = 20_000
-"""Records are put in order in blocks of so many, so that one long-lived process is not one task."""
+TASK_RECORDS = 500_000
+"""So many lines to a task: the links before them are held in memory, the lines are not."""
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
 _ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
+_COUNTED, _BEFORE = "counted", "link_before"
 _RUN = (*AUTHOR, STATE, S.DATE, "run")
 _SAID = {
     ALTERED: "do not fit the hash chain: they were altered, or written with another key",
@@ -31,11 +32,10 @@ _SAID = {
 }
 
 
-def chain(
-    records: DataFrame, key: bytes | None = None, block: int = BLOCK, days: Sequence[date] = ()
-) -> DataFrame:
+def chain(records: DataFrame, key: bytes | None = None, days: Sequence[date] = ()) -> DataFrame:
     """Both checks below as one table of findings. `days`: only the lines of these are read and hashed."""
-    return broken(states(records, key, block, days)).unionByName(unkeyed(records, key))
+    told = algorithms(records, key).persist()
+    return broken(states(records, told, key, days)).unionByName(unkeyed(told, key))
 
 
 def broken(judged: DataFrame) -> DataFrame:
@@ -62,12 +62,12 @@ def broken(judged: DataFrame) -> DataFrame:
     )
 
 
-def unkeyed(records: DataFrame, key: bytes | None) -> DataFrame:
+def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
     """A key is given, and a process does not chain with one: anybody can have written its trail anew.
 
     Of those without any chain only who started after the first that has the key: older versions had none.
     """
-    told = algorithms(records, key).where(F.lit(key is not None))
+    told = processes.where(F.lit(key is not None))
     keyed_since = told.agg(F.min(F.when(F.col(_CHAINED) & _keyed(), F.col(_SINCE))).alias("keyed_since"))
     late = ~F.col(_CHAINED) & (F.col(_SINCE) > F.col("keyed_since"))
     faulty = told.crossJoin(F.broadcast(keyed_since)).where((F.col(_CHAINED) & ~_keyed()) | late)
@@ -87,46 +87,42 @@ def _keyed() -> Column:
 
 
 def states(
-    records: DataFrame, key: bytes | None = None, block: int = BLOCK, days: Sequence[date] = ()
+    records: DataFrame, told: DataFrame, key: bytes | None = None, days: Sequence[date] = ()
 ) -> DataFrame:
     """Each judged record of a chained boot with its `state`: fits, altered, unlinked (has no link), no_key.
 
-    Whole lines are shuffled once, in blocks; where a block or a day begins, the link before it is looked up.
+    `told` is `algorithms(records, key)`. Lines and links meet once, by their sequence; a line is hashed as
+    it comes and is neither sorted nor kept.
     """
-    told = records.join(F.broadcast(algorithms(records, key)).drop(S.DATE, _SINCE), list(AUTHOR)).where(
-        _CHAINED
+    chained = F.broadcast(told.where(_CHAINED).select(*AUTHOR, _ALGORITHM))
+    near = records.where(F.col(S.DATE).isin(*days)) if days else records
+    lines = near.select(*KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(chained, list(AUTHOR))
+    links = _links(near).unionByName(_of_other_days(records, near)) if days else _links(records)
+    tasks = _tasks(told)
+    joined = lines.repartition(tasks, *KEY).join(
+        links.repartition(tasks, *KEY).hint("shuffle_hash"), list(KEY), "left"
     )
-    numbered = told.withColumn("block", F.floor(F.col(S.SEQUENCE) / block))
-    near = numbered.where(F.col(S.DATE).isin(*days)) if days else numbered
-    read = near.select(
-        *AUTHOR, "block", S.SEQUENCE, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE, _ALGORITHM
-    ).withColumn("before", F.lag(_link()).over(_in_order()))
-    edges = _before_days(numbered, near) if days else _before_blocks(numbered)
-    joined = read.join(F.broadcast(edges), [*AUTHOR, "block", S.SEQUENCE], "left")
-    follows = F.col("before.at") == F.col(S.SEQUENCE) - 1
-    known = joined.withColumn("before", F.when(follows, F.col("before")).otherwise(F.col("edge")))
-    return known.withColumn(STATE, _state(key)).where(F.col(STATE).isNotNull())
+    return joined.withColumn(STATE, _state(key)).where(F.col(STATE).isNotNull())
 
 
-def _before_blocks(numbered: DataFrame) -> DataFrame:
-    """The last link of each block as the `edge` before the first record of the block that follows."""
-    ends = numbered.groupBy(*AUTHOR, "block").agg(F.max_by(_link(), S.SEQUENCE).alias("edge"))
-    return ends.select(
-        *AUTHOR,
-        (F.col("block") + 1).alias("block"),
-        (F.col("edge.at") + 1).alias(S.SEQUENCE),
-        "edge",
-    )
+def _links(records: DataFrame) -> DataFrame:
+    """Each link with the sequence of the record that comes after it."""
+    # The last sequence there can be has none after it.
+    after = F.try_add(S.SEQUENCE, F.lit(1)).alias(S.SEQUENCE)
+    return records.where(F.col(S.CHAIN).isNotNull()).select(*AUTHOR, after, F.col(S.CHAIN).alias(_BEFORE))
 
 
-def _before_days(numbered: DataFrame, near: DataFrame) -> DataFrame:
-    """The links before those records whose predecessor is not among these, but of another day or block."""
-    narrow = near.select(*AUTHOR, "block", S.SEQUENCE)
-    apart = F.coalesce(F.lag(S.SEQUENCE).over(_in_order()) != F.col(S.SEQUENCE) - 1, F.lit(True))
-    first = narrow.withColumn("apart", apart).where("apart").withColumn("wanted", F.col(S.SEQUENCE) - 1)
-    there = numbered.select(*AUTHOR, F.col(S.SEQUENCE).alias("wanted"), _link().alias("edge"))
-    found = there.join(F.broadcast(first), [*AUTHOR, "wanted"])
-    return found.select(*AUTHOR, "block", S.SEQUENCE, "edge")
+def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
+    """The links before those records of some days whose predecessor is of another day."""
+    keys = near.select(*KEY)
+    alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(KEY), "left_anti").persist()
+    return _links(records).join(alone, list(KEY), "left_semi")
+
+
+def _tasks(told: DataFrame) -> int:
+    counted = told.where(_CHAINED).agg(F.sum(_COUNTED)).first()
+    records = int((counted and counted[0]) or 0)
+    return max(told.sparkSession.sparkContext.defaultParallelism, records // TASK_RECORDS + 1)
 
 
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
@@ -142,6 +138,7 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
         ),
         F.min(S.DATE).alias(S.DATE),
         F.min(S.TIME_MS).alias(_SINCE),
+        F.count(F.lit(1)).alias(_COUNTED),
     )
 
 
@@ -159,13 +156,5 @@ def _state(key: bytes | None) -> Column:
 
 def _fits(key: bytes | None) -> Column:
     first = F.col(S.SEQUENCE) == 0
-    previous = F.when(first, seed(key)).otherwise(hexadecimal(F.col("before.link")))
+    previous = F.when(first, seed(key)).otherwise(hexadecimal(F.col(_BEFORE)))
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
-
-
-def _link() -> Column:
-    return F.struct(F.col(S.SEQUENCE).alias("at"), F.col(S.CHAIN).alias("link"))
-
-
-def _in_order() -> WindowSpec:
-    return Window.partitionBy(*AUTHOR, "block").orderBy(S.SEQUENCE)

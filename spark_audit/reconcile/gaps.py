@@ -10,74 +10,47 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.copies import rows_of
 from spark_audit.reconcile.boots import proven_ends
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.trail import AUTHOR, KEY, repeated
+from spark_audit.survey import BEFORE, disordered, holed, processes, repeating, span_of_sequence, survey
+from spark_audit.trail import AUTHOR, KEY
 
-BLOCK = 100_000
-"""Sequences are searched in blocks, so that one long-lived process is not one task for one core."""
 SILENCE_MS = 300_000
 """A process that has written nothing for so long, high-water records included, is taken for gone."""
+_OF_ITSELF = ("high_water", "stopped", "records_dropped")
 
-_READ = (
-    *KEY,
-    S.DATE,
-    S.TIME_MS,
-    S.EVENT,
-    S.COUNT,
-    S.MESSAGE,
-    S.SETTINGS,
-    S.KAFKA_PARTITION,
-    S.KAFKA_OFFSET,
-    S.BODY_SHA256,
-    S.CHAIN,
-)
+_NARROW = (*KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
+_SAID = (*KEY, S.DATE, S.EVENT, S.COUNT, S.MESSAGE)
 
 
-def gaps(audit: DataFrame, copies: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
+def gaps(audit: DataFrame, stretches: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
     """All of the checks below as one table of findings.
 
-    `copies` is `trail.repeated(audit)`; `expired` table `expired`: up to which sequence nothing is missed.
+    `stretches` is `survey(audit)`; `expired` table `expired`: up to which sequence nothing is missed.
     """
-    narrow = audit.select(*_READ).persist()
-    found = _steps(narrow).persist()
+    outline = (survey(audit) if stretches is None else stretches).persist()
+    ends = processes(outline).persist()
+    said = audit.where(F.col(S.EVENT).isin(*_OF_ITSELF)).select(*_SAID).persist()
+    narrow = audit.select(*_NARROW)
     parts = [
-        holes(narrow, found, expired),
-        different_copies(narrow, repeated(narrow) if copies is None else copies),
-        reordered(narrow, found),
-        *(check(narrow) for check in (records_after_stop, unfinished, miscounted, dropped)),
+        holes(narrow, outline, expired),
+        different_copies(narrow, outline),
+        reordered(narrow, outline),
+        records_after_stop(ends),
+        unfinished(audit, ends),
+        miscounted(said),
+        dropped(said),
     ]
     return reduce(DataFrame.unionByName, parts)
 
 
-def _steps(audit: DataFrame) -> DataFrame:
-    """The records that do not simply follow the one before: what all searches for order need, in one sort."""
-    block = F.floor(F.col(S.SEQUENCE) / BLOCK).alias("block")
-    numbered = audit.select(*AUTHOR, block, S.SEQUENCE, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-    in_order = Window.partitionBy(*AUTHOR, "block").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-    placed = numbered.withColumns(
-        {
-            "previous": F.lag(S.SEQUENCE).over(in_order),
-            "early": (F.lag(S.KAFKA_PARTITION).over(in_order) == F.col(S.KAFKA_PARTITION))
-            & (F.lag(S.KAFKA_OFFSET).over(in_order) > F.col(S.KAFKA_OFFSET)),
-        }
-    )
-    return placed.where((F.col(S.SEQUENCE) - F.col("previous") > 1) | F.col("early"))
-
-
-def holes(audit: DataFrame, found: DataFrame, expired: DataFrame | None = None) -> DataFrame:
+def holes(audit: DataFrame, stretches: DataFrame, expired: DataFrame | None = None) -> DataFrame:
     """One finding per run of missing sequences, the one before the first record included."""
-    block = F.floor(F.col(S.SEQUENCE) / BLOCK).alias("block")
-    blocks = audit.groupBy(*AUTHOR, block).agg(
-        F.max(S.SEQUENCE).alias("last_of_block"),
-        F.min_by(F.struct(S.DATE, S.TIME_MS), S.SEQUENCE).alias("first"),
-        F.min(S.SEQUENCE).alias(S.SEQUENCE),
-    )
-    between = Window.partitionBy(*AUTHOR).orderBy("block")
-    edges = blocks.withColumn("previous", F.coalesce(F.lag("last_of_block").over(between), F.lit(-1)))
-    columns = [*AUTHOR, S.SEQUENCE, "previous", S.DATE, S.TIME_MS]
-    pairs = found.select(*columns).unionByName(edges.select("*", "first.*").select(*columns))
-    missing = pairs.where(F.col(S.SEQUENCE) - F.col("previous") > 1)
+    near = rows_of(audit, holed(stretches)).withColumn("span", span_of_sequence())
+    of_span = Window.partitionBy(*AUTHOR, "span").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+    placed = near.withColumn("previous", F.coalesce(F.lag(S.SEQUENCE).over(of_span), BEFORE))
+    missing = placed.where(F.col(S.SEQUENCE) > F.col("previous") + 1)
     missing = missing.withColumn("first_missing", F.col("previous") + 1)
     missing = missing.withColumn("last_missing", F.col(S.SEQUENCE) - 1)
     return findings(
@@ -107,13 +80,16 @@ def _not_expired(missing: DataFrame, expired: DataFrame | None) -> DataFrame:
     return told.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
 
 
-def different_copies(audit: DataFrame, copies: DataFrame) -> DataFrame:
+def different_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
     """A record may come twice; it may not come twice and differ."""
-    suspicious = audit.join(F.broadcast(copies.select(*KEY)), list(KEY))
-    versions = suspicious.groupBy(*KEY).agg(
-        F.count_distinct(S.BODY_SHA256).alias("versions"),
-        F.min(S.DATE).alias(S.DATE),
-        sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
+    versions = (
+        rows_of(audit, repeating(stretches))
+        .groupBy(*KEY)
+        .agg(
+            F.count_distinct(S.BODY_SHA256).alias("versions"),
+            F.min(S.DATE).alias(S.DATE),
+            sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
+        )
     )
     return findings(
         versions.where("versions > 1"),
@@ -130,19 +106,17 @@ def different_copies(audit: DataFrame, copies: DataFrame) -> DataFrame:
     )
 
 
-def reordered(audit: DataFrame, found: DataFrame) -> DataFrame:
+def reordered(audit: DataFrame, stretches: DataFrame) -> DataFrame:
     """The first copies of a process's records lie in a partition in the order in which they were written.
 
     Records sent again, after a crash, lie later; so boots with any out of order are looked at once more.
     """
-    suspicious = F.broadcast(found.where("early").select(*AUTHOR).distinct())
-    first = (
-        audit.join(suspicious, list(AUTHOR))
-        .groupBy(*KEY, S.KAFKA_PARTITION)
-        .agg(F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE))
+    suspicious = disordered(stretches).persist()
+    near = audit.limit(0) if suspicious.isEmpty() else audit.join(suspicious, list(AUTHOR))
+    first = near.groupBy(*KEY, S.KAFKA_PARTITION).agg(
+        F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
     )
-    block = F.floor(F.col(S.SEQUENCE) / BLOCK)
-    in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION, block).orderBy(S.SEQUENCE)
+    in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
     placed = first.withColumn("offset_before", F.lag(S.KAFKA_OFFSET).over(in_order))
     early = placed.where(F.col("offset_before") > F.col(S.KAFKA_OFFSET))
     by_boot = early.groupBy(*AUTHOR).agg(
@@ -166,9 +140,9 @@ def reordered(audit: DataFrame, found: DataFrame) -> DataFrame:
     )
 
 
-def records_after_stop(audit: DataFrame) -> DataFrame:
+def records_after_stop(boots: DataFrame) -> DataFrame:
     """`stopped` is the last record of its process: what follows was written by someone else."""
-    ends = _boots(audit).where(F.col("stopped_at") < F.col("last_sequence"))
+    ends = boots.where(F.col("stopped_at") < F.col("last_sequence"))
     return findings(
         ends,
         check="gaps.after_stop",
@@ -184,13 +158,12 @@ def records_after_stop(audit: DataFrame) -> DataFrame:
     )
 
 
-def unfinished(audit: DataFrame) -> DataFrame:
+def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
     """No `stopped`, and gone: another boot of the same id has come after, or all others have moved on.
 
     A crash looks like this, and so does a tail that was cut off. Where the next boot names the last record
     that is there, it was a crash that lost nothing, and no finding; without such a link nobody can tell.
     """
-    boots = _boots(audit)
     of_one_id = Window.partitionBy(S.PROXY_ID).orderBy("first_time_ms", S.BOOT_ID)
     newest = boots.agg(F.max("last_time_ms").alias("newest_ms"))
     placed = boots.withColumn("next_boot", F.lead(S.BOOT_ID).over(of_one_id)).crossJoin(newest)
@@ -211,9 +184,9 @@ def unfinished(audit: DataFrame) -> DataFrame:
     )
 
 
-def miscounted(audit: DataFrame) -> DataFrame:
+def miscounted(said: DataFrame) -> DataFrame:
     """A high-water record tells how many records there are so far, itself counted or not: no other number."""
-    marks = audit.where(F.col(S.EVENT).isin("high_water", "stopped") & F.col(S.COUNT).isNotNull())
+    marks = said.where(F.col(S.EVENT).isin("high_water", "stopped") & F.col(S.COUNT).isNotNull())
     wrong = marks.where(~F.col(S.COUNT).isin(F.col(S.SEQUENCE), F.col(S.SEQUENCE) + 1))
     return findings(
         wrong.dropDuplicates([*KEY, S.COUNT]),
@@ -225,9 +198,9 @@ def miscounted(audit: DataFrame) -> DataFrame:
     )
 
 
-def dropped(audit: DataFrame) -> DataFrame:
+def dropped(said: DataFrame) -> DataFrame:
     """What a process itself says it could not write: its spool was full."""
-    told = audit.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(KEY))
+    told = said.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(KEY))
     return findings(
         told,
         check="gaps.dropped",
@@ -237,15 +210,4 @@ def dropped(audit: DataFrame) -> DataFrame:
             "process %s/%s says at sequence %s that it lost %s record(s): %s", *KEY, S.COUNT, S.MESSAGE
         ),
         evidence=[*KEY, S.COUNT, S.MESSAGE],
-    )
-
-
-def _boots(audit: DataFrame) -> DataFrame:
-    stopped = F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))
-    return audit.groupBy(*AUTHOR).agg(
-        F.max(S.SEQUENCE).alias("last_sequence"),
-        F.max(S.DATE).alias("last_date"),
-        F.min(S.TIME_MS).alias("first_time_ms"),
-        F.max(S.TIME_MS).alias("last_time_ms"),
-        F.min(stopped).alias("stopped_at"),
     )

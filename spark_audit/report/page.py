@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame
 
 from spark_audit import schema as S
+from spark_audit.copies import each_record_once
 from spark_audit.report import aggregates, coverage, plots, timeline, words
-from spark_audit.trail import each_record_once
 
 FINDINGS = 500
 """So many findings stand on the page; all of them are in findings.json."""

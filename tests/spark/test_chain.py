@@ -104,10 +104,6 @@ def test_records_that_do_not_fit_are_named_run_by_run(rows: DataFrame) -> None:
     assert runs(chain(rows)) == FOUND
 
 
-def test_a_chain_is_followed_from_block_to_block(rows: DataFrame) -> None:
-    assert runs(chain(rows, block=3)) == FOUND
-
-
 def test_of_one_day_only_its_lines_are_judged_and_all_of_them(spark: SparkSession) -> None:
     process = Process("midnight", Clock(NOON_MS + HALF_A_DAY_MS - 450))
     process.start()
@@ -118,8 +114,8 @@ def test_of_one_day_only_its_lines_are_judged_and_all_of_them(spark: SparkSessio
     rows = table(spark, sealed)
 
     assert runs(chain(rows)) == {("chain.altered", "midnight"): [(2, 3), (5, 5), (7, 7)]}
-    assert runs(chain(rows, block=3, days=[date(2026, 11, 23)])) == {("chain.altered", "midnight"): [(2, 3)]}
-    assert runs(chain(rows, block=3, days=[date(2026, 11, 24)])) == {("chain.altered", "midnight"): [(5, 5)]}
+    assert runs(chain(rows, days=[date(2026, 11, 23)])) == {("chain.altered", "midnight"): [(2, 3)]}
+    assert runs(chain(rows, days=[date(2026, 11, 24)])) == {("chain.altered", "midnight"): [(5, 5)]}
     assert runs(chain(rows, days=[date(2026, 11, 25)])) == {("chain.altered", "midnight"): [(7, 7)]}
 
 

@@ -1,17 +1,21 @@
 """(a) Sequence gaps."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
-from spark_audit.reconcile.gaps import BLOCK, SILENCE_MS, gaps
+from spark_audit.reconcile.gaps import SILENCE_MS, gaps
+from spark_audit.survey import SPAN_BITS
 from tests.spark.audit_trail import Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
+
+SPAN = 1 << SPAN_BITS
+HUGE = 2**63 - 1
 
 Found = Mapping[tuple[str, str], Mapping[str, Any]]
 """(check, proxy id) -> evidence and explanation."""
@@ -26,15 +30,14 @@ def a_process(proxy_id: str, clock: Clock, boot_id: str = "boot-1", marks: int =
     return process.records
 
 
-def findings(spark: SparkSession, records: list[Record]) -> Found:
-    rows = gaps(audit_frame(spark, records)).collect()
+def by_check(rows: Sequence[Row]) -> Found:
     evidence = [json.loads(row["evidence"]) | {"explanation": row["explanation"]} for row in rows]
     return {(row["check"], proof["proxy_id"]): proof for row, proof in zip(rows, evidence, strict=True)}
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Found:
-    """One process for each fault, all in one table."""
+def rows(spark: SparkSession) -> Sequence[Row]:
+    """What is found in one table, with one process for each fault in it."""
     clock = Clock()
     records = a_process("whole", clock)
     records += a_process("restarted", clock, "boot-1") + a_process("restarted", clock, "boot-2")
@@ -63,9 +66,20 @@ def found(spark: SparkSession) -> Found:
     running = a_process("running", Clock(clock.now_ms + SILENCE_MS + 60_000))[:-1]
     long = [
         running[1] | {"proxy_id": "long", "sequence": n, "count": n}
-        for n in (BLOCK - 2, BLOCK - 1, BLOCK + 1)
+        for n in (SPAN - 2, SPAN - 1, SPAN + 1, 3 * SPAN, 3 * SPAN + 1, HUGE)
     ]
-    return findings(spark, records + running + long)
+    return gaps(audit_frame(spark, records + running + long)).collect()
+
+
+@pytest.fixture(scope="module")
+def found(rows: Sequence[Row]) -> Found:
+    return by_check(rows)
+
+
+@pytest.fixture(scope="module")
+def holes_of_long(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    proofs = [json.loads(row["evidence"]) for row in rows if row["check"] == "gaps.hole"]
+    return sorted((p["first_missing"], p["last_missing"]) for p in proofs if p["proxy_id"] == "long")
 
 
 def test_a_whole_trail_has_no_gap(spark: SparkSession) -> None:
@@ -74,7 +88,7 @@ def test_a_whole_trail_has_no_gap(spark: SparkSession) -> None:
     trail.ask("User:alice 10.0.0.1 READ TOPIC orders")
     trail.proxy.high_water()
 
-    assert findings(spark, trail.stop().audit) == {}
+    assert gaps(audit_frame(spark, trail.stop().audit)).collect() == []
 
 
 def test_missing_records_are_named_with_their_neighbours(found: Found) -> None:
@@ -92,8 +106,8 @@ def test_records_missing_before_the_first_are_a_hole_too(found: Found) -> None:
     assert (hole["first_missing"], hole["last_missing"]) == (0, 1)
 
 
-def test_holes_are_found_across_and_inside_blocks_of_sequences(spark: SparkSession, found: Found) -> None:
-    assert found["gaps.hole", "long"]["last_missing"] in (BLOCK - 3, BLOCK)
+def test_holes_are_found_across_and_inside_spans_of_sequences(holes_of_long: list[tuple[int, int]]) -> None:
+    assert holes_of_long == [(0, SPAN - 3), (SPAN, SPAN), (SPAN + 2, 3 * SPAN - 1), (3 * SPAN + 2, HUGE - 1)]
 
 
 def test_a_record_that_came_twice_is_no_finding(found: Found) -> None:

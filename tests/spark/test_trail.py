@@ -4,6 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import trail
+from spark_audit.copies import each_record_once
 from tests.spark.audit_trail import Clock, Process
 from tests.spark.frames import audit_frame
 
@@ -17,7 +18,7 @@ def test_of_records_with_one_sequence_the_one_that_kafka_got_first_is_kept(spark
     second = first | {"message": "second"}
     audit = audit_frame(spark, [*process.records, second, process.records[0]])
 
-    kept = audit.transform(trail.each_record_once).orderBy("sequence").collect()
+    kept = audit.transform(each_record_once).orderBy("sequence").collect()
 
     assert [(row["sequence"], row["message"]) for row in kept] == [(0, None), (1, "first")]
 
