@@ -43,7 +43,8 @@ def later_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
 def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
     """The rows of some spans, with the other columns of `spans`. No span: no look at the table."""
     wanted = spans.persist()
-    if wanted.isEmpty():
+    # Counted, so that all of it is there and Spark sees how small it is: the rows of the table stay in place.
+    if not wanted.count():
         return audit.limit(0).join(wanted, list(AUTHOR)).drop(SPAN)
     named = audit.withColumn(SPAN, span_of_sequence())
     return named.join(wanted, [*AUTHOR, SPAN]).drop(SPAN)

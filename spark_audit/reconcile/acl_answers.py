@@ -23,6 +23,7 @@ from spark_audit.reconcile.acl_history import (
 )
 
 QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, EPOCH)
+_RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
 WILDCARD = "*"
@@ -35,20 +36,38 @@ IMPLIED_BY = {
 
 
 def answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """One row per distinct question: QUESTION, allowing_acls, denying_acls (sorted ids), acls_on_resource."""
+    """One row per distinct question: QUESTION, allowing_acls, denying_acls (sorted ids), acls_on_resource.
+
+    Null where there is none. Whose ACL it is, is part of the join: most ACLs on a resource are for others,
+    and only their number counts, once for each resource.
+    """
     asked = questions.select(*QUESTION).distinct()
-    patterns = asked.select(S.RESOURCE_TYPE, S.RESOURCE_NAME).distinct().transform(patterns_of)
-    on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
-    on_resource = on_resource.drop(S.PATTERN_TYPE, PATTERN_NAME)
-    in_force = (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
-    pairs = asked.join(on_resource, [S.RESOURCE_TYPE, S.RESOURCE_NAME]).where(in_force)
-    concerns = concerns_session()
-    answered = pairs.groupBy(*QUESTION).agg(
-        _ids(concerns & (F.col(PERMISSION) == "ALLOW") & _allows_operation()).alias(ALLOWING),
-        _ids(concerns & (F.col(PERMISSION) == "DENY") & same_operation()).alias(DENYING),
-        F.count(F.lit(1)).alias(ON_RESOURCE),
-    )
+    patterns = asked.select(*_RESOURCE).distinct().transform(patterns_of)
+    standing = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
+    standing = standing.drop(S.PATTERN_TYPE, PATTERN_NAME)
+    answered = asked.join(_deciding(asked, standing), list(QUESTION), "left")
+    answered = answered.join(_counted(asked, standing), [*_RESOURCE, EPOCH], "left")
     return answered.select(*QUESTION, ALLOWING, DENYING, ON_RESOURCE)
+
+
+def _deciding(asked: DataFrame, standing: DataFrame) -> DataFrame:
+    names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
+    of_somebody = asked.withColumn(ACL_PRINCIPAL, F.explode(names))
+    pairs = of_somebody.join(standing, [*_RESOURCE, ACL_PRINCIPAL]).where(in_force() & concerns_session())
+    return pairs.groupBy(*QUESTION).agg(
+        _ids((F.col(PERMISSION) == "ALLOW") & _allows_operation()).alias(ALLOWING),
+        _ids((F.col(PERMISSION) == "DENY") & same_operation()).alias(DENYING),
+    )
+
+
+def _counted(asked: DataFrame, standing: DataFrame) -> DataFrame:
+    moments = asked.select(*_RESOURCE, EPOCH).distinct()
+    there = moments.join(standing, list(_RESOURCE)).where(in_force())
+    return there.groupBy(*_RESOURCE, EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
+
+
+def in_force() -> Column:
+    return (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
 
 
 def patterns_of(resources: DataFrame) -> DataFrame:

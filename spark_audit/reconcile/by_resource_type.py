@@ -18,9 +18,10 @@ from spark_audit.reconcile.acl_answers import (
     WILDCARD,
     answers,
     concerns_session,
+    in_force,
     same_operation,
 )
-from spark_audit.reconcile.acl_history import ADDED, EPOCH, PATTERN_NAME, PERMISSION, REMOVED
+from spark_audit.reconcile.acl_history import EPOCH, PATTERN_NAME, PERMISSION
 
 TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, EPOCH)
 BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"
@@ -51,8 +52,9 @@ def _probe(asked: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def _second_step(asked: DataFrame, intervals: DataFrame) -> DataFrame:
-    in_force = (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
-    concerned = asked.join(intervals, S.RESOURCE_TYPE).where(in_force & concerns_session() & same_operation())
+    concerned = asked.join(intervals, S.RESOURCE_TYPE).where(
+        in_force() & concerns_session() & same_operation()
+    )
     gathered = concerned.groupBy(*TYPE_QUESTION).agg(
         _names("ALLOW", "LITERAL").alias("allowed"),
         _names("ALLOW", "PREFIXED").alias("allowed_prefixes"),

@@ -116,6 +116,8 @@ def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
     """The links before those records of some days whose predecessor is of another day."""
     keys = near.select(*KEY)
     alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(KEY), "left_anti").persist()
+    if not alone.count():
+        return _links(records).limit(0)
     return _links(records).join(alone, list(KEY), "left_semi")
 
 

@@ -58,16 +58,8 @@ def verdicts(records: DataFrame, metadata_log: DataFrame, log_end: int | None = 
     need not be. `log_end` is the offset behind the last one that ingest has read; an image's offset counts
     markers of transactions too, which are in no table.
     """
-    intervals = acl_intervals(metadata_log).persist()
-    owned = owner_intervals(metadata_log).persist()
-    asked = (
-        _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left").persist()
-    )
-    by_name = answers(asked.where(F.col(S.RESOURCE_NAME).isNotNull()), intervals)
-    by_type = type_answers(asked.where(F.col(S.RESOURCE_NAME).isNull()), intervals)
-    answered = asked.join(by_name, list(QUESTION), "left").join(by_type, list(TYPE_QUESTION), "left")
-    answered = answered.join(owners(asked, owned), list(QUESTION), "left")
-    answered = answered.join(owners_of_some(asked, owned, intervals), list(TYPE_QUESTION), "left")
+    asked = _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left")
+    answered = _answered(asked.persist(), metadata_log)
     # Without the true end, what can be known is the last record and the marker behind it.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
     bounds = metadata_log.agg(end).crossJoin(history_lost_before(metadata_log))
@@ -122,19 +114,46 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     )
 
 
-def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
-    # A join does not find null; nobody is called by an empty name, so it stands for "not told".
-    decided = decided.withColumn(S.PRINCIPAL, F.coalesce(S.PRINCIPAL, F.lit("")))
-    decided = decided.withColumn(S.HOST, F.coalesce(S.HOST, F.lit("")))
-    placed = decided.join(
-        F.broadcast(epochs(decided, metadata_log, owner_changes(metadata_log))), S.METADATA_OFFSET, "left"
+def _answered(asked: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Adds what ACLs and owners say. What nobody asked, or nobody can own, is not planned either."""
+    intervals = acl_intervals(metadata_log).persist()
+    owned = owner_intervals(metadata_log).persist()
+    named, unnamed = (
+        asked.where(F.col(S.RESOURCE_NAME).isNotNull()),
+        asked.where(F.col(S.RESOURCE_NAME).isNull()),
     )
-    return placed.groupBy(*_GROUP).agg(
+    answered = asked.join(answers(named, intervals), list(QUESTION), "left")
+    any_unnamed, any_owner = not unnamed.isEmpty(), not owned.isEmpty()
+    if any_unnamed:
+        answered = answered.join(type_answers(unnamed, intervals), list(TYPE_QUESTION), "left")
+    if any_owner:
+        answered = answered.join(owners(asked, owned), list(QUESTION), "left")
+    if any_unnamed and any_owner:
+        some = owners_of_some(unnamed, owned, intervals)
+        answered = answered.join(some, list(TYPE_QUESTION), "left")
+    absent = {BY_NAME, BY_TYPE, UNPROTECTED, OWNS, OWNS_SOME}.difference(answered.columns)
+    return answered.withColumns({name: F.lit(None).cast("boolean") for name in absent})
+
+
+def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """One row per _GROUP. First by what a record says as it is, so that the millions meet no join."""
+    decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
+    by_offset = decided.groupBy(*(name for name in _GROUP if name != EPOCH), S.METADATA_OFFSET).agg(
         F.count(F.lit(1)).alias(RECORDS),
         # Not a sample of them: Spark collects without compiled code, and would sort the whole trail for it.
         F.min(S.SEQUENCE).alias(FIRST),
         F.max(S.SEQUENCE).alias(LAST),
+    )
+    # A join does not find null; nobody is called by an empty name, so it stands for "not told".
+    told = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
+    by_offset = by_offset.withColumns(told).persist()
+    placed = by_offset.join(
+        F.broadcast(epochs(by_offset, metadata_log, owner_changes(metadata_log))), S.METADATA_OFFSET, "left"
+    )
+    return placed.groupBy(*_GROUP).agg(
+        F.sum(RECORDS).alias(RECORDS),
+        F.min(FIRST).alias(FIRST),
+        F.max(LAST).alias(LAST),
         F.min(S.METADATA_OFFSET).alias(LOWEST),
         F.max(S.METADATA_OFFSET).alias(HIGHEST),
     )

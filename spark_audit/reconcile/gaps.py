@@ -112,7 +112,7 @@ def reordered(audit: DataFrame, stretches: DataFrame) -> DataFrame:
     Records sent again, after a crash, lie later; so boots with any out of order are looked at once more.
     """
     suspicious = disordered(stretches).persist()
-    near = audit.limit(0) if suspicious.isEmpty() else audit.join(suspicious, list(AUTHOR))
+    near = audit.join(suspicious, list(AUTHOR)) if suspicious.count() else audit.limit(0)
     first = near.groupBy(*KEY, S.KAFKA_PARTITION).agg(
         F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
     )
