@@ -21,7 +21,7 @@ GRACE_MS = 1_000
 
 def sessions(records: DataFrame) -> DataFrame:
     """One finding per connection and deadline that was overrun."""
-    overrun = records.transform(_with_deadline).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
+    overrun = _with_deadline(_suspicious(records)).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
     by_session = overrun.groupBy(*AUTHOR, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum(F.coalesce(S.COUNT, F.lit(1))).alias("requests"),
@@ -53,27 +53,40 @@ def sessions(records: DataFrame) -> DataFrame:
     )
 
 
+def _suspicious(records: DataFrame) -> DataFrame:
+    """The records of connections on which a deadline passed before it was moved, or before the last traffic.
+
+    All others cannot have overrun one: what was served before the next login was in time because that was,
+    and what was served after the last login came no later than the last of it. Few have to be put in order.
+    """
+    concerned = records.where(F.col(S.CONNECTION_ID).isNotNull())
+    of_connection = (*AUTHOR, S.CONNECTION_ID)
+    in_time = Window.partitionBy(*of_connection).orderBy("moment_ms", S.SEQUENCE)
+    logins = concerned.where(_is(*LOGINS, *ENDS)).select(
+        *of_connection, S.SEQUENCE, _moment().alias("moment_ms"), _set_here().alias("set_here")
+    )
+    set_there = logins.select(
+        *of_connection,
+        (F.col("set_here.ms") + GRACE_MS).alias("until_ms"),
+        F.lead("moment_ms").over(in_time).alias("moved_ms"),
+    ).where(F.col("until_ms").isNotNull())
+    served = concerned.where(_is_served()).groupBy(*of_connection).agg(F.max(_moment()).alias("last_ms"))
+    passed = set_there.join(served, list(of_connection)).where(
+        F.coalesce("moved_ms", "last_ms") > F.col("until_ms")
+    )
+    named = passed.select(*of_connection).distinct().persist()
+    if not named.count():
+        return concerned.limit(0)
+    return concerned.join(named, list(of_connection), "left_semi")
+
+
 def _with_deadline(records: DataFrame) -> DataFrame:
     """Served requests with the deadline that held when the first of them came."""
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, *ENDS))
-    # A summary is written at the end of its interval, but tells of requests since its beginning.
-    # A login counts from when it was accepted, which is before its record was written.
-    moment = F.coalesce(
-        F.when(_is(*TRAFFIC), F.col(S.INTERVAL_START_MS)),
-        F.when(_is(*LOGINS), F.col(S.INTERVAL_END_MS)),
-        F.col(S.TIME_MS),
-    )
     of_connection = Window.partitionBy(*AUTHOR, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
-    limited = F.when(F.col(S.SESSION_LIFETIME_MS) > 0, F.col(S.TIME_MS) + F.col(S.SESSION_LIFETIME_MS))
-    # A struct around the deadline: a login without one must take away that of the login before.
-    set_here = F.when(_is(*LOGINS), F.struct(limited.alias("ms"))).when(
-        _is(*ENDS), F.struct(F.col(S.TIME_MS).alias("ms"))
-    )
-    placed = concerned.withColumn("moment_ms", moment).withColumn("set_here", set_here)
+    placed = concerned.withColumns({"moment_ms": _moment(), "set_here": _set_here()})
     known = placed.withColumn("known", F.last("set_here", ignorenulls=True).over(of_connection))
-    # A summary that counts no request tells of answers alone: to what was asked for in an earlier interval.
-    served = known.where(_is(*TRAFFIC) & (F.coalesce(S.COUNT, F.lit(1)) > 0))
-    return served.select(
+    return known.where(_is_served()).select(
         *AUTHOR,
         S.DATE,
         S.SEQUENCE,
@@ -83,6 +96,29 @@ def _with_deadline(records: DataFrame) -> DataFrame:
         "moment_ms",
         F.col("known.ms").alias("deadline_ms"),
     )
+
+
+def _moment() -> Column:
+    # A summary is written at the end of its interval, but tells of requests since its beginning.
+    # A login counts from when it was accepted, which is before its record was written.
+    return F.coalesce(
+        F.when(_is(*TRAFFIC), F.col(S.INTERVAL_START_MS)),
+        F.when(_is(*LOGINS), F.col(S.INTERVAL_END_MS)),
+        F.col(S.TIME_MS),
+    )
+
+
+def _set_here() -> Column:
+    limited = F.when(F.col(S.SESSION_LIFETIME_MS) > 0, F.col(S.TIME_MS) + F.col(S.SESSION_LIFETIME_MS))
+    # A struct around the deadline: a login without one must take away that of the login before.
+    return F.when(_is(*LOGINS), F.struct(limited.alias("ms"))).when(
+        _is(*ENDS), F.struct(F.col(S.TIME_MS).alias("ms"))
+    )
+
+
+def _is_served() -> Column:
+    # A summary that counts no request tells of answers alone: to what was asked for in an earlier interval.
+    return _is(*TRAFFIC) & (F.coalesce(S.COUNT, F.lit(1)) > 0)
 
 
 def _is(*events: str) -> Column:
