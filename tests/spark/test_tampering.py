@@ -108,7 +108,9 @@ def found_after(
     trail.log = [record for record in trail.log if record["offset"] != lost]
     lines = [line for name, boots in of_each(trail) for line in left_by(hands, name, boots, key)]
     nothing = spark.createDataFrame([], S.QUARANTINE)
-    result = reconcile(table(spark, lines), nothing, log_frame(spark, trail.log), chain_key=key)
+    # Lines are parsed once here; a real table is read again and again.
+    audit = table(spark, lines).persist()
+    result = reconcile(audit, nothing, log_frame(spark, trail.log), chain_key=key)
     in_the_log = {f"changes.unexplained {change['first_offset']}" for change in made}
     return told_by_proxy(list(result.findings)), {LOG: in_the_log | {f"forwarded.not_in_the_log [{lost}]"}}
 
