@@ -161,8 +161,8 @@ kafka-away: setup ## An hour's records (AWAY=600000) while there is no Kafka and
 
 RECORDS ?= 1000000,5000000,20000000
 
-bench-spark: setup ## Reconcile trails of RECORDS=1000000,5000000,... with planted faults; writes build/audit.json
-	$(BIN)/python -m tests.bench.audit $(RECORDS)
+bench-spark: setup ## Reconcile trails of RECORDS=1000000,5000000,... with planted faults, made once in KEEP=DIR; writes build/audit.json
+	$(BIN)/python -m tests.bench.audit $(RECORDS) $(if $(KEEP),--keep $(KEEP))
 
 clean: ## Remove what builds and tests leave behind
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \

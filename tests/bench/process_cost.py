@@ -15,3 +15,9 @@ def resident_kib(pid: int) -> int:
     """The memory that it holds."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def peak_kib(pid: int) -> int:
+    """The most that it ever held."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))

@@ -17,13 +17,13 @@ from proxy.demo.stack import Stack
 from proxy.wire.api_keys import ApiKey
 from spark_audit import ingest, kraft_log, sources
 from spark_audit import schema as S
+from spark_audit.copies import each_record_once
 from spark_audit.ingest import Topics
 from spark_audit.kraft_import import import_kraft_log
 from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconciliation import Result, reconcile
 from spark_audit.sources import Tables
-from spark_audit.trail import each_record_once
 from tests.support.every_change import change_everything, change_tokens, topic_request
 from tests.support.gates import a_stack
 from tests.support.two_sides import allow_request, doors, until, user_request

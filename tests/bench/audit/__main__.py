@@ -1,14 +1,17 @@
 """How long reconciliation takes, and how that grows: `python -m tests.bench.audit 1000000,5000000`.
 
 Makes a trail of each size in Delta tables, with one fault of each kind in it, checks it on local[2] as
-`penstock audit reconcile` does, and fails if it finds anything else. Writes build/audit.json.
+`penstock audit reconcile` does, and fails if it finds anything else. Writes build/audit.json. With --keep DIR
+the trails stay, and those that are there already are not made again.
 """
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,17 +21,17 @@ from pyspark.sql import SparkSession
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.reconcile.decisions import coverage, verdicts
-from spark_audit.reconciliation import reconcile
+from spark_audit.reconciliation import Result, reconcile
 from spark_audit.sources import Tables
-from tests.bench.audit.events import Shape, events
-from tests.bench.audit.faults import EXPECTED, forced, spoil, spoil_log
-from tests.bench.audit.trail import administration, as_table, lined
-from tests.bench.process_cost import cpu_s
-from tests.spark.frames import log_frame
-from tests.spark.sealed import seal, table
+from tests.bench.audit.events import Shape
+from tests.bench.audit.faults import EXPECTED
+from tests.bench.audit.figures import Lap, Measured, rows, table
+from tests.bench.audit.trail import made, make
+from tests.bench.process_cost import cpu_s, peak_kib
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
-BOOT_SIZE = 20_000
+WARM_UP = Shape(records=40_000, boot_size=4_000, epoch=5_000)
+"""Checked first and not counted: plans are compiled once, whatever the size of the trail."""
 SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "16",
@@ -38,94 +41,114 @@ SETTINGS = {
 }
 
 
-def make(spark: SparkSession, tables: Tables, records: int, boot_size: int = BOOT_SIZE) -> None:
-    """A trail of about so many records in Delta tables."""
-    sources.create_tables(spark, tables)
-    trail, base = administration(records)
-    shape = Shape(records, boot_size, base)
-    audit = events(spark, shape, forced(shape)).transform(lined).transform(as_table)
-    sources.append_once(spoil(audit, shape), tables.audit, "bench", 0)
-    trail.controller.stop()
-    trail.proxy.stop()
-    spoil_log(trail)
-    small = [line for process in (trail.controller, trail.proxy) for line in seal(process)]
-    sources.append_once(table(spark, small), tables.audit, "bench", 1)
-    sources.append_once(log_frame(spark, trail.log), tables.metadata_log, "bench", 0)
-
-
-def check(spark: SparkSession, tables: Tables) -> dict[str, float]:
-    """CPU seconds of the JVM for each check, and what was found."""
-    times: dict[str, float] = {}
-    watch = Watch(spark)
+def checked(
+    spark: SparkSession, tables: Tables, laps: "Laps | None" = None, day: str | None = None
+) -> Result:
+    """The reconciliation, as the command line does it; exits where it finds anything but what was planted."""
     audit = sources.read_table(spark, tables.audit, S.AUDIT)
-    quarantine, log = (
-        sources.read_table(spark, tables.quarantine),
-        sources.read_table(spark, tables.metadata_log),
-    )
-    result = reconcile(audit, quarantine, log, told=lambda name: times.update(watch.lap(name)))
-    times |= watch.lap("summary")
-    found: dict[str, int] = {}
-    for row in result.findings:
-        found[row[S.CHECK]] = found.get(row[S.CHECK], 0) + 1
-    if found != EXPECTED:
-        sys.exit(f"found {found}, planted {EXPECTED}")
-    return times | {
-        "records": result.summary["records"],
-        "decisions": sum(result.summary["decisions"].values()),
-    }
+    quarantine = sources.read_table(spark, tables.quarantine)
+    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    told = laps.done if laps else lambda name: None
+    result = reconcile(audit, quarantine, log, days=[day] if day else (), told=told)
+    spark.catalog.clearCache()
+    found = Counter(row[S.CHECK] for row in result.findings)
+    if found != EXPECTED and day is None:
+        sys.exit(f"found {dict(found)}, planted {EXPECTED}")
+    return result
 
 
 def decisions_alone(spark: SparkSession, tables: Tables) -> None:
     """Every decision evaluated again, from the table."""
-    audit, log = sources.read_table(spark, tables.audit), sources.read_table(spark, tables.metadata_log)
+    audit, log = (
+        sources.read_table(spark, tables.audit),
+        sources.read_table(spark, tables.metadata_log, S.METADATA_LOG),
+    )
     coverage(verdicts(audit, log)).collect()
-
-
-def measured(spark: SparkSession, directory: str, records: int) -> dict[str, float]:
-    tables = Tables(f"{directory}/{records}")
-    whole = Watch(spark)
-    make(spark, tables, records)
-    figures = whole.lap("made") | check(spark, tables) | whole.lap("reconciled")
     spark.catalog.clearCache()
-    whole.lap("cleared")
+
+
+def measured(spark: SparkSession, tables: Tables, shape: Shape) -> Measured:
+    watch = Laps(spark)
+    if new := not made(spark, tables):
+        make(spark, tables, shape)
+    watch.done("made")
+    checks = Laps(spark)
+    result = checked(spark, tables, checks)
+    watch.done("reconciled")
+    checks.done("summary")
     decisions_alone(spark, tables)
-    figures |= whole.lap("decisions_alone")
-    spark.catalog.clearCache()
-    sys.stdout.write(json.dumps({name: round(value, 2) for name, value in figures.items()}) + "\n")
-    sys.stdout.flush()
-    return figures
+    watch.done("decided")
+    day, of_day = _middle_day(spark, tables)
+    if day is not None:
+        watch.start()
+        checked(spark, tables, day=day)
+        watch.done("day")
+    return Measured(
+        records=result.summary["records"],
+        decisions=sum(result.summary["decisions"].values()),
+        reconciled=watch.laps["reconciled"],
+        decided=watch.laps["decided"],
+        checks=checks.laps,
+        made=watch.laps["made"] if new else None,
+        day=watch.laps.get("day"),
+        day_records=of_day,
+        peak_mib=peak_kib(watch.pid) // 1024,
+        load=round(os.getloadavg()[0], 1),
+    )
 
 
-class Watch:
-    """Seconds since the last lap: by the clock, and of CPU in the JVM that does the work."""
+def _middle_day(spark: SparkSession, tables: Tables) -> tuple[str | None, int]:
+    """The day in the middle and how many records it has; none where a trail has hardly any neighbours."""
+    days = sources.read_table(spark, tables.audit).groupBy(S.DATE).count().orderBy(S.DATE).collect()
+    if len(days) < 5:  # A day is read with those beside it: of three it is all of them.
+        return None, 0
+    middle = days[len(days) // 2]
+    return str(middle[S.DATE]), int(middle["count"])
+
+
+class Laps:
+    """What each part took, in seconds since the part before it was done."""
 
     def __init__(self, spark: SparkSession) -> None:
         gateway: Any = spark.sparkContext._gateway
-        self._pid: int = gateway.proc.pid
-        self._begun = perf_counter(), cpu_s(self._pid)
+        self.pid: int = gateway.proc.pid
+        self.laps: dict[str, Lap] = {}
+        self.start()
 
-    def lap(self, name: str) -> dict[str, float]:
-        before, self._begun = self._begun, (perf_counter(), cpu_s(self._pid))
-        wall_s, cpu = (now - then for now, then in zip(self._begun, before, strict=True))
+    def start(self) -> None:
+        self._begun = perf_counter(), cpu_s(self.pid)
+
+    def done(self, name: str) -> None:
+        wall_s, cpu = perf_counter() - self._begun[0], cpu_s(self.pid) - self._begun[1]
+        self.laps[name] = Lap(wall_s, cpu)
         sys.stderr.write(f"{name}: {wall_s:.1f} s, {cpu:.1f} s of CPU\n")
-        return {f"{name}_wall_s": wall_s, f"{name}_cpu_s": cpu}
+        self.start()
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("records", help="sizes, such as 1000000,5000000")
-    arguments.add_argument("--keep", metavar="DIR", help="where the tables are made and kept")
+    arguments.add_argument("--keep", metavar="DIR", help="where the trails are made, looked for, and kept")
     wanted = arguments.parse_args()
     directory = wanted.keep or tempfile.mkdtemp(prefix="penstock-bench-")
     spark = sources.open_session("local[2]", settings=SETTINGS)
+    found: list[Measured] = []
     try:
-        rows = [measured(spark, directory, int(size)) for size in wanted.records.split(",")]
+        measured(spark, Tables(f"{directory}/warm-up"), WARM_UP)
+        for size in wanted.records.split(","):
+            found.append(measured(spark, Tables(f"{directory}/{size}"), Shape(int(size))))
+            _write(found)
     finally:
         spark.stop()
         if not wanted.keep:
             shutil.rmtree(directory)
+    sys.stdout.write(table(rows(found)))
+
+
+def _write(found: list[Measured]) -> None:
+    """After each size: what is measured is kept, should the next one be too much for the machine."""
     BUILD.mkdir(exist_ok=True)
-    (BUILD / "audit.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    (BUILD / "audit.json").write_text(json.dumps(rows(found), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Record n belongs to boot n // boot_size; BOOTS boots follow each other in one process, and processes follow
 each other in time, a million records to a day. Connections of a hundred records log in and send traffic that
-the base ACLs of trail.py allow or deny; every EPOCH records one ACL more is there. All of it is true; what
+the base ACLs of trail.py allow or deny; every `epoch` records one ACL more is there. All of it is true; what
 faults.py wants otherwise it gives as `forced` columns.
 """
 
@@ -16,7 +16,7 @@ from spark_audit import schema as S
 USERS, TOPICS, LIMITED = 2_000, 200, 10
 """Every LIMITED-th user has a produce quota."""
 LIMIT = 1_000_000.0
-BOOTS, EPOCH, STEP_MS = 5, 50_000, 86
+BOOTS, STEP_MS = 5, 86
 MIDNIGHT_MS = 1_795_392_000_000  # 2026-11-23T00:00:00Z
 AUTHORIZER = "proxy.security.standard.StandardAuthorizer"
 PREVIOUS = "@previous@"
@@ -28,25 +28,28 @@ _READ, _WRITTEN, _DESCRIBED, _CLOSED = 45, 80, 92, 94
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a trail is; `base_offset` is that of the first image, each epoch is two offsets further."""
+    """How large a trail is, in records; an ACL comes with each `epoch` of them."""
 
     records: int
-    boot_size: int
-    base_offset: int
+    boot_size: int = 20_000
+    epoch: int = 50_000
 
     @property
     def processes(self) -> int:
         return max(1, self.records // (self.boot_size * BOOTS))
 
 
-def events(spark: SparkSession, shape: Shape, forced: dict[str, dict[int, object]]) -> DataFrame:
+def events(
+    spark: SparkSession, shape: Shape, base_offset: int, forced: dict[str, dict[int, object]]
+) -> DataFrame:
     """Each record's DATA columns and its number, `n`; one Spark partition for each process.
 
+    `base_offset` is that of the first image, each epoch is two offsets further.
     `forced`: column -> record number -> what it is to be: `late_ms`, `user`, `kind`, `bytes`, `granted`.
     """
     whole = shape.processes * shape.boot_size * BOOTS
     numbered = spark.range(0, whole, 1, shape.processes).withColumnRenamed("id", "n")
-    drawn = numbered.select(*_draws(shape, forced))
+    drawn = numbered.select(*_draws(shape, base_offset, forced))
     told = drawn.select("*", *_about(shape))
     return told.select(
         "n",
@@ -63,7 +66,7 @@ def _forced(forced: dict[str, dict[int, object]], name: str, otherwise: Column) 
     return otherwise
 
 
-def _draws(shape: Shape, forced: dict[str, dict[int, object]]) -> list[Column]:
+def _draws(shape: Shape, base_offset: int, forced: dict[str, dict[int, object]]) -> list[Column]:
     n = F.col("n")
     connection = F.floor(n / 100)
     # Squared: a few users are much busier than most.
@@ -77,7 +80,7 @@ def _draws(shape: Shape, forced: dict[str, dict[int, object]]) -> list[Column]:
         _forced(forced, "user", F.floor(share * share * USERS)).alias("user"),
         _forced(forced, "kind", F.pmod(F.xxhash64(n), F.lit(100))).alias("kind"),
         (F.lit(MIDNIGHT_MS) + n * STEP_MS + _forced(forced, "late_ms", F.lit(0))).alias(S.TIME_MS),
-        (F.lit(shape.base_offset) + 2 * F.floor(n / EPOCH)).alias(S.METADATA_OFFSET),
+        (F.lit(base_offset) + 2 * F.floor(n / shape.epoch)).alias(S.METADATA_OFFSET),
         F.lit(shape.boot_size).alias("boot_size"),
     ]
 

@@ -48,15 +48,21 @@ def forced(shape: Shape) -> dict[str, dict[int, object]]:
 
 
 def spoil(audit: DataFrame, shape: Shape) -> DataFrame:
-    """Table `audit` with records removed, altered and repeated."""
+    """Table `audit` with records removed, altered and repeated; in one pass, as making it takes long."""
     n = F.col(S.KAFKA_OFFSET)
     boot, sequence = F.floor(n / shape.boot_size), n % shape.boot_size
     tail = (boot == 7) & (sequence >= shape.boot_size - 10)
     left = audit.where((n != place(shape, 0)) & (boot != 6) & ~tail)
-    here = n == place(shape, 1)
-    line = F.when(here, F.replace(S.LINE, F.lit("SASL_SSL"), F.lit("PLAIN"))).otherwise(F.col(S.LINE))
-    again = audit.where(n == place(shape, 2)).withColumn(S.BODY_SHA256, F.lit(b"another"))
-    return left.withColumn(S.LINE, line).unionByName(again.withColumn(S.KAFKA_OFFSET, n + 100))
+    line = F.when(n == place(shape, 1), F.replace(S.LINE, F.lit("SASL_SSL"), F.lit("PLAIN")))
+    times = F.when(n == place(shape, 2), F.array(F.lit(0), F.lit(1))).otherwise(F.array(F.lit(0)))
+    copied = left.withColumn("copy", F.explode(times))
+    body = F.when(F.col("copy") == 1, F.lit(b"another")).otherwise(F.col(S.BODY_SHA256))
+    spoiled = {
+        S.LINE: F.coalesce(line, S.LINE),
+        S.BODY_SHA256: body,
+        S.KAFKA_OFFSET: n + 100 * F.col("copy"),
+    }
+    return copied.withColumns(spoiled).drop("copy")
 
 
 def spoil_log(trail: Trail) -> None:

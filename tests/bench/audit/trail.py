@@ -7,19 +7,46 @@ a Spark partition. That is this generator's affair only; the jobs have none.
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
-from pyspark.sql import Column, DataFrame
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from tests.bench.audit.events import EPOCH, LIMIT, LIMITED, MIDNIGHT_MS, PREVIOUS, TOPICS, USERS
+from spark_audit import sources
+from spark_audit.sources import Tables
+from tests.bench.audit.events import LIMIT, LIMITED, MIDNIGHT_MS, PREVIOUS, TOPICS, USERS, Shape, events
+from tests.bench.audit.faults import forced, spoil, spoil_log
 from tests.spark.audit_trail import Clock, Trail, an_acl
+from tests.spark.frames import log_frame
+from tests.spark.sealed import seal, table
 
 _CHAIN_DIGITS = 64
+_MAKER = "bench"
 _BATCH = 100
 _CREATE_ACL = 18, "AccessControlEntryRecord"
 _SET_QUOTA = 14, "ClientQuotaRecord"
 
 Body = Mapping[str, object]
+
+
+def make(spark: SparkSession, tables: Tables, shape: Shape) -> None:
+    """A trail of about so many records in Delta tables, with the faults of faults.py in it."""
+    sources.create_tables(spark, tables)
+    trail, base_offset = administration(shape)
+    true = events(spark, shape, base_offset, forced(shape)).transform(lined).transform(as_table)
+    sources.append_once(spoil(true, shape), tables.audit, _MAKER, 0)
+    trail.controller.stop()
+    trail.proxy.stop()
+    spoil_log(trail)
+    small = [line for process in (trail.controller, trail.proxy) for line in seal(process)]
+    sources.append_once(table(spark, small), tables.audit, _MAKER, 1)
+    sources.append_once(log_frame(spark, trail.log), tables.metadata_log, _MAKER, 0)
+
+
+def made(spark: SparkSession, tables: Tables) -> bool:
+    """Whether `make` has been here, and came to its end."""
+    there = DeltaTable.isDeltaTable(spark, tables.metadata_log)
+    return there and sources.version(spark, tables.metadata_log) > 0
 
 
 def lined(events: DataFrame) -> DataFrame:
@@ -70,16 +97,22 @@ def linker() -> Callable[[str, str, int, str], str]:
 
 
 def _envelope() -> Column:
+    # Joined, not formatted: Java's formatter would be a good part of the work.
     time = F.date_format(F.timestamp_millis(S.TIME_MS), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
-    return F.concat(
-        F.format_string('{"specversion":"1.0","id":"%s/%s/%d"', S.PROXY_ID, S.BOOT_ID, S.SEQUENCE),
-        F.format_string(',"source":"penstock://proxy/%s","type":"io.penstock.%s"', S.PROXY_ID, S.EVENT),
-        F.format_string(',"time":"%s","subject":"%s"', time, F.coalesce(S.PRINCIPAL, F.lit(""))),
-        F.lit(',"datacontenttype":"application/json","dataschema":"penstock:audit:2","data":'),
+    told: tuple[tuple[str, str | Column], ...] = (
+        ('{"specversion":"1.0","id":"', S.PROXY_ID),
+        ("/", S.BOOT_ID),
+        ("/", F.col(S.SEQUENCE).cast("string")),
+        ('","source":"penstock://proxy/', S.PROXY_ID),
+        ('","type":"io.penstock.', S.EVENT),
+        ('","time":"', time),
+        ('","subject":"', F.coalesce(S.PRINCIPAL, F.lit(""))),
     )
+    end = '","datacontenttype":"application/json","dataschema":"penstock:audit:2","data":'
+    return F.concat(*(part for text, value in told for part in (F.lit(text), value)), F.lit(end))
 
 
-def administration(records: int) -> tuple[Trail, int]:
+def administration(shape: Shape) -> tuple[Trail, int]:
     """The base ACLs and quotas and a change for each epoch, and the offset of the first image."""
     trail = Trail(Clock(MIDNIGHT_MS, step_ms=10))
     _forward(trail, "CreateAcls", _CREATE_ACL, _base_acls())
@@ -89,7 +122,7 @@ def administration(records: int) -> tuple[Trail, int]:
     ]
     _forward(trail, "AlterClientQuotas", _SET_QUOTA, quotas)
     base = trail.offset
-    for epoch in range(1, records // EPOCH + 1):
+    for epoch in range(1, shape.records // shape.epoch + 1):
         text = f"ALLOW User:new-{epoch} * READ TOPIC LITERAL topic-{epoch % TOPICS}"
         _forward(trail, "CreateAcls", _CREATE_ACL, [an_acl(epoch, text)])
     return trail, base
