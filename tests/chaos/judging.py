@@ -63,7 +63,6 @@ def of_a_calm_time(
     boots = _boots(rows)
     return [
         *_ingested_once(rows),
-        *(f"{key} is in the table twice" for key, count in Counter(map(_key, rows)).items() if count > 1),
         *_without_gaps(boots),
         *_linked(boots),
         *(f"{boot} has not stopped" for boot, mine in boots.items() if mine[-1]["event"] != "stopped"),
