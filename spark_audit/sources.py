@@ -168,8 +168,9 @@ def _widen(spark: SparkSession, path: str, schema: StructType) -> None:
 
 
 def _create(spark: SparkSession, path: str, schema: StructType) -> None:
-    creation = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
-    creation.partitionedBy(S.DATE).execute()
+    # Not CREATE TABLE: it refuses a directory in which one was killed before it had committed.
+    none = spark.createDataFrame([], schema)
+    none.write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
 
 
 def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
