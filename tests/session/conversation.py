@@ -226,7 +226,7 @@ class Conversation:
         asked = self.controller[-1]
         if message is not None:
             body = codecs.response(asked.api_key, asked.api_version).encode(message)
-        reply = ControllerReply(error_code, body, "p/b/0", 5, close)
+        reply = ControllerReply(error_code, body, "p/b/0", 5, close=close)
         event = forwarding.told(self.session, asked.correlation_id, reply, self.now_ms)
         self.carry_out([] if event is None else [Recorded(event)])
         self.carry_out(self.session.controller_replied(asked.correlation_id, reply, self.now_ms))
