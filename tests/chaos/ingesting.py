@@ -20,14 +20,17 @@ from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
 LIFE_S = 40.0
 LOOK_S = 0.02
 END_MS = 10_000
+AWAY = "no Kafka broker answers"
+"""What an ingest says that was begun while every broker was dead: it has to be begun again, and is."""
 
 
 class Ingesting:
-    """`killed` tells how many were killed in which phase; `ended` how many came to their end."""
+    """`killed`: how many in which phase; `ended`: came to their end; `turned_away`: found no broker alive."""
 
     def __init__(self, process: ChildProcess, tables: Path, seed: int) -> None:
         self.killed: Counter[str] = Counter()
         self.ended = 0
+        self.turned_away = 0
         self.faults: list[str] = []
         self._process = process
         self._places = Tables(str(tables))
@@ -58,6 +61,8 @@ class Ingesting:
                 self.kill()
             elif self._process.returncode == 0:
                 self.ended += 1
+            elif self._process.returncode == 2 and AWAY in self._last_words():
+                self.turned_away += 1
             else:
                 self.faults.append(f"an ingest ended with {self._process.returncode}: {self._last_words()}")
 

@@ -70,7 +70,8 @@ def run_chaos(
         killing.done,
         len(document["audit"]),
         len(killing.watch.readings),
-        f"{ingesting.ended} came to their end; killed: {dict(ingesting.killed)}",
+        f"{ingesting.ended} came to their end, {ingesting.turned_away} found no broker;"
+        f" killed: {dict(ingesting.killed)}",
         [str(loss) for loss in lost_with(document, ledger, killing.watch)],
     )
 
