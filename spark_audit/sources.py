@@ -33,6 +33,8 @@ _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     # It would log each error with its stack, and looks at the caller's stack for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # What is kept in memory is named by its plan, written out: of ours that is megabytes each time.
+    "spark.sql.maxPlanStringLength": "10000",
 }
 # Defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
 _LAPTOP = {
@@ -41,6 +43,11 @@ _LAPTOP = {
     # What VACUUM lists directories with; the default is ten thousand tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.ui.enabled": "false",
+    # Nobody looks at them without the UI, and a thousand queries with their plans fill a small heap.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # A run of half a minute ends before the second compiler has paid for itself: it costs a third more CPU.
