@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.audit.record import STAMP_FIELDS
+from proxy.wire.error_codes import ErrorCode
 
 WHO = ("connection_id", "listener", "host")
 ASKED = ("method", "api_version", "correlation_id")
@@ -62,6 +63,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 }
 """Event -> fields that are never null in it."""
 
+_BEFORE_A_MECHANISM = (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE)
+"""With these a client was turned away before one was agreed: the only failures that need not name it."""
 _UNDER_RULE = {"acl": "acl_id"}
 """Rule -> the field that says which."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -113,8 +116,9 @@ def _record(data: dict[str, Any]) -> Iterator[str]:
     if required is None:
         yield f"{data['event']} is not in the table"
         return
+    none_agreed = data["event"] == "authentication_failed" and data["error_code"] in _BEFORE_A_MECHANISM
     for name in (*STAMP_FIELDS, *required):
-        if data[name] is None:
+        if data[name] is None and not (none_agreed and name == "mechanism"):
             yield f"{data['event']} of {data['method']} without {name}"
     which = _UNDER_RULE.get(data["rule"] or "")
     if which is not None and data[which] is None:

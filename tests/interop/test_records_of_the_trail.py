@@ -27,6 +27,12 @@ EVENTS = {
     "throttled",
 }
 """What the test brings about itself; tests before it have brought more."""
+NOT_ENABLED = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "enable.sasl.oauthbearer.unsecure.jwt": True,
+    "sasl.oauthbearer.config": "principal=anybody",
+}
+"""A mechanism that the listener does not offer: its failure is recorded without one."""
 
 
 @pytest.mark.usefixtures("our_controller")
@@ -46,6 +52,9 @@ def test_every_record_of_the_trail_tells_what_its_kind_has_to(
     stranger = replace(alice, password="not hers")
     with pytest.raises(KafkaException):
         admin.AdminClient(librdkafka_settings(stranger, stack.entrance())).list_topics(timeout=5)
+    of_another_house = librdkafka_settings(alice, stack.entrance()) | NOT_ENABLED
+    with pytest.raises(KafkaException):
+        admin.AdminClient(of_another_house).list_topics(timeout=5)
 
     found = trail_with(stack, EVENTS)
 
