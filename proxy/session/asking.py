@@ -25,7 +25,7 @@ CLIENT_ID = "penstock"
 Then = Callable[[Any, int, list[Effect]], None]
 """Decoded answer, now_ms, and where what comes of it goes."""
 
-Act = Callable[["Session", Call, Any, Verdict, int, bool, list[Effect]], bool]
+Act = Callable[["Session", Call, Any, Verdict, bool, list[Effect]], bool]
 """proxy.session.verdicts.act, which stands on this module."""
 
 
@@ -66,14 +66,13 @@ def ask_first(
     call: Call,
     message: Any,
     verdict: Ask,
-    size_bytes: int,
     act: Act,
     effects: list[Effect],
 ) -> None:
     """Put an API's question; its verdict on the request is made of the answer, and carried out by `act`."""
 
     def then(reply: Any, _now_ms: int, out: list[Effect]) -> None:
-        act_on(session, call, message, verdict.then(reply), size_bytes, act, out)
+        act_on(session, call, message, verdict.then(reply), act, out)
 
     ask(session, verdict.api_key, verdict.version, verdict.message, then, effects)
 
@@ -83,13 +82,12 @@ def act_on(
     call: Call,
     message: Any,
     decided: Verdict,
-    size_bytes: int,
     act: Act,
     effects: list[Effect],
 ) -> None:
     """Carry out what was decided once a question was answered."""
     if call.events and isinstance(decided, Answer):
         outcome.tell(call.events, decided.message)
-    session.note(call, 0, effects)
+    session.note(call, effects)
     # The client's own bytes are gone by now: what is sent on is encoded again.
-    act(session, call, message, decided, size_bytes, True, effects)
+    act(session, call, message, decided, True, effects)

@@ -101,6 +101,10 @@ class Call:
     gate: Gate
     listener: ListenerPolicy
     now_ms: int
+    size_bytes: int = 0
+    """Of the whole request, its length prefix included."""
+    untold_bytes: int = 0
+    """What of it no summary has counted yet: the first that is counted in takes all of it."""
     admin: bool = False
     """Whether allowed decisions are each recorded too (SPEC D1), not only counted."""
     events: list[AuditEvent] = field(default_factory=list)

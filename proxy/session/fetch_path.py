@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from proxy.metadata.acl import Operation
 from proxy.session import fetch, request_time, verdicts
 from proxy.session.call import Answer, Call, Forward
-from proxy.session.client_state import topic_action
+from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire.api_keys import ApiKey
@@ -40,19 +40,28 @@ def treat(
     if fetch.is_follower(message):
         request_time.exempt(session, entry)
     if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
-        return _without_denied(session, call, message, names, entry, len(frame), effects)
+        return _without_denied(session, call, message, names, entry, effects)
     if names and names[0] is not None:
         entry.fetch_topic = None if fetch.is_incremental(message, call.version) else names[0]
         entry.summary = client.reads[names[0]]
     if entry.summary is not None:
         entry.summary.count += 1
         entry.summary.request_bytes += len(frame)
+        if len(names) > 1:
+            _count_others(client, names)
     session.pipeline.push(entry)
     entry.version = fetch.adjust_in_place(frame, call.version, body_offset, client.consumer)
     if not trailing:
         return True
     verdicts.send(session, call, entry.version, message, effects)
     return False
+
+
+def _count_others(client: ClientState, names: list[str | None]) -> None:
+    """Behind the first, which has the bytes: each is told once by the request that names it."""
+    for name in dict.fromkeys(names):
+        if name is not None and name != names[0]:
+            client.reads[name].count += 1
 
 
 def _continues(session: "Session", call: Call, message: Any, entry: InFlight) -> bool:
@@ -87,17 +96,20 @@ def _without_denied(
     message: Any,
     names: list[str | None],
     entry: InFlight,
-    size_bytes: int,
     effects: list[Effect],
 ) -> bool:
     verdict = fetch.without_denied(call, message, names, max_held_bytes(session))
-    session.note(call, size_bytes, effects)
+    verdicts.tell_outcome(call, verdict)
+    session.note(call, effects)
     if isinstance(verdict, Answer):
         verdicts.carry_out(session, call, verdict, effects)
         return False
     assert isinstance(verdict, Forward)
     entry.reply, entry.handler, entry.call = Reply.HELD, verdict.on_reply, call
     entry.version = min(call.version, fetch.LAST_WITHOUT_ENDPOINTS)
+    if not fetch.is_follower(message):
+        first = next(name for name in names if name is not None and _reads(session, call, name))
+        entry.summary = session.client.reads[first]
     session.pipeline.push(entry)
     verdicts.send(session, call, entry.version, message, effects)
     return False

@@ -70,14 +70,13 @@ def ask_first(
     call: Call,
     message: Any,
     verdict: AskController,
-    size_bytes: int,
     act: asking.Act,
     effects: list[Effect],
 ) -> None:
     """Put an API's question; its verdict on the request is made of the answer, and carried out by `act`."""
 
     def then(reply: Any, error_code: int, out: list[Effect]) -> None:
-        asking.act_on(session, call, message, verdict.then(reply, error_code), size_bytes, act, out)
+        asking.act_on(session, call, message, verdict.then(reply, error_code), act, out)
 
     try:
         principal = session.gate.serde.serialize(call.context.principal)
@@ -159,7 +158,7 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     except WireError as error:
         return _given_up(session, _malformed(error), effects)
     if entry.call is not None:
-        session.note(entry.call, 0, effects)
+        session.note(entry.call, effects)
     session.pipeline.make_ready(entry, data)
     effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready())
     if throttle_ms > 0:

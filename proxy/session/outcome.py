@@ -15,6 +15,15 @@ from proxy.wire.message import Message
 NAMES = ("name", "topic_name", "resource_name", "group_id", "transactional_id", "topic", "user", "host")
 """The fields that name the resource a part of a response is about, by API."""
 
+_OF_DENIAL = {
+    "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    "CLUSTER": ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    "TRANSACTIONAL_ID": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "DELEGATION_TOKEN": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""By resource type."""
+
 
 def error_of(response: Any) -> int:
     """The error at the top of a response, else the first one of its parts; NONE when all went well."""
@@ -22,14 +31,28 @@ def error_of(response: Any) -> int:
 
 
 def tell(events: Iterable[AuditEvent], response: Any) -> None:
-    """Write down what a request that was answered here was told, resource by resource where it says so."""
+    """Write down what a request that was answered here was told, resource by resource where it says so.
+
+    A denial is told by the answer's other parts where they do not name the resource, or call it by its id.
+    """
     top = getattr(response, "error_code", ErrorCode.NONE)
     by_name = {} if top else dict(_by_name(response))
+    others: list[int] | None = None
     for event in events:
         if top:
             event.error_code = int(top)
         elif event.resource_name in by_name:
             event.error_code = by_name[event.resource_name]
+        elif event.granted is False:
+            # Once for all denials: an answer may have as many parts as its request had bytes.
+            others = _different(response) if others is None else others
+            own = _OF_DENIAL.get(event.resource_type or "")
+            event.error_code = int(own) if own in others else (*others, int(ErrorCode.NONE))[0]
+
+
+def _different(response: Any) -> list[int]:
+    """The errors in it, each once."""
+    return [int(code) for code in dict.fromkeys(_codes(response)) if code != ErrorCode.NONE]
 
 
 def _by_name(response: Any) -> Iterator[tuple[str, int]]:

@@ -10,8 +10,9 @@ from struct import Struct
 from struct import error as struct_error
 
 from proxy.quota.throttle import Bucket
-from proxy.session import produce, request_time
+from proxy.session import outcome, produce, request_time
 from proxy.session.call import Call
+from proxy.session.client_state import ClientState
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
 from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions, throttled_answer
 from proxy.session.gate import ListenerPolicy
@@ -51,7 +52,7 @@ class Replies:
         pipeline: Pipeline,
         listener: ListenerPolicy,
         fetch_sessions: FetchSessions,
-        note: Callable[[Call, int, list[Effect]], None],
+        note: Callable[[Call, list[Effect], ClientState | None], None],
         throttled: Callable[[Bucket, int, int], None],
     ) -> None:
         """`note` writes down what a handler decided, `throttled` that an answer told the client to wait."""
@@ -267,7 +268,7 @@ class Replies:
                     entry.summary.response_bytes += len(frame)
                 changed = _handled(frame, entry, throttle_ms, admitted)
                 if entry.call is not None:
-                    self._note(entry.call, 0, effects)
+                    self._note(entry.call, effects, entry.client)
         except (WireError, IndexError, struct_error) as error:
             fault = f"the broker's answer to {ApiKey.name_of(entry.api_key)} is malformed: {error}"
             self._broken(fault, data[run:position], stop, effects)
@@ -332,6 +333,8 @@ def _handled(frame: memoryview, entry: InFlight, throttle_ms: int, admitted: boo
     reply, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
     if entry.handler is not None:
         entry.handler(reply)
+        if entry.call is not None and entry.call.events:
+            outcome.tell(entry.call.events, reply)
     if not admitted:
         reply.responses = []
     if throttle_ms:

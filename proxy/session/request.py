@@ -59,9 +59,12 @@ def _asked(
     raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
     if raw_id != session.client.raw_id:
         effects += session.renew_client(raw_id, header.client_id, now_ms)
+    elif session.client.is_full():
+        # Before a request and never within one: what it asks for is counted under one state of its client.
+        effects += session.renew_client(raw_id, header.client_id, now_ms)
     message, end = codecs.request(api_key, version).decode(frame, header.body_offset)
     trailing = end != len(frame)
-    call = _call(session, header, now_ms)
+    call = _call(session, header, len(frame), now_ms)
     gate = session.gate
     unserved = call.context.image is None or gate.unrecorded or gate.refuses_changes
     early = not_ready.answer(call, message) if unserved else None
@@ -71,11 +74,11 @@ def _asked(
         produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
     )
     verdicts.tell_outcome(call, verdict)
-    session.note(call, len(frame), effects)
-    return verdicts.act(session, call, message, verdict, len(frame), trailing, effects)
+    session.note(call, effects)
+    return verdicts.act(session, call, message, verdict, trailing, effects)
 
 
-def _call(session: "Session", header: RequestHeader, now_ms: int) -> Call:
+def _call(session: "Session", header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
     api = TABLE.get(header.api_key)
     call = Call(
         header.api_key,
@@ -85,6 +88,8 @@ def _call(session: "Session", header: RequestHeader, now_ms: int) -> Call:
         session.gate,
         session.listener,
         now_ms,
+        size_bytes,
+        size_bytes,
         admin=api is not None and api.admin,
     )
     if header.api_key == _SHARE_FETCH:

@@ -304,18 +304,20 @@ class Session:
         effects += own
         return run
 
-    def note(self, call: Call, size_bytes: int, effects: list[Effect]) -> None:
-        """Write down what was decided: denials and admin decisions at once, the rest counted."""
-        effects.extend(Recorded(self.complete(event)) for event in call.events)
+    def note(self, call: Call, effects: list[Effect], client: ClientState | None = None) -> None:
+        """Write down what was decided: denials and admin decisions at once, the rest counted.
+
+        `client`: whose request it was, where another may have come since.
+        """
+        client = client or self.client
+        effects.extend(Recorded(self._complete_for(event, client.context)) for event in call.events)
         for action, decision in call.counted:
-            summary = self.client.summary(call.api_key, action, decision, call.now_ms)
+            summary = client.summary(call.api_key, action, decision, call.now_ms)
             summary.count += 1
-            summary.request_bytes += size_bytes
-            size_bytes = 0
+            summary.request_bytes += call.untold_bytes
+            call.untold_bytes = 0
         # A call is noted again after its answer was handled: with what the handler decided, and no more.
         call.written_down()
-        if self.client.is_full():
-            effects += self.renew_client(self.client.raw_id, self.client.context.client_id, call.now_ms)
 
     def _note_throttled(self, bucket: Bucket, throttle_ms: int, now_ms: int) -> None:
         # At the client state of now: the one of the request may have been written out for good already.

@@ -29,14 +29,13 @@ def act(
     call: Call,
     message: Any,
     verdict: Verdict,
-    size_bytes: int,
     trailing: bool,
     effects: list[Effect],
 ) -> bool:
     """Carry a verdict out; True when the frame goes on as it came."""
     if isinstance(verdict, Answer):
         if verdict.is_paid_for and session.client.producer.limited:
-            throttle_ms = produce_path.charge(session, size_bytes - 4, call.now_ms, effects)
+            throttle_ms = produce_path.charge(session, call.size_bytes - 4, call.now_ms, effects)
             if verdict.message is not None:
                 verdict.message.throttle_time_ms = throttle_ms
         carry_out(session, call, verdict, effects)
@@ -45,15 +44,15 @@ def act(
         forwarding.send(session, call, message, verdict, effects)
         return False
     if isinstance(verdict, _QUESTIONS):
-        _ask_first(session, call, message, verdict, size_bytes, effects)
+        _ask_first(session, call, message, verdict, effects)
         return False
     unanswered = call.api_key == _PRODUCE and message.acks == 0
     if not unanswered:
-        entry = _in_flight(session, call, verdict, size_bytes - 4)
+        entry = _in_flight(session, call, verdict)
         request_time.governs(session, entry)
         session.pipeline.push(entry)
     elif session.client.producer.limited or session.client.request.limited:
-        produce_path.charge(session, size_bytes - 4, call.now_ms, effects)
+        produce_path.charge(session, call.size_bytes - 4, call.now_ms, effects)
     if verdict.message is None and not trailing:
         return True
     send(session, call, call.version, message if verdict.message is None else verdict.message, effects)
@@ -68,13 +67,12 @@ def _ask_first(
     call: Call,
     message: Any,
     verdict: Ask | AskController,
-    size_bytes: int,
     effects: list[Effect],
 ) -> None:
     if isinstance(verdict, Ask):
-        asking.ask_first(session, call, message, verdict, size_bytes, act, effects)
+        asking.ask_first(session, call, message, verdict, act, effects)
     else:
-        forwarding.ask_first(session, call, message, verdict, size_bytes, act, effects)
+        forwarding.ask_first(session, call, message, verdict, act, effects)
 
 
 def tell_outcome(call: Call, verdict: Verdict) -> None:
@@ -83,12 +81,12 @@ def tell_outcome(call: Call, verdict: Verdict) -> None:
         outcome.tell(call.events, verdict.message)
 
 
-def _in_flight(session: "Session", call: Call, verdict: Forward, length: int) -> InFlight:
+def _in_flight(session: "Session", call: Call, verdict: Forward) -> InFlight:
     entry = InFlight(Reply.PASS, call.api_key, call.version, call.correlation_id, client=session.client)
     if call.api_key == _PRODUCE:
         entry.reply = Reply.PRODUCE
         entry.bucket = session.client.producer if session.client.producer.limited else None
-        entry.request_bytes = length
+        entry.request_bytes = call.size_bytes - 4
     elif verdict.consumes is not None:
         entry.bucket = session.client.consumer if session.client.consumer.limited else None
         entry.summary = _summary(session, call, verdict.consumes)

@@ -1,0 +1,139 @@
+"""What the trail says of a request: by whom, at which topics, how many bytes, and what the answer was."""
+
+from typing import Any
+
+import pytest
+
+from proxy.session.client_state import MAX_TOPICS
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.asking import KNOWN_TOPICS
+from tests.session.conversation import Conversation, fetch, fetched, frames_of, produce
+
+pytestmark = pytest.mark.spec("D1", "D2")
+
+FETCH, METADATA, PRODUCE = ApiKey.FETCH, ApiKey.METADATA, ApiKey.PRODUCE
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+ORDERS = KNOWN_TOPICS["orders"]
+
+
+def metadata_by_id(*topic_ids: bytes) -> Any:
+    topic = t.MetadataRequest.MetadataRequestTopic
+    return t.MetadataRequest(topics=[topic(name=None, topic_id=topic_id) for topic_id in topic_ids])
+
+
+def metadata_of(name: str) -> Any:
+    response = t.MetadataResponse
+    return response(topics=[response.MetadataResponseTopic(name=name, topic_id=KNOWN_TOPICS[name])])
+
+
+def counted(talk: Conversation) -> dict[str | None, tuple[int | None, int | None, int | None]]:
+    """Count, request and response bytes by topic."""
+    return {e.resource_name: (e.count, e.request_bytes, e.response_bytes) for e in talk.summaries()}
+
+
+@pytest.mark.parametrize(
+    ("version", "secrets"), [(4, "secrets"), (12, "secrets"), (13, KNOWN_TOPICS["secrets"])]
+)
+def test_a_fetch_that_is_denied_as_a_whole_is_told_with_its_error(version: int, secrets: str | bytes) -> None:
+    talk = Conversation("READ TOPIC orders")
+
+    talk.asks(FETCH, version, fetch(secrets))
+
+    (event,) = talk.events
+    assert (event.resource_name, event.granted, event.error_code) == ("secrets", False, DENIED)
+
+
+def test_a_produce_request_that_names_topics_by_id_is_told_with_its_error() -> None:
+    talk = Conversation("WRITE TOPIC orders")
+
+    talk.asks(PRODUCE, 13, produce(KNOWN_TOPICS["secrets"]))
+
+    (event,) = talk.events
+    assert (event.resource_name, event.granted, event.error_code) == ("secrets", False, DENIED)
+
+
+def test_a_denied_transactional_id_is_told_with_the_error_that_its_topics_were_given() -> None:
+    talk = Conversation("WRITE TOPIC orders")
+
+    talk.asks(PRODUCE, 12, produce("orders", transactional_id="a-transaction"))
+
+    (event,) = talk.events
+    assert event.resource_name == "a-transaction"
+    assert event.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_what_is_denied_once_the_broker_has_named_it_is_told_with_its_error() -> None:
+    talk = Conversation()
+
+    talk.asks(METADATA, 12, metadata_by_id(ORDERS))
+    talk.answers(METADATA, 12, metadata_of("orders"))
+
+    (event,) = talk.events
+    assert (event.resource_name, event.granted, event.error_code) == ("orders", False, DENIED)
+
+
+def test_each_topic_of_a_fetch_is_told_and_its_bytes_once() -> None:
+    talk = Conversation("READ TOPIC orders", "READ TOPIC payments")
+
+    talk.asks(FETCH, 12, fetch("orders", "payments", "orders"))
+    request_bytes = len(talk.forwarded_bytes())
+    answer = talk.response(FETCH, 12, fetched("orders", "payments"))
+    talk.broker_sends(answer)
+
+    assert counted(talk) == {"orders": (1, request_bytes, len(answer)), "payments": (1, 0, 0)}
+
+
+def test_a_topic_that_is_added_to_a_fetch_session_is_told() -> None:
+    talk = Conversation("READ TOPIC orders", "READ TOPIC payments", "READ TOPIC secrets")
+    talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
+    talk.answers(FETCH, 12, fetched("orders", session_id=5))
+    talk.summaries()
+
+    talk.asks(FETCH, 12, fetch("payments", "secrets", session_id=5, session_epoch=1))
+    talk.asks(FETCH, 12, fetch(session_id=5, session_epoch=2))
+
+    assert {name: count for name, (count, _, _) in counted(talk).items()} == {
+        "orders": 1,
+        "payments": 1,
+        "secrets": 1,
+    }
+
+
+def test_the_answer_to_a_fetch_that_is_denied_in_part_is_counted() -> None:
+    talk = Conversation("READ TOPIC orders")
+
+    talk.asks(FETCH, 12, fetch("secrets", "orders"))
+    answer = talk.response(FETCH, 12, fetched("orders"))
+    talk.broker_sends(answer)
+
+    ((count, _, response_bytes),) = counted(talk).values()
+    assert (count, response_bytes) == (1, len(answer))
+
+
+def test_a_request_that_is_decided_on_its_answer_is_counted_with_its_bytes_and_under_who_asked() -> None:
+    talk = Conversation("DESCRIBE TOPIC orders")
+    first = talk.asks(METADATA, 12, metadata_by_id(ORDERS))
+    request_bytes = len(talk.forwarded_bytes())
+    talk.asks(METADATA, 12, t.MetadataRequest(topics=None), client_id="another")
+    assert talk.session.client.context.client_id == "another"
+
+    talk.answers(METADATA, 12, metadata_of("orders"), first)
+
+    (event,) = talk.summaries()
+    assert (event.client_id, event.count, event.request_bytes) == ("app", 1, request_bytes)
+
+
+def test_no_client_is_remembered_more_topics_for_than_there_is_room_however_it_fetches() -> None:
+    talk = Conversation("READ TOPIC *")
+    names = [f"topic-{number}" for number in range(MAX_TOPICS // 8)]
+
+    for part in range(12):
+        talk.asks(FETCH, 12, fetch(*(f"{part}-{name}" for name in names)))
+        assert len(talk.session.client.reads) <= MAX_TOPICS + len(names)
+
+    assert len(frames_of(talk.forwarded_bytes())) == 12
+    told = [event.resource_name for event in [*talk.events, *talk.summaries()]]
+    assert len(told) == 12 * len(names)
+    assert set(told) == {f"{part}-{name}" for part in range(12) for name in names}
