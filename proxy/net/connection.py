@@ -97,10 +97,11 @@ class Connection(Side):
         else:
             self.carry_out(self.session.receive(data, now_ms))
 
-    def broker_sent(self, data: memoryview) -> None:
-        """Bytes of the broker."""
+    def broker_sent(self, nbytes: int) -> None:
+        """So many bytes of the broker, in the receive buffer."""
         if self._close_reason is None:
             now_ms = self._last_activity_ms = self._edge.now_ms()
+            data = self._buffers.current[:nbytes]
             if self.session.reply_passes(data, now_ms):
                 self.write(data)
                 if self.full:
@@ -365,7 +366,7 @@ class Upstream(Side):
 
     def buffer_updated(self, nbytes: int) -> None:
         connection = self._connection
-        connection.broker_sent(self._buffers.current[:nbytes])
+        connection.broker_sent(nbytes)
         if connection.full:
             self.read(False)
 

@@ -9,7 +9,7 @@ call            a decoded request as the API files see it, and the verdicts they
 withheld        assignments in groups that are not told yet
 denials         of one request, as audit events
 apis            one file per API; the table lists them all
-produce_path    produce requests that stream; produce: all others
+produce_path    produce requests that stream; streamed: how the last of them began; produce: all others
 fetch_path      fetch requests; fetch: their sessions and what is denied
 share_sessions  of a ShareFetch: what the client named and what the broker was told
 forwarding      admin requests that the controller has; refusal: the answer in which all parts failed

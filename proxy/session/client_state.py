@@ -4,34 +4,18 @@ Kept by proxy.session.session, made anew when the image, the principal or the cl
 per-request path a topic already decided on costs one dict lookup here.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.streamed import Streamed
 from proxy.session.summaries import OBSERVE, Summary, Throttled, time_used
 
 MAX_TOPICS = 10_000
 """Decisions remembered per connection; beyond it the memory starts over, having been written out."""
-
-
-@dataclass(slots=True, eq=False)
-class Streamed:
-    """The beginning of a produce request that was let through: another like it needs no second look."""
-
-    version: int
-    head: bytes
-    """From the client id's length to the count of partitions, which is one."""
-    records_at: int
-    """Where the length of the records stands in the frame."""
-    end_of_records: Callable[[memoryview, int], int]
-    """Where the request has to end, from there; -1 when the records are null."""
-    versions: Mapping[int, tuple[int, int]]
-    """What was offered when it was looked at."""
-    summary: Summary
 
 
 class ClientState:
@@ -46,6 +30,7 @@ class ClientState:
         "context",
         "image",
         "last_was_exempt",
+        "last_write",
         "producer",
         "raw_id",
         "reads",
@@ -77,7 +62,9 @@ class ClientState:
         self.reads: dict[bytes | str, Summary] = {}
         """The same for fetches."""
         self.streamed: Streamed | None = None
-        """The last of `writes`, as its requests begin."""
+        """One of `writes`, as its requests begin."""
+        self.last_write: Summary | None = None
+        """That of the last request of which `streamed` could have been made."""
         self._by_action: dict[tuple[int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
         self._spent_ns = self._spent_since_ms = 0

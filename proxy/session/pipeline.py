@@ -12,6 +12,7 @@ from typing import Any
 from proxy.quota.throttle import Bucket
 from proxy.session.call import Call, ReplyHandler
 from proxy.session.client_state import ClientState
+from proxy.session.streamed import PlainAnswer
 from proxy.session.summaries import Summary
 
 
@@ -53,6 +54,8 @@ class InFlight:
     """The decoded request, where an error answer may have to be made from it."""
     call: Call | None = None
     """Where the handler decides too: what it decided is noted after it."""
+    plain: PlainAnswer | None = None
+    """An answer like this passes as it is, if nothing is to be told in it."""
 
 
 _READY_BYTES = 256
@@ -62,22 +65,23 @@ _READY_BYTES = 256
 class Pipeline:
     """First in, first out."""
 
-    __slots__ = ("_queue", "ready_bytes")
+    __slots__ = ("queue", "ready_bytes")
 
     def __init__(self) -> None:
-        self._queue: deque[InFlight] = deque()
+        self.queue: deque[InFlight] = deque()
+        """For the ways that every request goes; all others ask the methods."""
         self.ready_bytes = 0
         """Of our own answers that wait."""
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)
 
     def push(self, entry: InFlight) -> None:
-        self._queue.append(entry)
+        self.queue.append(entry)
 
     def push_ready(self, data: bytes) -> None:
         """An answer of ours, behind those that are on their way."""
-        self._queue.append(InFlight(Reply.READY, -1, -1, -1, data=data))
+        self.queue.append(InFlight(Reply.READY, -1, -1, -1, data=data))
         self.ready_bytes += _READY_BYTES + len(data)
 
     def make_ready(self, entry: InFlight, data: bytes) -> None:
@@ -87,31 +91,26 @@ class Pipeline:
 
     def forget_last(self) -> None:
         """The newest request will get no answer: the connection is to end."""
-        self._queue.pop()
-
-    def only(self) -> InFlight | None:
-        """The one request in flight, where there are not several."""
-        queue = self._queue
-        return queue[0] if len(queue) == 1 else None
+        self.queue.pop()
 
     def head(self) -> InFlight | None:
-        return self._queue[0] if self._queue else None
+        return self.queue[0] if self.queue else None
 
     def last(self) -> InFlight | None:
         """The newest request."""
-        return self._queue[-1] if self._queue else None
+        return self.queue[-1] if self.queue else None
 
     def holds(self, entry: InFlight) -> bool:
         """Whether its answer has not left yet."""
-        return any(each is entry for each in self._queue)
+        return any(each is entry for each in self.queue)
 
     def pop(self) -> InFlight:
-        return self._queue.popleft()
+        return self.queue.popleft()
 
     def pop_ready(self) -> list[bytes]:
         """Our own answers that now stand first."""
         ready: list[bytes] = []
-        queue = self._queue
+        queue = self.queue
         while queue and queue[0].reply is Reply.READY:
             data = queue.popleft().data
             self.ready_bytes -= _READY_BYTES + len(data)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from proxy.metadata.acl import Operation
 from proxy.session import produce, request_time
-from proxy.session.client_state import ClientState, Streamed, topic_action
+from proxy.session.authentication import Phase
+from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect, MuteClient
 from proxy.session.pipeline import InFlight, Reply
+from proxy.session.streamed import PlainAnswer, Streamed
 from proxy.session.summaries import Summary
 from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
-_START = Struct(">ihhi").unpack_from  # the same without the client id
 _PRODUCE = int(ApiKey.PRODUCE)
 _FIRST_SERVED = codecs.request_versions(_PRODUCE).start
 _REPLY_PRODUCE = Reply.PRODUCE  # A look-up in an enumeration costs more than one in the module.
+_COMPLETE = Phase.COMPLETE
 HEAD_BYTES = 14
 
 
@@ -32,8 +34,24 @@ def streams(
     session: "Session", data: memoryview, position: int, stop: int, now_ms: int, effects: list[Effect]
 ) -> bool:
     """Whether this is a produce request that may go on as it is, seen so far or not."""
-    length, api_key, version, correlation_id, id_length = _HEAD(data, position)
-    if api_key != _PRODUCE or not _may_stream(session, version, now_ms):
+    head = _HEAD(data, position)
+    return head[1] == _PRODUCE and (
+        streams_again(session, data, position, stop, now_ms)
+        or _looks_good(session, data, position, stop, head, now_ms, effects)
+    )
+
+
+def _looks_good(
+    session: "Session",
+    data: memoryview,
+    position: int,
+    stop: int,
+    frame_head: tuple[int, int, int, int, int],
+    now_ms: int,
+    effects: list[Effect],
+) -> bool:
+    length, _, version, correlation_id, id_length = frame_head
+    if not _may_stream(session, version, now_ms):
         return False
     client = session.client
     body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
@@ -58,54 +76,82 @@ def streams(
     counts = session.listener.counts.requests
     counts[_PRODUCE] = counts.get(_PRODUCE, 0) + 1
     if acks:
-        again = _push(session, version, correlation_id, length, summary)
-        if again and stop == len(data) and not position:
-            session.client.streamed = _streamed(session, data, body, version, topic, summary)
+        entry = _push(session, version, correlation_id, length, summary)
+        if entry.reply is not Reply.TIMED_PRODUCE:
+            _remember(session, data[position:], body - position, topic, entry, summary)
     elif session.client.producer.limited or session.client.request.limited:
         charge(session, length, now_ms, effects)
     return True
 
 
-def streams_again(session: "Session", data: memoryview, now_ms: int) -> bool:
-    """Whether `data` is one whole request that begins like the last one; then it has been let through.
+def _remember(
+    session: "Session", frame: memoryview, body: int, topic: bytes, entry: InFlight, summary: Summary
+) -> None:
+    """Know the next one by its looks; whoever goes from topic to topic would have it made each time."""
+    client = session.client
+    if client.streamed is None or client.last_write is summary:
+        entry.plain = PlainAnswer.of(entry.version, topic)
+        client.streamed = Streamed.of(frame, body, topic, session.gate.versions, entry, summary)
+    client.last_write = summary
 
-    Of what `streams` looks at only that is looked at here which those bytes do not tell.
+
+def streams_again(session: "Session", data: memoryview, position: int, stop: int, now_ms: int) -> bool:
+    """Whether the frame at `position` begins like one that was let through; then it is too.
+
+    Of what is looked at the first time only that is looked at here which those bytes do not tell.
     """
     client = session.client
     known = client.streamed
     if known is None or client.image is not session.gate.image or known.versions is not session.gate.versions:
         return False
-    at = known.records_at
-    if len(data) < at + 8 or bytes(data[12 : at - 4]) != known.head:
+    records_at = position + known.records_at
+    if len(data) < records_at + 8:
         return False
-    length, api_key, version, correlation_id = _START(data)
-    size = length + 4
+    length, start, correlation_id, head = known.read(data, position)
+    authentication = session.authentication
+    expires_at_ms = authentication.expiry.expires_at_ms
     if (
-        api_key != _PRODUCE
-        or version != known.version
-        or size != len(data)
-        or known.end_of_records(data, at) != size
+        head != known.head
+        or start != known.start
+        or length != stop - position - 4
+        or known.end_of_records(data, records_at) != stop
         or length > session.gate.limits.socket_request_max_bytes
-        or session.authentication.under_way
-        or session.authentication.expiry.is_over(now_ms)
+        or authentication.phase is not _COMPLETE
+        or (expires_at_ms is not None and now_ms >= expires_at_ms)
     ):
         return False
-    summary = known.summary
+    summary, queue = known.summary, session.pipeline.queue
     summary.count += 1
-    summary.request_bytes += size
-    counts = session.listener.counts
-    counts.request_bytes += size
-    counts.requests[_PRODUCE] += 1
-    session.pipeline.push(_in_flight(version, correlation_id, length, client, summary))
+    summary.request_bytes += length + 4
+    session.listener.counts.requests[_PRODUCE] += 1
+    # Most clients wait for each answer: then one entry serves them for all their requests.
+    entry = _another(known.entry) if queue else known.entry
+    entry.correlation_id = correlation_id
+    entry.request_bytes = length
+    queue.append(entry)
     return True
 
 
-def _push(session: "Session", version: int, correlation_id: int, length: int, summary: Summary) -> bool:
-    """It is on its way; whether one like it may go by its looks: not where its time is to be measured."""
+def _another(like: InFlight) -> InFlight:
+    return InFlight(
+        like.reply,
+        _PRODUCE,
+        like.version,
+        0,
+        0,
+        like.bucket,
+        like.summary,
+        like.client,
+        plain=like.plain,
+    )
+
+
+def _push(session: "Session", version: int, correlation_id: int, length: int, summary: Summary) -> InFlight:
+    """It is on its way."""
     entry = _in_flight(version, correlation_id, length, session.client, summary)
     request_time.governs(session, entry)
     session.pipeline.push(entry)
-    return entry.reply is not Reply.TIMED_PRODUCE
+    return entry
 
 
 def _in_flight(
@@ -116,17 +162,6 @@ def _in_flight(
         return InFlight(_REPLY_PRODUCE, _PRODUCE, version, correlation_id, length, bucket, summary, client)
     reply = Reply.PRODUCE if version >= produce.FIRST_WITH_ENDPOINTS else Reply.PASS
     return InFlight(reply, _PRODUCE, version, correlation_id, length, None, summary, client)
-
-
-def _streamed(
-    session: "Session", data: memoryview, body: int, version: int, topic: bytes, summary: Summary
-) -> Streamed:
-    # Behind the topic: the count of partitions (1 or 4 bytes), and the index of the one there is.
-    records_at = (
-        body + skim.topic_offset(version) + len(topic) + (5 if version >= produce.FIRST_FLEXIBLE else 8)
-    )
-    head = bytes(data[12 : records_at - 4])
-    return Streamed(version, head, records_at, skim.end_of_records(version), session.gate.versions, summary)
 
 
 def _may_stream(session: "Session", version: int, now_ms: int) -> bool:

@@ -25,9 +25,8 @@ from proxy.wire.header import encode_response, response_body_offset
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i")
 _ERROR_CODE = Struct(">h").unpack_from
-_REPLY_PRODUCE = Reply.PRODUCE  # A look-up in an enumeration costs more than one in the module.
+_READY = Reply.READY  # A look-up in an enumeration costs more than one in the module.
 _FETCH = int(ApiKey.FETCH)
-_SHORTEST_PRODUCE_BYTES = 36  # With one partition: heads are read without looking for their end.
 _FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
 _FIRST_FLEXIBLE_FETCH = 12
 
@@ -69,26 +68,21 @@ class Replies:
         self._drops = False
 
     def passes(self, data: memoryview, now_ms: int) -> bool:
-        """Whether `data` is the one answer that is awaited, whole, to be written as it is.
+        """Whether `data` is the answer that is due, whole, to be written as it is, and nothing after it.
 
         By far the most frequent case: to a produce request that nothing throttles, and without addresses.
         """
-        entry = self._pipeline.only()
+        queue, size_bytes = self._pipeline.queue, len(data)
         if (
-            entry is None
-            or entry.reply is not _REPLY_PRODUCE
-            or len(data) < _SHORTEST_PRODUCE_BYTES
-            or _HEAD(data) != (len(data) - 4, entry.correlation_id)
+            not queue
             or self._streaming_bytes
             or self._input
-            or not _tells_no_address(data, entry.version)
+            or (len(queue) > 1 and queue[1].reply is _READY)
+            or not _is_plain(queue[0], data, 0, size_bytes, now_ms)
         ):
             return False
-        bucket = entry.bucket
-        if bucket is not None and not bucket.record_within(entry.request_bytes, now_ms):
-            return False
-        self._pipeline.pop()
-        self._listener.counts.response_bytes += len(data)
+        queue.popleft()
+        self._listener.counts.response_bytes += size_bytes
         return True
 
     def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
@@ -255,20 +249,12 @@ class Replies:
 
         Negative when the answer is malformed, and the connection to end.
         """
+        if _is_plain(entry, data, position, stop, now_ms):
+            return run
         frame = data[position:stop]
         admitted, throttle_ms = self._charge(frame, entry, now_ms)
-        changed: Data
         try:
-            if entry.reply is Reply.PRODUCE or entry.reply is Reply.TIMED_PRODUCE:
-                changed = produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
-            elif entry.reply is Reply.OWN:
-                changed = _taken(frame, entry)
-            else:
-                if entry.summary is not None:
-                    entry.summary.response_bytes += len(frame)
-                changed = _handled(frame, entry, throttle_ms, admitted)
-                if entry.call is not None:
-                    self._note(entry.call, effects, entry.client)
+            changed = self._changed(frame, entry, admitted, throttle_ms, effects)
         except (WireError, IndexError, struct_error) as error:
             fault = f"the broker's answer to {ApiKey.name_of(entry.api_key)} is malformed: {error}"
             self._broken(fault, data[run:position], stop, effects)
@@ -282,6 +268,21 @@ class Replies:
         if throttle_ms:
             effects.append(MuteClient(throttle_ms))
         return run
+
+    def _changed(
+        self, frame: memoryview, entry: InFlight, admitted: bool, throttle_ms: int, effects: list[Effect]
+    ) -> Data:
+        """What the client gets of a whole answer: the same frame, another one, or nothing."""
+        if entry.reply is Reply.PRODUCE or entry.reply is Reply.TIMED_PRODUCE:
+            return produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
+        if entry.reply is Reply.OWN:
+            return _taken(frame, entry)
+        if entry.summary is not None:
+            entry.summary.response_bytes += len(frame)
+        changed = _handled(frame, entry, throttle_ms, admitted)
+        if entry.call is not None:
+            self._note(entry.call, effects, entry.client)
+        return changed
 
     def _timed(
         self,
@@ -365,9 +366,14 @@ def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | No
     return f"an answer of {length} bytes, the least is {least}" if length < least else None
 
 
-def _tells_no_address(data: memoryview, version: int) -> bool:
-    """Of a whole answer to a produce request: whether it is without the leader's address (KIP-951)."""
-    try:
-        return version < produce.FIRST_WITH_ENDPOINTS or produce.is_plain(data, version)
-    except (IndexError, struct_error):
-        return False  # Malformed: for the long way round to say so.
+def _is_plain(entry: InFlight, data: memoryview, position: int, stop: int, now_ms: int) -> bool:
+    """Whether the whole answer at `position` passes as it is; it is paid for then."""
+    plain, length = entry.plain, stop - position - 4
+    if (
+        plain is None
+        or length < plain.least_bytes
+        or plain.read(data, position) != (length, entry.correlation_id, plain.head, plain.no_error)
+    ):
+        return False
+    bucket = entry.bucket
+    return bucket is None or bucket.record_within(entry.request_bytes, now_ms)

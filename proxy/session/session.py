@@ -89,9 +89,20 @@ class Session:
 
     def passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the broker as it is, and that is all: then it is not for `receive`."""
-        if self._streaming_bytes or self._input or self.blocked:
+        if (
+            self._streaming_bytes
+            or self._input
+            # As `blocked`, without a call.
+            or self.waits_for is not None
+            or self.verifying is not None
+            or self.mutes
+            or self._closing
+            or self._stalled
+            or not produce_path.streams_again(self, data, 0, len(data), now_ms)
+        ):
             return False
-        return produce_path.streams_again(self, data, now_ms)
+        self.listener.counts.request_bytes += len(data)
+        return True
 
     def reply_passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the client as it is: then it is not for `broker_replied`."""

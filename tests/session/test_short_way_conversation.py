@@ -19,10 +19,13 @@ RIGHTS = ("WRITE TOPIC orders", "WRITE TOPIC payments")
 
 
 class LongWay(Conversation):
-    """The same without short cuts."""
+    """The same without short cuts: nothing is known by its looks."""
 
     def sends(self, data: bytes) -> None:
+        self.session.client.streamed = None
         self.carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
+        for entry in self.session.pipeline.queue:
+            entry.plain = None
 
     def broker_sends(self, data: bytes) -> None:
         self.carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
@@ -60,10 +63,46 @@ def test_a_request_like_the_last_one_and_its_answer_pass_as_they_are(version: in
     answer = talk.response(PRODUCE, version, produced(at(version, "orders")))
     passed = talk.session.reply_passes(a_view(answer), talk.now_ms)
 
-    # Without a quota an old answer has nothing to be looked at in, and streams.
-    assert passed is (version >= 10)
+    assert passed
     (summary,) = talk.summaries()
     assert summary.count == 3
+
+
+@pytest.mark.spec("A7")
+def test_answers_to_several_requests_in_flight_pass_one_by_one() -> None:
+    talk = settled(Conversation(*RIGHTS))
+    requests = [talk.request(PRODUCE, 12, produce("orders", records=b"y" * size)) for size in (100, 300)]
+    assert all(talk.session.passes(a_view(request), talk.now_ms) for request in requests)
+
+    last = talk.correlation_id
+    answers = [talk.response(PRODUCE, 12, produced("orders"), id_) for id_ in (last - 1, last)]
+
+    assert not talk.session.reply_passes(a_view(b"".join(answers)), talk.now_ms)
+    assert not talk.session.reply_passes(a_view(answers[1]), talk.now_ms)
+    assert all(talk.session.reply_passes(a_view(answer), talk.now_ms) for answer in answers)
+    assert len(talk.session.pipeline) == 0
+
+
+@pytest.mark.spec("A7")
+def test_an_answer_of_our_own_leaves_with_the_one_before_it() -> None:
+    talk = settled(Conversation(*RIGHTS))
+    talk.heard_bytes()
+    first = talk.asks(PRODUCE, 12, produce("orders"))
+    talk.asks(PRODUCE, 12, produce("secrets"))
+
+    talk.answers(PRODUCE, 12, produced("orders"), first)
+
+    assert [id_ for id_, _ in talk.heard_all((PRODUCE, 12), (PRODUCE, 12))] == [first, first + 1]
+
+
+@pytest.mark.spec("A7")
+def test_an_answer_that_tells_another_topic_than_was_asked_for_goes_the_long_way() -> None:
+    talk = settled(Conversation(*RIGHTS))
+    talk.asks(PRODUCE, 12, produce("orders"))
+
+    assert not talk.session.reply_passes(
+        a_view(talk.response(PRODUCE, 12, produced("payments"))), talk.now_ms
+    )
 
 
 def other_image(talk: Conversation) -> None:
@@ -162,5 +201,76 @@ def test_both_ways_say_charge_and_count_the_same(
     assert short.forwarded_bytes() == long.forwarded_bytes()
     assert short.heard_bytes() == long.heard_bytes()
     assert short.mutes == long.mutes
+    assert short.summaries() == long.summaries()
+    assert short.listener.counts == long.listener.counts
+
+
+topics = st.sampled_from(["orders", "orders", "orders", "payments", "secrets"])
+bursts = st.lists(
+    st.tuples(
+        st.lists(st.tuples(topics, st.integers(1, 400), st.sampled_from([1, 1, 1, 0])), max_size=6),
+        st.integers(1, 700),  # Where what the client sends is cut, over and over.
+        st.integers(0, 8),  # How many answers come then, in one piece.
+        st.sampled_from([0, 6]),
+        st.sampled_from([0, 1, 1_500]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def sends_cut(talk: Conversation, data: bytes, size: int) -> None:
+    for at_byte in range(0, len(data), size):
+        talk.sends(data[at_byte : at_byte + size])
+
+
+def answers_some(talk: Conversation, version: int, count: int, error_code: int) -> None:
+    due = [entry for entry in talk.session.pipeline.queue if entry.api_key == PRODUCE][:count]
+    names = {bytes(entry.summary.action.resource_name, "utf-8") for entry in due if entry.summary}
+    assert names <= {b"orders", b"payments"}
+    answers = b"".join(
+        talk.response(
+            PRODUCE,
+            version,
+            produced(at(version, entry.summary.action.resource_name), error_code=error_code),
+            entry.correlation_id,
+        )
+        for entry in due
+        if entry.summary is not None
+    )
+    if answers:
+        talk.broker_sends(answers)
+
+
+@pytest.mark.spec("Q6")
+@settings(max_examples=100, deadline=None)
+@given(bursts, st.sampled_from([3, 9, 11, 13]), st.sampled_from([900, 1e9, None]))
+def test_both_ways_say_charge_and_count_the_same_of_many_requests_at_once(
+    said: list[tuple[list[tuple[str, int, int]], int, int, int, int]],
+    version: int,
+    bytes_per_second: float | None,
+) -> None:
+    quotas = limited(bytes_per_second) if bytes_per_second else Quotas()
+    both = short, long = [talk(*RIGHTS, quotas=quotas) for talk in (Conversation, LongWay)]
+    for requests, cut, count, error_code, pause_ms in said:
+        for talk in both:
+            sent = [
+                talk.request(PRODUCE, version, produce(at(version, name), records=bytes(size), acks=acks))
+                for name, size, acks in requests
+            ]
+            sends_cut(talk, b"".join(sent), cut)
+            if talk.closed is None:
+                answers_some(talk, version, count, error_code)
+            talk.passes(pause_ms)
+            while talk.session.mutes:
+                talk.is_unmuted()
+        if short.closed is not None:
+            break
+
+    assert short.forwarded_bytes() == long.forwarded_bytes()
+    assert short.heard_bytes() == long.heard_bytes()
+    assert short.mutes == long.mutes
+    assert short.closed == long.closed
+    assert short.events == long.events
     assert short.summaries() == long.summaries()
     assert short.listener.counts == long.listener.counts
