@@ -18,13 +18,13 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
-from forwarding.net.log import connection_arguments
 from forwarding.net.mutation_page import mutation_page
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, WatchedUsers, load, split_host_port
 from proxy.metadata.image import MetadataImage
+from proxy.net import audit_page
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
 from proxy.net.audit_room import AuditPolicy
@@ -105,7 +105,7 @@ async def _run(
     audit = AuditLog(
         author,
         spool,
-        AuditSink(settings.broker, lambda: connection_arguments(settings.broker), config.audit.topic),
+        AuditSink(settings.broker, config.audit.topic),
         now_ms,
         policy,
         [_log_line],
@@ -122,7 +122,7 @@ async def _run(
     async with asyncio.TaskGroup() as tasks:
         parts = [audit.run(), *(run() for run in (*upkeep, *logins.background))]
         background = [tasks.create_task(part) for part in parts]
-        http = await _http(config, registry, process)
+        http = await _http(config, registry, process, audit)
         try:
             await process.run()
         finally:
@@ -136,13 +136,17 @@ async def _run(
 
 
 async def _http(
-    config: ControllerConfig, registry: CollectorRegistry, process: ControllerProcess
+    config: ControllerConfig, registry: CollectorRegistry, process: ControllerProcess, audit: AuditLog
 ) -> HttpServer | None:
     if config.http is None:
         return None
     host, port = split_host_port(config.http.bind)
-    pages = {"/quotas": partial(mutation_page, process.mutation_quotas, now_ms)}
-    http = HttpServer(host, port, registry, process.not_ready, pages)
+    pages = {
+        "/quotas": partial(mutation_page, process.mutation_quotas, now_ms),
+        "/audit": partial(audit_page.audit_page, audit),
+    }
+    ready = partial(audit_page.ready, audit)
+    http = HttpServer(host, port, registry, process.not_ready, pages, ready=ready)
     await http.start()
     return http
 

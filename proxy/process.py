@@ -16,7 +16,6 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
-from forwarding.net.log import connection_arguments
 from forwarding.versions import for_clients
 from proxy import gate_setup
 from proxy.audit.classes import ADMIN
@@ -25,6 +24,7 @@ from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load,
 from proxy.control_plane import ControlPlane
 from proxy.listeners import Listeners
 from proxy.metadata.image import MetadataImage
+from proxy.net import audit_page
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
@@ -103,9 +103,7 @@ class ProxyProcess:
         self._revocations = Revocations(lambda: self._listeners.connections())
         self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
-        self._new_sink = partial(
-            AuditSink, internal, lambda: connection_arguments(internal), config.audit.topic
-        )
+        self._new_sink = partial(AuditSink, internal, config.audit.topic)
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._audit = AuditLog(
@@ -188,7 +186,9 @@ class ProxyProcess:
             return "the metadata log is not loaded"
         if not self._watch.up:
             return "the broker is not reached"
-        return None if self._open else "the listeners are not open"
+        if not self._open:
+            return "the listeners are not open"
+        return audit_page.not_ready(self._audit)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -216,7 +216,7 @@ class ProxyProcess:
             ]
             http = await self._start_http()
             if self._member is not None:
-                pages = worker_pages(self._registry, self.not_ready, self._quota_page)
+                pages = worker_pages(self._registry, self.not_ready, self._quota_page, self._audit_page)
                 background.append(tasks.create_task(self._member.answer(pages, self._draining)))
             background += [tasks.create_task(run()) for run in self._credentials.background]
             background.append(tasks.create_task(self._serve(tasks)))
@@ -332,10 +332,14 @@ class ProxyProcess:
         if self._config.http is None:
             return None
         host, port = split_host_port(self._config.http.bind)
-        pages = {"/quotas": self._quota_page}
-        http = HttpServer(host, port, self._registry, self.not_ready, pages)
+        pages = {"/quotas": self._quota_page, "/audit": self._audit_page}
+        ready = partial(audit_page.ready, self._audit)
+        http = HttpServer(host, port, self._registry, self.not_ready, pages, ready=ready)
         await http.start()
         return http
+
+    async def _audit_page(self) -> bytes:
+        return await audit_page.audit_page(self._audit)
 
     async def _quota_page(self) -> bytes:
         sessions = (connection.session for connection in self._listeners.connections())

@@ -7,6 +7,8 @@ metadata_feed, partition, transactions  the metadata topic into a Loader
 quorum_feed, quorum, quorum_log, quorum_leader, quorum_metrics  Kafka's own metadata log into a Loader
 offset_waiters                       who waits until an offset is in force
 audit_log, spool, audit_sink         audit events onto disk and into the audit topic
+audit_producer                       batches to the leader, idempotent
+audit_page, audit_metrics            how the trail fares
 producer_end                         nothing of a Kafka producer is left behind
 audit_room, audit_writer, disk_thread, audit_shipping, spool_files  what these stand on
 telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz

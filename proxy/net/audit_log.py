@@ -85,6 +85,16 @@ class AuditLog:
         return self._room.refused()
 
     @property
+    def disk_error(self) -> str | None:
+        """Why the disk takes nothing at this moment."""
+        return self._writer.error
+
+    @property
+    def spool_ratio(self) -> float:
+        """How full the spool is, 1 at audit.spool.max.bytes; it may be a little beyond."""
+        return self.shipping.spool_bytes / self.shipping.spool_max_bytes
+
+    @property
     def queued_bytes(self) -> int:
         """Of records that the disk has not taken yet."""
         return self._writer.queued_bytes

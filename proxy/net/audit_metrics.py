@@ -22,6 +22,9 @@ class AuditCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         audit, shipping = self._audit, self._audit.shipping
         yield GaugeMetricFamily("penstock_audit_spool_bytes", "Audit spool on disk", shipping.spool_bytes)
+        yield GaugeMetricFamily(
+            "penstock_audit_spool_ratio", "How full the audit spool is; 1 at its max.bytes", audit.spool_ratio
+        )
         yield CounterMetricFamily(
             "penstock_audit_shipped_total", "Records in the topic", shipping.shipped_count
         )
@@ -43,6 +46,12 @@ class AuditCollector(Collector):
             "For how long the disk has not come back from what it was last asked",
             audit.disk_waits_ms / 1000,
         )
+        yield CounterMetricFamily(
+            "penstock_audit_ship_throttled_seconds_total",
+            "For how long a quota on our own login has kept records back",
+            shipping.ship_throttled_ms / 1000,
+        )
+        yield from self._ship_failures()
         yield self._faults()
         yield self._refusing()
         yield self._dropped()
@@ -56,6 +65,25 @@ class AuditCollector(Collector):
         for at, count in self._audit.faults.items():
             faults.add_metric([at], count)
         return faults
+
+    def _ship_failures(self) -> Iterable[Metric]:
+        shipping = self._audit.shipping
+        failures = CounterMetricFamily(
+            "penstock_audit_ship_failures_total",
+            "How often the audit topic took nothing; the reason is the name of Kafka's error",
+            labels=["reason"],
+        )
+        failing = GaugeMetricFamily(
+            "penstock_audit_ship_failing",
+            "Why the audit topic takes nothing now",
+            labels=["reason"],
+        )
+        for reason, count in sorted(shipping.ship_failures.items()):
+            failures.add_metric([reason], count)
+            now = shipping.trouble is not None and shipping.trouble.reason == reason
+            failing.add_metric([reason], float(now))
+        yield failures
+        yield failing
 
     def _refusing(self) -> Metric:
         refusing = GaugeMetricFamily(

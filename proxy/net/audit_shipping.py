@@ -6,13 +6,13 @@ hold the clients up. What was shipped when a process ends without having written
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
 import structlog
 
-from proxy.net.audit_sink import AuditSink
+from proxy.net.audit_sink import AuditSink, Trouble
 from proxy.net.disk_thread import DiskThread
 from proxy.net.spool import Line, Spool
 from proxy.net.spool_files import SpoolError
@@ -46,6 +46,25 @@ class Shipping:
     @property
     def spool_bytes(self) -> int:
         return self._spool.size_bytes
+
+    @property
+    def spool_max_bytes(self) -> int:
+        return self._spool.max_bytes
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why the topic takes nothing at this moment."""
+        return self._sink.trouble
+
+    @property
+    def ship_failures(self) -> Mapping[str, int]:
+        """How often the topic took nothing, by reason."""
+        return self._sink.failures
+
+    @property
+    def ship_throttled_ms(self) -> int:
+        """For how long a quota on our own login has kept records back."""
+        return self._sink.throttled_ms
 
     @property
     def damaged_count(self) -> int:

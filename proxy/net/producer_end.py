@@ -2,7 +2,7 @@
 
 `stop` waits for batches that may never be delivered. One that was given up there would go on trying to
 deliver them for as long as the process lives, and then put them behind what came later by another way. Used
-for the metadata log's (forwarding.net.log) and the audit's (proxy.net.audit_sink).
+for the metadata log's (forwarding.net.log).
 """
 
 import asyncio

@@ -13,13 +13,16 @@ from prometheus_client import CollectorRegistry
 
 from proxy.workers.exposition import snapshot
 
-METRICS, QUOTAS, READY = "metrics", "quotas", "ready"
+METRICS, QUOTAS, READY, AUDIT = "metrics", "quotas", "ready", "audit"
 
 log = structlog.get_logger(__name__)
 
 
 def worker_pages(
-    registry: CollectorRegistry, not_ready: Callable[[], str | None], quotas: Callable[[], Awaitable[bytes]]
+    registry: CollectorRegistry,
+    not_ready: Callable[[], str | None],
+    quotas: Callable[[], Awaitable[bytes]],
+    audit: Callable[[], Awaitable[bytes]],
 ) -> Mapping[str, Callable[[], Awaitable[bytes]]]:
     """What a supervisor may ask a worker for."""
 
@@ -30,6 +33,7 @@ def worker_pages(
         METRICS: lambda: snapshot(registry),
         READY: ready,
         QUOTAS: quotas,
+        AUDIT: audit,
     }
 
 

@@ -28,6 +28,8 @@ GAUGES = {
     "penstock_audit_oldest_unshipped_seconds": max,
     "penstock_audit_disk_wait_seconds": max,
     "penstock_audit_refusing": max,
+    "penstock_audit_spool_ratio": max,
+    "penstock_audit_ship_failing": max,
     # Each worker knows the rate of the whole group.
     "penstock_quota_limit": max,
     "penstock_quota_byte_rate": max,

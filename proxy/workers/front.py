@@ -1,4 +1,4 @@
-"""What is told of the workers over HTTP, as if they were one process: /metrics, /quotas, /readyz, /workers.
+"""What is told of the workers over HTTP, as if they were one process: /metrics, /readyz, the pages of JSON.
 
 Fed by the supervisor with the workers there are. Each page is made of what they answer at that moment; one
 that does not answer in time is told by what was last seen of it.
@@ -6,7 +6,8 @@ that does not answer in time is told by what was last seen of it.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -17,7 +18,7 @@ from proxy.config import Http, split_host_port
 from proxy.net.clock import now_ms
 from proxy.net.http import HttpServer
 from proxy.workers.child import Child
-from proxy.workers.control import METRICS, QUOTAS, READY
+from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition
 from proxy.workers.pages import merged_quotas
 
@@ -35,6 +36,7 @@ class Front(Collector):
         self.exposition = Exposition()
         self._count = count
         self._quotas: list[bytes] = []
+        self._audits: list[tuple[int, Mapping[str, Any]]] = []
         self._asking = asyncio.Lock()
         self._registry = CollectorRegistry()
         self._registry.register(self.exposition)
@@ -44,14 +46,14 @@ class Front(Collector):
         """Begin to answer where the configuration says."""
         if wanted is None:
             return None
-        pages = {"/quotas": self._merged_quotas, "/workers": self._workers}
+        pages = {"/quotas": self._merged_quotas, "/audit": self._audit, "/workers": self._workers}
         http = HttpServer(
             *split_host_port(wanted.bind),
             self._registry,
             self.not_ready,
             pages,
             before=self._ask_for,
-            ready=lambda: f"{self._ready()} of {self._count} workers are ready",
+            ready=self._ready_text,
         )
         await http.start()
         return http
@@ -89,12 +91,22 @@ class Front(Collector):
             self._quotas = [page for _, page in await self._answers(QUOTAS)]
         elif path == "/metrics":
             await self.ask_all()
-        elif path in ("/readyz", "/workers"):
+        elif path == "/readyz":
+            await asyncio.gather(self._ask_ready(), self._ask_audit())
+        elif path == "/audit":
+            await self._ask_audit()
+        elif path == "/workers":
             await self._ask_ready()
 
     async def _ask_ready(self) -> None:
         for child, page in await self._answers(READY):
             child.not_ready, child.heard_ms = page.decode(), now_ms()
+
+    async def _ask_audit(self) -> None:
+        answers = await self._answers(AUDIT)
+        self._audits = sorted(
+            ((child.number, json.loads(page)) for child, page in answers), key=lambda row: row[0]
+        )
 
     async def _ask_metrics(self) -> None:
         # One after the other: what was counted earlier, taken in later, would look like a counter that fell.
@@ -110,6 +122,18 @@ class Front(Collector):
         return [
             (child, answer) for child, answer in zip(children, answers, strict=True) if answer is not None
         ]
+
+    def _ready_text(self) -> str:
+        concerns = (
+            f"audit of worker {number}: {concern}"
+            for number, page in self._audits
+            for concern in page["concerns"]
+        )
+        return "\n".join((f"{self._ready()} of {self._count} workers are ready", *concerns))
+
+    async def _audit(self) -> bytes:
+        page = {"workers": [{"worker": number} | dict(page) for number, page in self._audits]}
+        return json.dumps(page, indent=1).encode() + b"\n"
 
     async def _merged_quotas(self) -> bytes:
         return merged_quotas(self._quotas)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from proxy.audit.record import AuditEvent, Author
 from proxy.net import spool as spool_module
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_room import AuditPolicy
+from proxy.net.audit_sink import Trouble
 from proxy.net.http import HttpServer
 from proxy.net.spool import Spool
 from proxy.net.telemetry import StateCollector, Telemetry
@@ -35,7 +37,13 @@ class Sink:
         self.here.set()
         self.arrived = asyncio.Event()
         self.closed = False
-        self.failed_count = 0
+        self.failures: Counter[str] = Counter()
+        self.trouble: Trouble | None = None
+        self.throttled_ms = 0
+
+    @property
+    def failed_count(self) -> int:
+        return self.failures.total()
 
     async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         await self.here.wait()

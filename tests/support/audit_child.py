@@ -8,7 +8,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-from forwarding.net.log import connection_arguments
 from proxy.audit.record import AuditEvent, Author
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
@@ -22,7 +21,7 @@ SPOOL_BYTES = 4 << 30
 
 async def main(directory: Path, bootstrap: str, count: int, boot_id: str) -> None:
     endpoint = endpoint_of(bootstrap)
-    sink = AuditSink(endpoint, lambda: connection_arguments(endpoint), "away")
+    sink = AuditSink(endpoint, "away")
     author = Author(role="proxy", proxy_id="proxy-1", boot_id=boot_id)
     audit = AuditLog(author, Spool(directory, SPOOL_BYTES), sink, now_ms)
     audit.start({})

@@ -7,6 +7,7 @@ import pytest
 
 from proxy.audit.chain import sealed
 from proxy.audit.record import DATA_FIELDS, MAX_TEXT_CHARACTERS, AuditEvent, Author, Encoder
+from proxy.session.changes import MAX_BYTES
 from proxy.wire.error_codes import ErrorCode
 
 AUTHOR = Author(role="proxy", proxy_id="proxy-1", boot_id="cafe")
@@ -94,3 +95,24 @@ def test_a_name_of_megabytes_is_cut_so_that_the_topic_takes_the_record() -> None
 @pytest.mark.parametrize("text", ["", "ü", "\n\r\0", '"\\', "\ud800", "x" * MAX_TEXT_CHARACTERS])
 def test_any_text_survives_the_way_through_json(text: str) -> None:
     assert data_of(AuditEvent(event="authorization", resource_name=text))["resource_name"] == text
+
+
+@pytest.mark.spec("D3")
+def test_no_client_can_make_a_record_that_a_topic_of_kafkas_defaults_refuses() -> None:
+    """Whatever it puts into what it may choose: control characters are the longest in JSON."""
+    worst = "\u0001" * 40_000
+    event = AuditEvent(
+        event="forwarded",
+        principal=worst,
+        forwarding_principal=worst,
+        client_id=worst,
+        resource_name=worst,
+        quota_id=worst,
+        entity_path=worst,
+        message=worst,
+        changes=[["x" * (MAX_BYTES - 6)]],
+    )
+
+    body = Encoder(AUTHOR).body(event, 1, 1)
+
+    assert MAX_BYTES < len(body) < 1_000_000
