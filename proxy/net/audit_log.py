@@ -137,7 +137,11 @@ class AuditLog:
 
         It is in the kernel's hands once `kept` has come back.
         """
-        self._put(event, class_of(event))
+        event_class = class_of(event)
+        if event_class == PROCESS:
+            self._tell_drops()  # Nothing may come after the record that ends the boot.
+        if self._put(event, event_class):
+            self._tell_drops()
         for reader in self._readers:
             reader(event)
 
@@ -163,20 +167,23 @@ class AuditLog:
         await self._writer.close(timeout_ms / 1000)
         await self.shipping.close(timeout_ms)
 
-    def _put(self, event: AuditEvent, event_class: str) -> None:
+    def _tell_drops(self) -> None:
+        if self.drops.untold:
+            count, message = self.drops.tell()
+            self._put(AuditEvent(event="records_dropped", count=count, message=message), PROCESS)
+
+    def _put(self, event: AuditEvent, event_class: str) -> bool:
         body = self._encoder.body(event, self.sequence, self._now_ms())
         chain = self._chain.after(body)
         line = encode_line(self.author.key, sealed(body, chain))
         lacking = self._room.lacking(event_class, len(line))
         if lacking is not None:
             self.drops.count(lacking, event_class)
-            return
+            return False
         self._writer.put(line)
         self.sequence += 1
         self._chain.last = chain
-        if self.drops.untold and event_class != PROCESS:
-            count, message = self.drops.tell()
-            self._put(AuditEvent(event="records_dropped", count=count, message=message), PROCESS)
+        return True
 
     def _written(self) -> None:
         self.shipping.more.set()
@@ -196,6 +203,6 @@ class AuditLog:
         while True:
             await asyncio.sleep(max(self._policy.fsync_interval_ms, 10) / 1000)
             self._tell_refusals()
-            if self._now_ms() - self._last_high_water_ms >= HIGH_WATER_INTERVAL_MS:
+            if abs(self._now_ms() - self._last_high_water_ms) >= HIGH_WATER_INTERVAL_MS:
                 self._last_high_water_ms = self._now_ms()
                 self.append(AuditEvent(event="high_water", count=self.sequence))

@@ -16,7 +16,7 @@ REFUSE, DROP_AND_COUNT = "refuse", "drop-and-count"
 QUEUE_MAX_BYTES = 8 * 1024 * 1024
 RESERVE_BYTES = 64 * 1024
 """With less room than this, or a sixteenth of the queue, requests are refused: before a record is dropped."""
-SHARES = {PROCESS: 1.0, ADMIN: 1.0, DENIAL: 0.9, AUTHENTICATION: 0.9, SUMMARY: 0.5}
+SHARES = {ADMIN: 1.0, DENIAL: 0.9, AUTHENTICATION: 0.9, SUMMARY: 0.5}
 """Up to where the queue may be filled with records of a class."""
 
 QUEUE, SPOOL_FULL, DISK = "queue_full", "spool_full", "disk"
@@ -47,16 +47,23 @@ class Room:
         self._spool = spool
         self._writer = writer
         self._policy = policy
+        self._before_bytes = spool.size_bytes + spool.removed_bytes
         self._reserve_bytes = min(RESERVE_BYTES, policy.queue_max_bytes // 16)
         self._refusing = tuple(name for name in CLASSES if policy.by_class.get(name) == REFUSE)
 
     def lacking(self, event_class: str, size_bytes: int) -> str | None:
-        """What there is no room in for a line of this size: one of REASONS; None when there is."""
-        queued_bytes = self._writer.queued_bytes
-        if queued_bytes + size_bytes > SHARES[event_class] * self._policy.queue_max_bytes:
+        """What there is no room in for a line of this size: one of REASONS; None when there is.
+
+        There always is for the few that tell of the trail itself: each stands for others that were dropped,
+        or for the begin or the end of a boot.
+        """
+        if event_class == PROCESS:
+            return None
+        if self._writer.queued_bytes + size_bytes > SHARES[event_class] * self._policy.queue_max_bytes:
             return QUEUE if self._writer.error is None else DISK
-        full = self._spool.size_bytes + queued_bytes + size_bytes > self._spool.max_bytes
-        return SPOOL_FULL if full and event_class != PROCESS else None
+        # Of what was put, and not of what is written: a line that is being written would count twice.
+        held_bytes = self._before_bytes + self._writer.put_bytes - self._spool.removed_bytes
+        return SPOOL_FULL if held_bytes + size_bytes > self._spool.max_bytes else None
 
     def refused(self) -> frozenset[str]:
         """The classes whose requests are not to be served now.

@@ -49,7 +49,8 @@ class AuditWriter:
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._put_count = 0
-        self._put_bytes = 0
+        self.put_bytes = 0
+        """Of all lines that were ever put."""
         self._waiting: list[tuple[int, bool, asyncio.Future[None]]] = []
         self._stop = threading.Event()
         self._flush = False  # Somebody waits for the disk, not only for the kernel.
@@ -70,7 +71,7 @@ class AuditWriter:
     @property
     def queued_bytes(self) -> int:
         """Put and not written yet."""
-        return self._put_bytes - self._written_bytes
+        return self.put_bytes - self._written_bytes
 
     @property
     def waits_ms(self) -> int:
@@ -92,7 +93,7 @@ class AuditWriter:
             self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
             self._thread.start()
         self._put_count += 1
-        self._put_bytes += len(line)
+        self.put_bytes += len(line)
         self._queue.put(line)
 
     def tell(self) -> None:

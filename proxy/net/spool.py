@@ -53,6 +53,8 @@ class Spool:
         full is no error yet: it may have room by the time that something is written.
         """
         self.max_bytes = max_bytes
+        self.removed_bytes = 0
+        """Of segments that all of was shipped."""
         # What is shipped leaves with its segment: the one written to must never be all there is room for.
         self._segment_max_bytes = min(SEGMENT_MAX_BYTES, max_bytes // 8)
         self._directory = directory
@@ -147,7 +149,7 @@ class Spool:
                 for segment in segments(self._directory):
                     if segment < min(end[0], self._kept):
                         self._path(segment).unlink()
-                        self._sizes.pop(segment, None)
+                        self.removed_bytes += self._sizes.pop(segment, 0)
             except OSError as error:
                 raise SpoolError(f"{self._directory}: {error.strerror}") from error
             write_checkpoint(self._directory, end)
