@@ -1,6 +1,7 @@
 """The Java that runs Kafka: where it is, and whether it is new enough."""
 
 import functools
+import hashlib
 import os
 import re
 import shutil
@@ -22,6 +23,12 @@ def java() -> str:
     return program
 
 
+@functools.cache
+def java_build() -> str:
+    """Twelve hex digits that no other build of Java has."""
+    return hashlib.sha256(_told(java()).encode()).hexdigest()[:12]
+
+
 def _find() -> str:
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
@@ -33,8 +40,12 @@ def _find() -> str:
 
 
 def _major_version(program: str) -> int:
-    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)', told.stderr)
+    told = _told(program)
+    match = re.search(r'version "(\d+)', told)
     if match is None:
-        raise SetupError(f"`{program} -version` did not tell a version: {told.stderr.strip()!r}")
+        raise SetupError(f"`{program} -version` did not tell a version: {told.strip()!r}")
     return int(match.group(1))
+
+
+def _told(program: str) -> str:
+    return subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr

@@ -1,8 +1,8 @@
 """Apache Kafka's jars on this machine: fetched once, checked against the list, kept in a cache.
 
-`libs()` gives the directory; `python -m proxy.demo.kafka` fills the cache (`make setup`) and prints the
-directory; with `--lock VERSION` it writes the list for another version. The cache is `$PENSTOCK_CACHE` or
-`~/.cache/penstock`.
+`libs()` gives the directory; `python -m proxy.demo.kafka` fills the cache (`make setup`), archive of classes
+included, and prints the directory; with `--lock VERSION` it writes the list for another version. The cache
+is `$PENSTOCK_CACHE` or `~/.cache/penstock`.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from proxy.demo import ivy, jar_list
+from proxy.demo import class_archive, ivy, jar_list
 from proxy.demo.errors import SetupError
 from proxy.demo.jar_list import Jar
 
@@ -87,6 +87,10 @@ def write_list(version: str, into: Path) -> list[Jar]:
     return jars
 
 
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m proxy.demo.kafka", description="Fetch Apache Kafka's jars."
@@ -100,7 +104,9 @@ def main(argv: Sequence[str]) -> int:
             into = LIST.with_name(f"kafka-{arguments.lock}.lock")
             print(f"{into}: {len(write_list(arguments.lock, into))} jars")
         else:
-            print(libs(lambda line: print(line, file=sys.stderr, flush=True)))
+            directory = libs(_tell)
+            class_archive.ensure(directory, _tell)
+            print(directory)
     except SetupError as error:
         print(error, file=sys.stderr)
         return 1

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from proxy.demo import jvm
 from proxy.demo.java import java
 from proxy.demo.users import User
 from tests.clients.scenarios import Scenario
@@ -57,7 +58,6 @@ def _python(module: str) -> Callable[[Path, Path], list[str]]:
 
 
 def _java(libs: Path, directory: Path) -> list[str]:
-    class_path = os.pathsep.join([str(directory), *map(str, sorted(libs.glob("*.jar")))])
     sources = [str(path) for path in sorted((HERE / "java").glob("*.java"))]
     beside = Path(java()).with_name("javac")
     program = str(beside) if beside.exists() else shutil.which("javac")
@@ -65,13 +65,9 @@ def _java(libs: Path, directory: Path) -> list[str]:
         _not_here(
             "no `javac` beside `java` or in PATH: the Java driver cannot be built", "PENSTOCK_REQUIRE_KAFKA"
         )
-    subprocess.run([program, "-nowarn", "-cp", class_path, "-d", str(directory), *sources], check=True)
-    flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    logging = [
-        f"-Dlog4j2.configurationFile={ROOT / 'proxy/demo/log4j2.properties'}",
-        "-Dpenstock.log.level=WARN",
-    ]
-    return [java(), *flags, *logging, "-cp", class_path, "Driver"]
+    compiled = [program, "-nowarn", "-cp", jvm.class_path(libs), "-d", str(directory), *sources]
+    subprocess.run(compiled, check=True)
+    return jvm.command(libs, "Driver", [], jvm.SHORT_LIVED, "WARN", directory)
 
 
 def _not_here(why: str, required_by: str) -> NoReturn:
