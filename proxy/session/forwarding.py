@@ -22,7 +22,7 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
-from proxy.wire.header import encode_response
+from proxy.wire.header import encode_response, response_body_offset
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
@@ -57,6 +57,7 @@ def send(
         call.api_key,
         call.version,
         call.correlation_id,
+        call.size_bytes,
         handler=verdict.on_reply,
         request=to_send,
         call=call,
@@ -228,6 +229,8 @@ def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:
         first_offset=reply.first_offset,
         last_offset=reply.last_offset,
         interval_end_ms=now_ms,
+        # Of a question of ours the client has sent nothing.
+        request_bytes=entry.request_bytes or None,
     )
     answer = None
     if reply.error_code != ErrorCode.NONE or reply.body is None:
@@ -235,11 +238,18 @@ def _event(entry: InFlight, reply: ControllerReply, now_ms: int) -> AuditEvent:
         event.error_code = int(reply.error_code)
     else:
         answer = _read(entry, reply.body)
+        event.response_bytes = _frame_bytes(entry, reply.body)
+        event.throttle_time_ms = getattr(answer, "throttle_time_ms", None)
         # Before what was denied here is merged in, which tells the same; None where it cannot be read.
         event.error_code = None if answer is None else error_of(answer)
     if reply.first_offset is not None:
         _tell_changes(event, entry, reply, answer)
     return event
+
+
+def _frame_bytes(entry: InFlight, body: bytes | memoryview) -> int:
+    """How long the controller's answer would be at the client, as it is."""
+    return 4 + response_body_offset(entry.api_key, entry.version) + len(body)
 
 
 def _tell_changes(event: AuditEvent, entry: InFlight, reply: ControllerReply, answer: Any) -> None:

@@ -11,6 +11,7 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import encode_request, encode_response
 from tests.session.apis.asking import CLUSTER_RIGHT, image_with
 from tests.session.conversation import Conversation, produce, produced
 
@@ -102,6 +103,37 @@ def test_while_the_controller_has_a_request_no_other_is_taken() -> None:
         "p/b/0",
         5,
     )
+
+
+@pytest.mark.spec("D1", "D2")
+def test_the_record_of_a_forward_tells_sizes_and_the_controllers_throttle() -> None:
+    talk = Conversation("CREATE TOPIC new")
+    answer = created("new")
+    answer.throttle_time_ms = 250
+    asked = encode_request(CREATE_TOPICS, TOPICS_V, 1, "app", b"")
+
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new", "secret"))
+    talk.controller_answers(answer)
+
+    (event,) = talk.told("forwarded")
+    body = codecs.request(CREATE_TOPICS, TOPICS_V).encode(create_topics("new", "secret"))
+    assert event.request_bytes == len(asked) + len(body), "what the client sent, denied parts and all"
+    assert event.response_bytes == len(
+        encode_response(CREATE_TOPICS, TOPICS_V, 1, codecs.response(CREATE_TOPICS, TOPICS_V).encode(answer))
+    )
+    assert event.throttle_time_ms == 250
+
+
+@pytest.mark.spec("D1")
+def test_the_record_of_a_forward_without_an_answer_has_no_size_of_one() -> None:
+    talk = Conversation(*ADMIN)
+
+    talk.asks(CREATE_ACLS, ACLS_V, create_acl())
+    talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
+
+    (event,) = talk.told("forwarded")
+    assert event.request_bytes is not None
+    assert (event.response_bytes, event.throttle_time_ms) == (None, None)
 
 
 @pytest.mark.spec("E3")

@@ -48,6 +48,7 @@ def test_a_missing_topic_is_made_by_the_controller_as_the_client_asked_it_to(ver
     (event,) = talk.told("forwarded")
     assert (event.method, event.api_version, event.error_code) == ("CreateTopics", asked.api_version, 0)
     assert (event.principal, event.correlation_id) == ("User:alice", talk.correlation_id)
+    assert event.request_bytes is None, "the client has asked for no topic to be made"
     assert len(talk.session.pipeline) == 0
 
 
