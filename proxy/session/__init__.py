@@ -10,10 +10,10 @@ withheld        assignments in groups that are not told yet
 denials         of one request, as audit events
 apis            one file per API; the table lists them all
 produce_path    produce requests that stream; streamed: how the last of them began; produce: all others
-fetch_path      fetch requests; fetch: their sessions and what is denied
+fetch_path      fetch requests; fetch: their sessions and what is denied; known_fetch: those not decoded
 share_sessions  of a ShareFetch: what the client named and what the broker was told
 forwarding      admin requests that the controller has; refusal: the answer in which all parts failed
-replies         the broker's answers on their way to the client
+replies         the broker's answers on their way to the client; held_replies: those that are decoded
 pipeline        what is in flight, in the order of the requests
 client_state    decisions, buckets and counts of one client id at one image; summaries: as audit events
 former_clients  those left behind of whose requests some are not answered yet

@@ -28,7 +28,8 @@ answers do not tell the leader's address (KIP-951), which would show at the end 
 
 _FIRST_WITHOUT_REPLICA_ID = 15
 _FIRST_WITH_MAX_BYTES = 3
-_FULL_EPOCHS = (0, -1)
+FULL_EPOCHS = (0, -1)
+"""Of requests that name all they are about, with a session or without."""
 _MAX_SESSIONS = 1_000
 
 _READ_TOPIC = Operation.READ, ResourceType.TOPIC
@@ -69,7 +70,7 @@ class FetchSessions:
 
 def is_incremental(message: Any, version: int) -> bool:
     """Whether it names only what changed since the last request of its session."""
-    return version >= FIRST_WITH_SESSION and message.session_epoch not in _FULL_EPOCHS
+    return version >= FIRST_WITH_SESSION and message.session_epoch not in FULL_EPOCHS
 
 
 def is_follower(message: Any) -> bool:

@@ -4,6 +4,7 @@ Half of proxy.session.session's hot path. What fetch sessions allow, and what a 
 becomes, is in proxy.session.fetch.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
@@ -41,14 +42,7 @@ def treat(
         request_time.exempt(session, entry)
     if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
         return _without_denied(session, call, message, names, entry, effects)
-    if names and names[0] is not None:
-        entry.fetch_topic = None if fetch.is_incremental(message, call.version) else names[0]
-        entry.summary = client.reads[names[0]]
-    if entry.summary is not None:
-        entry.summary.count += 1
-        entry.summary.request_bytes += len(frame)
-        if len(names) > 1:
-            _count_others(client, names)
+    count(client, entry, names, len(frame), opens=not fetch.is_incremental(message, call.version))
     session.pipeline.push(entry)
     entry.version = fetch.adjust_in_place(frame, call.version, body_offset, client.consumer)
     if not trailing:
@@ -57,7 +51,24 @@ def treat(
     return False
 
 
-def _count_others(client: ClientState, names: list[str | None]) -> None:
+def count(
+    client: ClientState, entry: InFlight, names: Sequence[str | None], size_bytes: int, *, opens: bool
+) -> None:
+    """A request that goes on, whose topics are all among the client's `reads`, or those of its fetch session.
+
+    `opens`: it is no part of a fetch session yet, and its answer may begin one.
+    """
+    if names and names[0] is not None:
+        entry.fetch_topic = names[0] if opens else None
+        entry.summary = client.reads[names[0]]
+    if entry.summary is not None:
+        entry.summary.count += 1
+        entry.summary.request_bytes += size_bytes
+        if len(names) > 1:
+            _count_others(client, names)
+
+
+def _count_others(client: ClientState, names: Sequence[str | None]) -> None:
     """Behind the first, which has the bytes: each is told once by the request that names it."""
     for name in dict.fromkeys(names):
         if name is not None and name != names[0]:

@@ -10,22 +10,21 @@ from struct import Struct
 from struct import error as struct_error
 
 from proxy.quota.throttle import Bucket
-from proxy.session import outcome, produce, request_time
+from proxy.session import held_replies, produce, request_time
 from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
 from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions, throttled_answer
 from proxy.session.gate import ListenerPolicy
 from proxy.session.pipeline import InFlight, Pipeline, Reply
-from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
-from proxy.wire.header import encode_response, response_body_offset
 
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i")
 _ERROR_CODE = Struct(">h").unpack_from
 _READY = Reply.READY  # A look-up in an enumeration costs more than one in the module.
+_REPLY_FETCH = Reply.FETCH
 _FETCH = int(ApiKey.FETCH)
 _FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
 _FIRST_FLEXIBLE_FETCH = 12
@@ -70,16 +69,17 @@ class Replies:
     def passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` is the answer that is due, whole, to be written as it is, and nothing after it.
 
-        By far the most frequent case: to a produce request that nothing throttles, and without addresses.
+        By far the most frequent case: to a produce request that nothing throttles, and without addresses, or
+        to a fetch that there is room for in the quota.
         """
         queue, size_bytes = self._pipeline.queue, len(data)
-        if (
-            not queue
-            or self._streaming_bytes
-            or self._input
-            or (len(queue) > 1 and queue[1].reply is _READY)
-            or not _is_plain(queue[0], data, 0, size_bytes, now_ms)
-        ):
+        if not queue or self._streaming_bytes or self._input or (len(queue) > 1 and queue[1].reply is _READY):
+            return False
+        entry = queue[0]
+        if entry.reply is _REPLY_FETCH:
+            if not self._fetch_passes(data, entry, now_ms):
+                return False
+        elif not _is_plain(entry, data, 0, size_bytes, now_ms):
             return False
         queue.popleft()
         self._listener.counts.response_bytes += size_bytes
@@ -205,14 +205,32 @@ class Replies:
                 effects.append(ToClient(refusal))
                 self._drops, run, size_bytes = stop > len(data), stop, len(refusal)
                 entry.fetch_topic = None
+        self._fetched(data, offset, size_bytes, entry)
+        return run
+
+    def _fetch_passes(self, data: memoryview, entry: InFlight, now_ms: int) -> bool:
+        """Whether `data` is the whole answer to this fetch, and there is room for it: then it is paid for."""
+        size_bytes = len(data)
+        if size_bytes < _FETCH_HEAD_BYTES or _HEAD(data) != (size_bytes - 4, entry.correlation_id):
+            return False
+        is_flexible = entry.version >= _FIRST_FLEXIBLE_FETCH
+        client, bucket = entry.client, entry.bucket
+        if bucket is not None and client is not None:
+            length = size_bytes - (5 if is_flexible else 4)
+            if client.request.limited or not bucket.record_within(length, now_ms):
+                return False
+        self._fetched(data, 9 if is_flexible else 8, size_bytes, entry)
+        return True
+
+    def _fetched(self, data: memoryview, offset: int, size_bytes: int, entry: InFlight) -> None:
+        """Count an answer, and know the session that it opens; its throttle time stands at `offset`."""
         if entry.summary is not None:
             entry.summary.response_bytes += size_bytes
         if entry.fetch_topic is not None and entry.version >= FIRST_WITH_SESSION:
-            session_id = _INT32.unpack_from(data, offset + 6)[0]
-            image = client.image if client is not None else None
+            image = entry.client.image if entry.client is not None else None
             if image is not None:
+                session_id = _INT32.unpack_from(data, offset + 6)[0]
                 self._fetch_sessions.opened(session_id, image.acls, entry.fetch_topic)
-        return run
 
     def _pay(
         self, data: memoryview, offset: int, length: int, entry: InFlight, now_ms: int, effects: list[Effect]
@@ -276,10 +294,10 @@ class Replies:
         if entry.reply is Reply.PRODUCE or entry.reply is Reply.TIMED_PRODUCE:
             return produce.finished_reply(frame, entry.version, throttle_ms, self._listener)
         if entry.reply is Reply.OWN:
-            return _taken(frame, entry)
+            return held_replies.taken(frame, entry)
         if entry.summary is not None:
             entry.summary.response_bytes += len(frame)
-        changed = _handled(frame, entry, throttle_ms, admitted)
+        changed = held_replies.handled(frame, entry, throttle_ms, admitted)
         if entry.call is not None:
             self._note(entry.call, effects, entry.client)
         return changed
@@ -327,30 +345,6 @@ class Replies:
             return 0
         self._throttled(bucket, throttle_ms, now_ms)
         return throttle_ms if bucket.enforced else 0
-
-
-def _handled(frame: memoryview, entry: InFlight, throttle_ms: int, admitted: bool) -> bytes:
-    codec = codecs.response(entry.api_key, entry.version, entry.raw)
-    reply, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
-    if entry.handler is not None:
-        entry.handler(reply)
-        if entry.call is not None and entry.call.events:
-            outcome.tell(entry.call.events, reply)
-    if not admitted:
-        reply.responses = []
-    if throttle_ms:
-        reply.throttle_time_ms = max(reply.throttle_time_ms, throttle_ms)
-    return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(reply))
-
-
-def _taken(frame: memoryview, entry: InFlight) -> bytes:
-    """The answer to a question of ours goes to who asked; nothing of it to the client."""
-    assert entry.handler is not None
-    codec = codecs.response(entry.api_key, entry.version)
-    # Copied: who asked may keep parts of it, and the frame lies in a buffer that is written over.
-    reply, _ = codec.decode(memoryview(bytes(frame)), 4 + response_body_offset(entry.api_key, entry.version))
-    entry.handler(reply)
-    return b""
 
 
 def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | None:

@@ -18,6 +18,7 @@ from proxy.session import (
     forwarding,
     frames,
     greeting,
+    known_fetch,
     produce_path,
     refused,
     request,
@@ -88,7 +89,7 @@ class Session:
         return self._closing
 
     def passes(self, data: memoryview, now_ms: int) -> bool:
-        """Whether `data` goes to the broker as it is, and that is all: then it is not for `receive`."""
+        """Whether `data` goes to the broker as it is now (patched, perhaps); then it is not for `receive`."""
         if (
             self._streaming_bytes
             or self._input
@@ -98,7 +99,10 @@ class Session:
             or self.mutes
             or self._closing
             or self._stalled
-            or not produce_path.streams_again(self, data, 0, len(data), now_ms)
+            or not (
+                produce_path.streams_again(self, data, 0, len(data), now_ms)
+                or known_fetch.passes(self, data, now_ms)
+            )
         ):
             return False
         self.listener.counts.request_bytes += len(data)

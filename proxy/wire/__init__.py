@@ -5,6 +5,7 @@ records.
     codecs             a body <-> a message, per version           types       the message classes by name
     metadata_records   values of the metadata log <-> records      api_keys, error_codes   Kafka's numbers
     by name errors             WireError, the only error that leaves here
+    skim, skim_fetch   what Produce and Fetch ask for, undecoded
 
 Behind them: schemas/*.schema says what the messages are, in a notation of our own (notation) which
 import_schemas writes from Kafka's jars. catalog finds a schema, message makes classes of it, decoder and
