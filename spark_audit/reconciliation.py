@@ -27,6 +27,7 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.survey import survey
+from spark_audit.together import together
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ def reconcile(
     of_days, near = records, records
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _neighbours(wanted))
-    log = metadata_log.persist()
-    judged = verdicts(of_days, log, log_end).persist()
+    log = together(metadata_log)
+    judged = verdicts(of_days, log, log_end, few).persist()
     checks = {
         "gaps": gaps(audit, stretches, expired),
         "chain": chain(with_lines, chain_key, days=wanted),

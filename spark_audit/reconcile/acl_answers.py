@@ -22,7 +22,8 @@ from spark_audit.reconcile.acl_history import (
     REMOVED,
 )
 
-QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, EPOCH)
+_TIMELESS = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
+QUESTION = (*_TIMELESS, EPOCH)
 _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
@@ -36,28 +37,51 @@ IMPLIED_BY = {
 
 
 def answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """One row per distinct question: QUESTION, allowing_acls, denying_acls (sorted ids), acls_on_resource.
+    """One row per distinct question: QUESTION, allowing_acls, denying_acls (sorted ids), acls_on_resource."""
+    return with_answers(questions.select(*QUESTION).distinct(), intervals, counted=True)
 
-    Null where there is none. Whose ACL it is, is part of the join: most ACLs on a resource are for others,
-    and only their number counts, once for each resource.
+
+def with_answers(asked: DataFrame, intervals: DataFrame, *, counted: bool) -> DataFrame:
+    """Adds allowing_acls, denying_acls (sorted ids) and acls_on_resource to rows that have a QUESTION.
+
+    Null where there is none. ACLs are looked for once for each question, whatever the epochs in which it was
+    asked: of those that ever decided it, the ones in force are picked out row by row. `counted`: whether the
+    number of ACLs on the resource is wanted too, which is that of everybody's and costs more.
     """
-    asked = questions.select(*QUESTION).distinct()
-    patterns = asked.select(*_RESOURCE).distinct().transform(patterns_of)
+    named = asked.where(F.col(S.RESOURCE_NAME).isNotNull())
+    questions = named.select(*_TIMELESS).distinct()
+    patterns = questions.select(*_RESOURCE).distinct().transform(patterns_of)
     standing = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
     standing = standing.drop(S.PATTERN_TYPE, PATTERN_NAME)
-    answered = asked.join(_deciding(asked, standing), list(QUESTION), "left")
-    answered = answered.join(_counted(asked, standing), [*_RESOURCE, EPOCH], "left")
-    return answered.select(*QUESTION, ALLOWING, DENYING, ON_RESOURCE)
+    answered = asked.join(_deciding(questions, standing), list(_TIMELESS), "left")
+    answered = answered.withColumns({name: _ids_in_force(name) for name in (ALLOWING, DENYING)})
+    if not counted:
+        return answered.withColumn(ON_RESOURCE, F.lit(None).cast("long"))
+    return answered.join(_counted(named, standing), [*_RESOURCE, EPOCH], "left")
 
 
-def _deciding(asked: DataFrame, standing: DataFrame) -> DataFrame:
+def _deciding(questions: DataFrame, standing: DataFrame) -> DataFrame:
+    """Of each question the ACLs that ever decided it: allowing_acls, denying_acls, with their offsets."""
     names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
-    of_somebody = asked.withColumn(ACL_PRINCIPAL, F.explode(names))
-    pairs = of_somebody.join(standing, [*_RESOURCE, ACL_PRINCIPAL]).where(in_force() & concerns_session())
-    return pairs.groupBy(*QUESTION).agg(
-        _ids((F.col(PERMISSION) == "ALLOW") & _allows_operation()).alias(ALLOWING),
-        _ids((F.col(PERMISSION) == "DENY") & same_operation()).alias(DENYING),
+    of_somebody = questions.withColumn(ACL_PRINCIPAL, F.explode(names))
+    allows = (F.col(PERMISSION) == "ALLOW") & _allows_operation()
+    denies = (F.col(PERMISSION) == "DENY") & same_operation()
+    pairs = of_somebody.join(standing, [*_RESOURCE, ACL_PRINCIPAL]).where(concerns_session())
+    acl = F.struct(ADDED, REMOVED, S.ACL_ID)
+    return (
+        pairs.where(allows | denies)
+        .groupBy(*_TIMELESS)
+        .agg(
+            F.collect_list(F.when(allows, acl)).alias(ALLOWING),
+            F.collect_list(F.when(denies, acl)).alias(DENYING),
+        )
     )
+
+
+def _ids_in_force(acls: str) -> Column:
+    epoch = F.col(EPOCH)
+    now = F.filter(acls, lambda acl: (acl[ADDED] <= epoch) & (epoch < acl[REMOVED]))
+    return F.sort_array(F.array_distinct(F.transform(now, lambda acl: acl[S.ACL_ID])))
 
 
 def _counted(asked: DataFrame, standing: DataFrame) -> DataFrame:
@@ -104,7 +128,3 @@ def _allows_operation() -> Column:
 
 def _pattern(pattern_type: str, name: Column) -> Column:
     return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(PATTERN_NAME))
-
-
-def _ids(condition: Column) -> Column:
-    return F.sort_array(F.collect_set(F.when(condition, F.col(S.ACL_ID))))

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, answers
+from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, with_answers
 from spark_audit.reconcile.acl_history import EPOCH, acl_intervals, epochs, history_lost_before
 from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
 from spark_audit.reconcile.finding import findings, words
@@ -22,6 +22,7 @@ from spark_audit.reconcile.owner_history import (
     owners,
     owners_of_some,
 )
+from spark_audit.together import together
 from spark_audit.trail import ALLOW_EVERYONE, AUTHOR, AUTHORIZER, SUPER_USERS, settings
 
 DECISION_EVENTS = ("authorization", "authorization_summary")
@@ -50,16 +51,23 @@ EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
 _GROUP = (*AUTHOR, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
 
 
-def verdicts(records: DataFrame, metadata_log: DataFrame, log_end: int | None = None) -> DataFrame:
+def verdicts(
+    records: DataFrame,
+    metadata_log: DataFrame,
+    log_end: int | None = None,
+    starts: DataFrame | None = None,
+) -> DataFrame:
     """One row per process, day, question and outcome, with what was to be expected.
 
     `expected`: struct(granted, rule, acls); rule is null where Kafka's rules allow more than one.
     `unverifiable`: why it could not be checked though it should have been. `not_evaluated`: why it
     need not be. `log_end` is the offset behind the last one that ingest has read; an image's offset counts
-    markers of transactions too, which are in no table.
+    markers of transactions too, which are in no table. `starts`: all `started` records, where somebody has
+    them at hand.
     """
-    asked = _grouped(records, metadata_log).join(F.broadcast(settings(records)), list(AUTHOR), "left")
-    answered = _answered(asked.persist(), metadata_log)
+    told = settings(records if starts is None else starts)
+    asked = _grouped(records, metadata_log).join(F.broadcast(told), list(AUTHOR), "left").persist()
+    answered = _answered(asked, metadata_log)
     # Without the true end, what can be known is the last record and the marker behind it.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
     bounds = metadata_log.agg(end).crossJoin(history_lost_before(metadata_log))
@@ -116,18 +124,16 @@ def decision_findings(judged: DataFrame) -> DataFrame:
 
 def _answered(asked: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Adds what ACLs and owners say. What nobody asked, or nobody can own, is not planned either."""
+    rows, any_unnamed, any_open = _looked_over(asked)
+    few = together(asked, rows)
     intervals = acl_intervals(metadata_log).persist()
     owned = owner_intervals(metadata_log).persist()
-    named, unnamed = (
-        asked.where(F.col(S.RESOURCE_NAME).isNotNull()),
-        asked.where(F.col(S.RESOURCE_NAME).isNull()),
-    )
-    answered = asked.join(answers(named, intervals), list(QUESTION), "left")
-    any_unnamed, any_owner = not unnamed.isEmpty(), not owned.isEmpty()
+    answered = with_answers(few, intervals, counted=any_open)
+    unnamed, any_owner = few.where(F.col(S.RESOURCE_NAME).isNull()), not owned.isEmpty()
     if any_unnamed:
         answered = answered.join(type_answers(unnamed, intervals), list(TYPE_QUESTION), "left")
     if any_owner:
-        answered = answered.join(owners(asked, owned), list(QUESTION), "left")
+        answered = answered.join(owners(few, owned), list(QUESTION), "left")
     if any_unnamed and any_owner:
         some = owners_of_some(unnamed, owned, intervals)
         answered = answered.join(some, list(TYPE_QUESTION), "left")
@@ -135,25 +141,25 @@ def _answered(asked: DataFrame, metadata_log: DataFrame) -> DataFrame:
     return answered.withColumns({name: F.lit(None).cast("boolean") for name in absent})
 
 
+def _looked_over(asked: DataFrame) -> tuple[int, bool, bool]:
+    """How many rows there are, whether one names no resource, and whether one is open where no ACL stands."""
+    unnamed, everyone = F.max(F.col(S.RESOURCE_NAME).isNull()), F.max(ALLOW_EVERYONE)
+    row = asked.agg(F.count(F.lit(1)), unnamed, everyone).first()
+    return (int(row[0]), bool(row[1]), bool(row[2])) if row else (0, False, False)
+
+
 def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """One row per _GROUP. First by what a record says as it is, so that the millions meet no join."""
+    """One row per _GROUP. The only join that the millions meet is by their offset, a number: the epoch."""
+    moments = F.broadcast(epochs(records, metadata_log, owner_changes(metadata_log)))
     decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
-    by_offset = decided.groupBy(*(name for name in _GROUP if name != EPOCH), S.METADATA_OFFSET).agg(
+    # A join does not find null; nobody is called by an empty name, so it stands for "not told".
+    told = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
+    placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(told)
+    return placed.groupBy(*_GROUP).agg(
         F.count(F.lit(1)).alias(RECORDS),
         # Not a sample of them: Spark collects without compiled code, and would sort the whole trail for it.
         F.min(S.SEQUENCE).alias(FIRST),
         F.max(S.SEQUENCE).alias(LAST),
-    )
-    # A join does not find null; nobody is called by an empty name, so it stands for "not told".
-    told = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
-    by_offset = by_offset.withColumns(told).persist()
-    placed = by_offset.join(
-        F.broadcast(epochs(by_offset, metadata_log, owner_changes(metadata_log))), S.METADATA_OFFSET, "left"
-    )
-    return placed.groupBy(*_GROUP).agg(
-        F.sum(RECORDS).alias(RECORDS),
-        F.min(FIRST).alias(FIRST),
-        F.max(LAST).alias(LAST),
         F.min(S.METADATA_OFFSET).alias(LOWEST),
         F.max(S.METADATA_OFFSET).alias(HIGHEST),
     )
