@@ -44,14 +44,6 @@ def send(
 ) -> None:
     """Hand the request over and wait."""
     to_send = message if verdict.message is None else verdict.message
-    try:
-        principal = session.gate.serde.serialize(call.context.principal)
-    except ValueError as error:
-        _unnamed(session, call, call.api_key, call.version, str(error), effects)
-        answer = refusal(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
-        body = codecs.response(call.api_key, call.version).encode(answer)
-        session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
-        return
     entry = InFlight(
         Reply.AWAITED,
         call.api_key,
@@ -63,7 +55,10 @@ def send(
         call=call,
         client=session.client,
     )
-    _hand_over(session, call, entry, principal, verdict.timeout_ms, effects)
+    if not _handed_over(session, call, entry, verdict.timeout_ms, effects):
+        answer = refusal(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
+        body = codecs.response(call.api_key, call.version).encode(answer)
+        session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
 
 
 def ask_first(
@@ -79,12 +74,6 @@ def ask_first(
     def then(reply: Any, error_code: int, out: list[Effect]) -> None:
         asking.act_on(session, call, message, verdict.then(reply, error_code), act, out)
 
-    try:
-        principal = session.gate.serde.serialize(call.context.principal)
-    except ValueError as error:
-        _unnamed(session, call, verdict.api_key, verdict.version, str(error), effects)
-        then(None, ErrorCode.UNKNOWN_SERVER_ERROR, effects)
-        return
     entry = ControllerQuestion(
         Reply.AWAITED,
         verdict.api_key,
@@ -95,17 +84,19 @@ def ask_first(
         client=session.client,
         then=then,
     )
-    _hand_over(session, call, entry, principal, verdict.timeout_ms, effects)
+    if not _handed_over(session, call, entry, verdict.timeout_ms, effects):
+        then(None, ErrorCode.UNKNOWN_SERVER_ERROR, effects)
 
 
-def _hand_over(
-    session: "Session",
-    call: Call,
-    entry: InFlight,
-    principal: bytes,
-    timeout_ms: int,
-    effects: list[Effect],
-) -> None:
+def _handed_over(
+    session: "Session", call: Call, entry: InFlight, timeout_ms: int, effects: list[Effect]
+) -> bool:
+    """Whether the controller gets it: not where who asks cannot be named to it, which is told."""
+    try:
+        principal = session.gate.serde.serialize(call.context.principal)
+    except ValueError as error:
+        _unnamed(session, call, entry, str(error), effects)
+        return False
     session.pipeline.push(entry)
     session.waits_for = entry
     effects.append(
@@ -120,6 +111,7 @@ def _hand_over(
             timeout_ms,
         )
     )
+    return True
 
 
 def told(session: "Session", correlation_id: int, reply: ControllerReply, now_ms: int) -> AuditEvent | None:
@@ -128,14 +120,12 @@ def told(session: "Session", correlation_id: int, reply: ControllerReply, now_ms
     return None if entry is None else session.complete(_event(entry, reply, now_ms))
 
 
-def _unnamed(
-    session: "Session", call: Call, api_key: int, version: int, fault: str, effects: list[Effect]
-) -> None:
+def _unnamed(session: "Session", call: Call, entry: InFlight, fault: str, effects: list[Effect]) -> None:
     """Who asks cannot be told to the controller: a set-up fault, which is none of the client's business."""
     event = AuditEvent(
         event="request_refused",
-        method=ApiKey.name_of(api_key),
-        api_version=version,
+        method=ApiKey.name_of(entry.api_key),
+        api_version=entry.version,
         correlation_id=call.correlation_id,
         error_code=int(ErrorCode.UNKNOWN_SERVER_ERROR),
         message=fault,
