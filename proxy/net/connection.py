@@ -129,6 +129,12 @@ class Connection(Side):
         """What came of a `Verify`."""
         if self._close_reason is None:
             self.carry_out(self.session.verified(outcome, self._edge.now_ms()))
+            return
+        # Who left before the answer has tried to log in all the same; nothing else of theirs is looked at.
+        self.session.gone()
+        for effect in self.session.verified(outcome, self._edge.now_ms()):
+            if isinstance(effect, Recorded | Verify):
+                _CARRY_OUT[type(effect)](self, effect)
 
     def upstream_ready(self, upstream: "Upstream") -> None:
         """The broker's side is up: what waited for it goes out."""
