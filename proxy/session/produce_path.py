@@ -32,13 +32,15 @@ HEAD_BYTES = 14
 
 def streams(
     session: "Session", data: memoryview, position: int, stop: int, now_ms: int, effects: list[Effect]
-) -> bool:
-    """Whether this is a produce request that may go on as it is, seen so far or not."""
+) -> Summary | None:
+    """Where a produce request is counted that may go on as it is, seen so far or not; None: it may not."""
     head = _HEAD(data, position)
-    return head[1] == _PRODUCE and (
-        streams_again(session, data, position, stop, now_ms)
-        or _looks_good(session, data, position, stop, head, now_ms, effects)
-    )
+    if head[1] != _PRODUCE:
+        return None
+    known = session.client.streamed
+    if known is not None and streams_again(session, data, position, stop, now_ms):
+        return known.summary
+    return _looks_good(session, data, position, stop, head, now_ms, effects)
 
 
 def _looks_good(
@@ -49,28 +51,28 @@ def _looks_good(
     frame_head: tuple[int, int, int, int, int],
     now_ms: int,
     effects: list[Effect],
-) -> bool:
+) -> Summary | None:
     length, _, version, correlation_id, id_length = frame_head
     if not _may_stream(session, version, now_ms):
-        return False
+        return None
     client = session.client
     body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
     if (
         length > session.gate.limits.socket_request_max_bytes
         or bytes(data[position + 12 : body]) != client.raw_id
     ):
-        return False
+        return None
     if version >= produce.FIRST_FLEXIBLE:
         if body >= len(data) or data[body]:
-            return False
+            return None
         body += 1
     head = skim.produce_to_one_partition(data, body, version)
     if head is None or head[2] != stop:
-        return False
+        return None
     acks, topic, _ = head
     summary = client.writes.get(topic) or _new_write(session, version, topic, now_ms, effects)
     if summary is None:
-        return False
+        return None
     summary.count += 1
     summary.request_bytes += length + 4
     counts = session.listener.counts.requests
@@ -81,7 +83,7 @@ def _looks_good(
             _remember(session, data[position:], body - position, topic, entry, summary)
     elif session.client.producer.limited or session.client.request.limited:
         charge(session, length, now_ms, effects)
-    return True
+    return summary
 
 
 def _remember(

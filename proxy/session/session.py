@@ -36,6 +36,7 @@ from proxy.session.memory import Held
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions
+from proxy.session.summaries import Summary
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire.header import RequestHeader
 
@@ -72,6 +73,7 @@ class Session:
         self._input = bytearray()
         self._needed_bytes = 0
         self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
+        self._streams_to: Summary | None = None  # Where it is counted.
         self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
         self._stalled = False  # Too much of ours waits behind the broker's answers.
         self._closing = False
@@ -123,6 +125,8 @@ class Session:
         if self._streaming_bytes:
             passed = min(len(data), self._streaming_bytes)
             self._streaming_bytes -= passed
+            if self._streams_to is not None:
+                self._streams_to.request_bytes += passed
             effects.append(ToBroker(data[:passed]))
             data = data[passed:]
             if self._login_due is not None:
@@ -191,7 +195,8 @@ class Session:
         return self._go_on(now_ms)
 
     def gone(self) -> None:
-        """The connection is over: what was held is free."""
+        """The connection is over: what was held is free, and what was not looked at yet will not be."""
+        self._input = bytearray()
         frames.give_back(self)
 
     def summaries(self, now_ms: int) -> list[Effect]:
@@ -283,11 +288,10 @@ class Session:
                 break
             length = _INT32(data, position)[0]
             stop = position + 4 + length
-            if end - position >= _HEAD_BYTES and produce_path.streams(
-                self, data, position, stop, now_ms, effects
+            if end - position >= _HEAD_BYTES and (
+                summary := produce_path.streams(self, data, position, stop, now_ms, effects)
             ):
-                self._streaming_bytes = max(0, stop - end)
-                position = min(stop, end)
+                position = stop if stop <= end else self._streams(summary, stop - end, end)
             elif fault := frames.fault_of_size(self, data, position, length):
                 if run < position:
                     effects.append(ToBroker(data[run:position]))
@@ -305,6 +309,12 @@ class Session:
         if run < position:
             effects.append(ToBroker(data[run:position]))
         return position
+
+    def _streams(self, summary: Summary, missing_bytes: int, end: int) -> int:
+        """A request was let through of which so much is to come, and to be counted when it does."""
+        self._streaming_bytes, self._streams_to = missing_bytes, summary
+        summary.request_bytes -= missing_bytes
+        return end
 
     def _one(
         self, data: memoryview, run: int, position: int, stop: int, now_ms: int, effects: list[Effect]

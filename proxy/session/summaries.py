@@ -35,8 +35,9 @@ class Summary:
 
     @property
     def active(self) -> bool:
-        """Whether anything went by it. An answer may come in a later interval than its request."""
-        return bool(self.count or self.response_bytes)
+        """Whether anything went by it. An answer may come in a later interval than its request, and so may
+        the rest of a request."""
+        return bool(self.count or self.request_bytes or self.response_bytes)
 
     def event(self, now_ms: int) -> AuditEvent:
         """As an audit event, without the fields that the session adds."""

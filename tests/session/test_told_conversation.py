@@ -137,3 +137,38 @@ def test_no_client_is_remembered_more_topics_for_than_there_is_room_however_it_f
     told = [event.resource_name for event in [*talk.events, *talk.summaries()]]
     assert len(told) == 12 * len(names)
     assert set(told) == {f"{part}-{name}" for part in range(12) for name in names}
+
+
+def writing_orders() -> Conversation:
+    """Once a client is known by its id, its next requests are let through as they come."""
+    talk = Conversation("WRITE TOPIC orders")
+    talk.asks(PRODUCE, 9, produce("orders", acks=0))
+    talk.forwarded_bytes()
+    talk.summaries()
+    return talk
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_produce_request_that_is_cut_off_is_told_with_the_bytes_that_came(acks: int) -> None:
+    talk = writing_orders()
+    frame = talk.request(PRODUCE, 9, produce("orders", acks=acks, records=bytes(40_000)))
+
+    talk.sends(frame[:5_000])
+    before = counted(talk)
+    talk.sends(frame[5_000:12_345])
+    talk.session.gone()
+
+    assert before == {"orders": (1, 5_000, 0)}
+    assert counted(talk) == {"orders": (0, 7_345, 0)}
+    assert talk.forwarded_bytes() == frame[:12_345]
+
+
+def test_a_produce_request_in_pieces_is_told_whole_however_it_was_cut() -> None:
+    talk = writing_orders()
+    frames = [talk.request(PRODUCE, 9, produce("orders", records=bytes(9_000))) for _ in range(3)]
+    stream = b"".join(frames)
+
+    for position in range(0, len(stream), 4_321):
+        talk.sends(stream[position : position + 4_321])
+
+    assert counted(talk) == {"orders": (3, len(stream), 0)}
