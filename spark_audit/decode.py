@@ -18,10 +18,17 @@ cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untype
 
 LAST_TIME_MS = 253402300799999
 """The end of the year 9999, where Spark's dates end."""
+LARGEST = 2**48
+"""No count, size, offset or span of time is larger: what a trail adds up must not overflow for one line."""
 _LINK = 64
 _TAIL = len(',"chain":"') + _LINK + len('"}')
 """How a chained line ends: `,"chain":"<64 hex>"}`."""
 _REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
+_MOMENTS = (S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS)
+_NUMBERS = {field.name: -1 for field in S.DATA if field.dataType == T.LongType()} | dict.fromkeys(
+    (*_MOMENTS, S.SEQUENCE), 0
+)
+"""Each whole number of a record with the lowest that it may be: -1 stands for an offset before the first."""
 _DECODED = T.StructType(
     [
         T.StructField(S.API_KEY, T.IntegerType()),
@@ -135,7 +142,10 @@ def _complaints() -> list[Column]:
             "no chain at the end of the line",
         ),
         *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
-        F.when(_on_the_calendar(_data(S.TIME_MS)).isNull(), f"data.{S.TIME_MS} is out of range"),
+        *(
+            F.when(_is_absurd(name, lowest), f"data.{name} is out of range")
+            for name, lowest in _NUMBERS.items()
+        ),
         # A record stands for the process its key and id name: where they disagree it is nobody's.
         _unlike(F.col("envelope.id"), identity, "id"),
         _unlike(F.col("envelope.type"), F.concat(F.lit(S.EVENT_TYPE_PREFIX), _data(S.EVENT)), "type"),
@@ -149,6 +159,10 @@ def _is_chained(line: Column) -> Column:
 
 def _data(name: str) -> Column:
     return F.col(f"envelope.data.{name}")
+
+
+def _is_absurd(name: str, lowest: int) -> Column:
+    return ~_data(name).between(lowest, LAST_TIME_MS if name in _MOMENTS else LARGEST)
 
 
 def _on_the_calendar(time_ms: Column) -> Column:

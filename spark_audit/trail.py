@@ -3,7 +3,7 @@
 Fed with the audit records; feeds every check. Reads no storage.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -21,7 +21,7 @@ def settings(records: DataFrame) -> DataFrame:
 
     From its `started` record, the only place where a process says by which settings it decides.
     """
-    started = records.where(F.col(S.EVENT) == "started").dropDuplicates(list(AUTHOR))
+    started = starts(records)
     names = F.split(_setting("super.users"), ";")
     allow = F.lower(F.trim(_setting("allow.everyone.if.no.acl.found"))) == "true"
     return started.select(
@@ -30,6 +30,13 @@ def settings(records: DataFrame) -> DataFrame:
         allow.alias(ALLOW_EVERYONE),
         _setting("authorizer.class.name").alias(AUTHORIZER),
     )
+
+
+def starts(records: DataFrame) -> DataFrame:
+    """The first `started` record of each process: whoever writes a second one changes nothing by it."""
+    in_order = Window.partitionBy(*AUTHOR).orderBy(S.SEQUENCE)
+    started = records.where(F.col(S.EVENT) == "started").withColumn("_place", F.row_number().over(in_order))
+    return started.where("_place = 1").drop("_place")
 
 
 def _setting(name: str) -> Column:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.hashing import hexadecimal
-from spark_audit.trail import AUTHOR
+from spark_audit.trail import AUTHOR, starts
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
 LAST, LINK_THERE = "last_sequence", "link_there"
@@ -59,9 +59,8 @@ def proven_ends(records: DataFrame) -> DataFrame:
 
 def _starts(records: DataFrame) -> DataFrame:
     """One row per boot: when it started, and the boot it names; null where it names none."""
-    started = records.where(F.col(S.EVENT) == "started").dropDuplicates(list(AUTHOR))
     previous = F.col(S.SETTINGS).getItem("audit.previous").alias("previous")
-    read = started.select(*AUTHOR, S.DATE, S.TIME_MS, S.CHAIN, previous)
+    read = starts(records).select(*AUTHOR, S.DATE, S.TIME_MS, S.CHAIN, previous)
     in_time = Window.partitionBy(S.PROXY_ID).orderBy(S.TIME_MS, S.BOOT_ID)
     of_one_end = Window.partitionBy(NAMED_BOOT)
     parsed = read.select(

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.acl_history import NEVER
-from spark_audit.trail import AUTHOR
+from spark_audit.trail import AUTHOR, starts
 
 SET, UNSET = "set_offset", "unset_offset"
 USER_TAG, CLIENT_TAG, VALUE = "user_tag", "client_tag", "value"
@@ -58,14 +58,13 @@ def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
 
 def quota_settings(records: DataFrame) -> DataFrame:
     """One row per process: what it said at its start of its own limits; null where it said nothing."""
-    started = records.where(F.col(S.EVENT) == "started").dropDuplicates(list(AUTHOR))
     told = F.col(S.SETTINGS)
-    return started.select(
+    return starts(records).select(
         *AUTHOR,
         told.getItem("quota.mode").alias(MODE),
         F.split(told.getItem("quota.excluded.principals"), ";").alias(EXCLUDED),
-        told.getItem("quota.producer.default").cast("double").alias(PRODUCER_DEFAULT),
-        told.getItem("quota.consumer.default").cast("double").alias(CONSUMER_DEFAULT),
+        told.getItem("quota.producer.default").try_cast("double").alias(PRODUCER_DEFAULT),
+        told.getItem("quota.consumer.default").try_cast("double").alias(CONSUMER_DEFAULT),
         F.coalesce(_seconds(told, "quota.window"), _seconds(told, "controller.quota.window")).alias(WINDOW),
     )
 
@@ -73,7 +72,7 @@ def quota_settings(records: DataFrame) -> DataFrame:
 def _seconds(told: Column, prefix: str) -> Column:
     """The whole of a window; of the controller's quota on mutations, the burst."""
     samples, size = told.getItem(f"{prefix}.num"), told.getItem(f"{prefix}.size.seconds")
-    return samples.cast("long") * size.cast("long")
+    return F.try_multiply(samples.try_cast("long"), size.try_cast("long"))
 
 
 def _candidates() -> Column:

@@ -34,6 +34,8 @@ STRETCH_MS = 3_600_000
 """What was used is summed over stretches of time much longer than the window, so that bursts even out."""
 STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
 """KIP-599: from these versions on a request is refused, not slowed down."""
+MOST = float(2**62)
+"""More than anything that is counted; as a whole number it is one still."""
 _MICROSECONDS_OF_A_PERCENT = 10_000
 _PROXY, _STRETCH, _USED, _BURST, _WAITED = "proxy", "stretch", "used", "burst", "waited"
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
@@ -49,17 +51,13 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
         F.ceil(starts).alias("starts"),
         F.sort_array(F.collect_set(F.concat_ws("/", *AUTHOR))).alias("processes"),
-        F.min(S.DATE).alias(S.DATE),
-        F.sum(_USED).alias(_USED),
+        *_added_up(),
         F.sum(_BURST).alias(_BURST),
-        F.min("from_ms").alias("from_ms"),
-        F.max("to_ms").alias("to_ms"),
-        F.max(_WAITED).alias(_WAITED),
-        F.max(WINDOW).alias(WINDOW),
     )
     seconds = (F.col("to_ms") - F.col("from_ms")) / 1000
     seconds = seconds + F.coalesce(WINDOW, F.lit(WINDOW_S)) * F.col("starts")
-    allowed = (F.col(S.QUOTA_LIMIT) * _units() * seconds + F.col(_BURST)).cast("long")
+    # A limit that is no limit is often set as the largest number there is.
+    allowed = F.least(F.col(S.QUOTA_LIMIT) * _units() * seconds + F.col(_BURST), F.lit(MOST)).cast("long")
     softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
     over = by_bucket.withColumn("allowed", allowed).where((F.col(_USED) > F.col("allowed")) & ~softly)
     return findings(
@@ -106,15 +104,20 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.col(EXPECTED_LIMIT).isNotNull() & (F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
     )
     named = limited.withColumns({S.QUOTA_ID: F.col(EXPECTED_ID), S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT)})
-    return named.groupBy(*BUCKET, _STRETCH, S.CONNECTION_ID).agg(
+    by_connection = named.groupBy(*BUCKET, _STRETCH, S.CONNECTION_ID)
+    return by_connection.agg(*_added_up(), F.max(_BURST).alias(_BURST))
+
+
+def _added_up() -> list[Column]:
+    """What is the same of a connection and of a bucket; only what was under way adds up otherwise."""
+    return [
         F.min(S.DATE).alias(S.DATE),
         F.sum(_USED).alias(_USED),
-        F.max(_BURST).alias(_BURST),
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
         F.max(_WAITED).alias(_WAITED),
         F.max(WINDOW).alias(WINDOW),
-    )
+    ]
 
 
 def _counts() -> Column:

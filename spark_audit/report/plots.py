@@ -22,7 +22,7 @@ STEPS_MS = (
     *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
     *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
-    *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 364)),
+    *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 364, 3_640, 36_400, 364_000)),
 )
 """Stretches of time that a reader can name."""
 

@@ -27,7 +27,9 @@ def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
     `allowed`: requests by API; `denied`: requests by principal; `throttled`: milliseconds by quota-id;
     `logins`: by outcome. A plot has MOST_SERIES series, the smaller ones together as OTHERS.
     """
-    moment = F.coalesce(F.when(granted() | denied(), F.col(S.INTERVAL_START_MS)), F.col(S.TIME_MS))
+    # An interval ends with its record: one that begins later, or before all clocks, is somebody's invention.
+    begin = F.when(F.col(S.INTERVAL_START_MS).between(0, F.col(S.TIME_MS)), F.col(S.INTERVAL_START_MS))
+    moment = F.coalesce(F.when(granted() | denied(), begin), F.col(S.TIME_MS))
     bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
     drawn = records.select(_plotted().alias("drawn"), bucket.alias(BUCKET_MS)).where("drawn is not null")
     counted = drawn.groupBy("drawn.plot", BUCKET_MS, "drawn.series").agg(F.sum("drawn.amount").alias(AMOUNT))

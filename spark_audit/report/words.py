@@ -11,6 +11,8 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 
+_EXACT = 10**15
+
 
 def visible(value: Any) -> Any:
     """A client's text with what cannot be seen spelled out, so that no name looks like another.
@@ -39,8 +41,10 @@ def pretty(value: Any) -> Markup:
 
 
 def number(value: float | None) -> str:
-    """A count or a quota for a reader: 1048576.0 -> 1,048,576."""
-    return "" if value is None else f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
+    """A count or a quota for a reader: 1048576.0 -> 1,048,576; of more than 15 digits the first ones."""
+    if value is None:
+        return ""
+    return f"{int(value):,}" if abs(value) < _EXACT and value == int(value) else f"{value:,.6g}"
 
 
 def short(value: float) -> str:

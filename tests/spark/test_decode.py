@@ -40,6 +40,11 @@ BAD: dict[str, Pair] = {
     "data.sequence is missing": spoiled(sequence=None),
     "data.event is missing": spoiled(event=None),
     "data.time_ms is out of range": spoiled(time_ms=10**18),
+    # Added to anything they would overflow, and one line would end each reconciliation.
+    "data.sequence is out of range": spoiled(sequence=-1),
+    "data.count is out of range": spoiled(count=2**63 - 1),
+    "data.last_offset is out of range": spoiled(last_offset=-(2**63)),
+    "data.interval_start_ms is out of range": spoiled(interval_start_ms=-1),
     "id does not match data": spoiled({"id": "proxy-1/boot-1/99"}),
     "type does not match data": spoiled({"type": "io.penstock.stopped"}),
     "key does not match data": (b"proxy-9/boot-1", line(a_record())),

@@ -34,7 +34,15 @@ def test_spans_are_shown_with_a_unit(milliseconds: int | None, shown: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, ""), (1_048_576.0, "1,048,576"), (0.25, "0.25"), (7, "7")]
+    ("value", "shown"),
+    [
+        (None, ""),
+        (1_048_576.0, "1,048,576"),
+        (0.25, "0.25"),
+        (7, "7"),
+        (1.7976931348623157e308, "1.79769e+308"),
+        (float("inf"), "inf"),
+    ],
 )
 def test_numbers_have_no_needless_places(value: float | None, shown: str) -> None:
     assert words.number(value) == shown

@@ -91,3 +91,12 @@ def test_the_time_axis_is_labelled_at_round_moments(first: str, hours: int, labe
 
     assert [tick.label for tick in plot.x_ticks] == labels
     assert all(0 <= tick.at < 100 for tick in plot.x_ticks)
+
+
+def test_a_clock_that_is_wrong_by_thousands_of_years_makes_no_more_columns_or_labels() -> None:
+    last_ms = 253_402_300_799_999
+
+    plot = plots.stacked({0: {"x": 1}, last_ms: {"x": 1}}, plots.bucket_for(0, last_ms), 0, last_ms)
+
+    assert len(plot.x_ticks) <= plots.LABELS + 1
+    assert all(0 <= column.x < plots.WIDTH for column in plot.columns)

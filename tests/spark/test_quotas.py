@@ -78,6 +78,7 @@ def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
     trail = Trail()
     for user in ("frugal", "greedy", "forged", "renamed"):
         trail.set_quota({"user": user}, RATE, 1_000.0)
+    trail.set_quota({"user": "unlimited"}, RATE, 1.7976931348623157e308)
 
     def produced(user: str, second: int, size: int, **fields: Any) -> None:
         trail.proxy.write(
@@ -98,6 +99,7 @@ def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
         produced("frugal", second, 10_000)
         produced("greedy", second, 13_000)
         produced("nobody", second, 10**9)
+        produced("unlimited", second, 10**9)
     told = {"quota_key": RATE, "metadata_offset": trail.offset, "client_id": "app"}
     trail.proxy.write("throttled", principal="User:frugal", quota_id="frugal:", quota_limit=1_000.0, **told)
     trail.proxy.write("throttled", principal="User:forged", quota_id="forged:", quota_limit=9_000.0, **told)

@@ -27,6 +27,8 @@ def test_settings_come_from_the_record_of_the_start(spark: SparkSession) -> None
     process = Process("proxy-1", Clock(), settings={"super.users": "User:admin; User:CN=ops,O=x"})
     process.start()
     process.write("high_water", settings={"super.users": "User:mallory"})
+    process.write("started", settings={"super.users": "User:mallory"})
+    process.records.reverse()
 
     [row] = audit_frame(spark, process.records).transform(trail.settings).collect()
 
