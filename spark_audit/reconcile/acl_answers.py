@@ -50,7 +50,7 @@ def with_answers(asked: DataFrame, intervals: DataFrame, *, counted: bool) -> Da
     """
     named = asked.where(F.col(S.RESOURCE_NAME).isNotNull())
     questions = named.select(*_TIMELESS).distinct()
-    patterns = questions.select(*_RESOURCE).distinct().transform(patterns_of)
+    patterns = questions.select(*_RESOURCE).distinct().transform(patterns_of, intervals)
     standing = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
     standing = standing.drop(S.PATTERN_TYPE, PATTERN_NAME)
     answered = asked.join(_deciding(questions, standing), list(_TIMELESS), "left")
@@ -94,16 +94,20 @@ def in_force() -> Column:
     return (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
 
 
-def patterns_of(resources: DataFrame) -> DataFrame:
-    """Each (resource_type, resource_name) with each (pattern_type, pattern_name) that matches it."""
+def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Each (resource_type, resource_name) with each (pattern_type, pattern_name) that could match it.
+
+    Prefixes have lengths that some ACL has: a client may ask for a name of thousands of characters.
+    """
     name = F.col(S.RESOURCE_NAME)
-    # sequence(1, 0) would count down: an empty name has no prefix.
-    lengths = F.when(F.length(name) > 0, F.sequence(F.lit(1), F.length(name))).otherwise(
-        F.array().cast("array<int>")
-    )
+    prefixed = intervals.where(F.col(S.PATTERN_TYPE) == "PREFIXED")
+    lengths = prefixed.agg(F.collect_set(F.length(PATTERN_NAME)).alias("lengths"))
+    there = F.filter("lengths", lambda length: length <= F.length(name))
     literal = F.array_distinct(F.array(_pattern("LITERAL", name), _pattern("LITERAL", F.lit(WILDCARD))))
-    prefixes = F.transform(lengths, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
-    exploded = resources.withColumn("pattern", F.explode(F.concat(literal, prefixes)))
+    prefixes = F.transform(there, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
+    exploded = resources.crossJoin(F.broadcast(lengths)).withColumn(
+        "pattern", F.explode(F.concat(literal, prefixes))
+    )
     return exploded.select(
         S.RESOURCE_TYPE, S.RESOURCE_NAME, f"pattern.{S.PATTERN_TYPE}", f"pattern.{PATTERN_NAME}"
     )

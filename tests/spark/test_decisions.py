@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_audit.reconcile.acl_answers import patterns_of
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from tests.spark.audit_trail import Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame, log_frame
@@ -244,3 +245,24 @@ def test_denials_that_one_record_stands_for_are_not_taken_for_questions(spark: S
 
     assert {row["outcome"]: row["records"] for row in coverage(result).collect()} == {"evaluated": 1}
     assert decision_findings(result).isEmpty()
+
+
+def test_a_name_of_thousands_of_characters_is_looked_for_by_the_prefixes_there_are(
+    spark: SparkSession,
+) -> None:
+    intervals = spark.createDataFrame(
+        [("PREFIXED", "ab"), ("PREFIXED", "zz"), ("PREFIXED", "x" * 9_000), ("LITERAL", "abc")],
+        "pattern_type string, pattern_name string",
+    )
+    long = "ab\U0001f600" + "c" * 8_000
+    names = spark.createDataFrame(
+        [("GROUP", long), ("GROUP", "")], "resource_type string, resource_name string"
+    )
+
+    rows = patterns_of(names, intervals).orderBy("pattern_type", "pattern_name").collect()
+
+    assert [(row["resource_name"], row["pattern_name"]) for row in rows if row["pattern_name"] != "*"] == [
+        ("", ""),
+        (long, long),
+        (long, "ab"),
+    ]
