@@ -26,7 +26,7 @@ from spark_audit.reconcile.kraft_log_changes import of_kafka, of_topic
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
-from spark_audit.survey import survey
+from spark_audit.survey import judged_until_ms, survey
 from spark_audit.together import together
 
 
@@ -68,15 +68,16 @@ def reconcile(
         of_days, near = _of(records, few, wanted), _of(records, few, _neighbours(wanted))
     log = together(metadata_log)
     judged = verdicts(of_days, log, log_end, few).persist()
+    until_ms = judged_until_ms(stretches)
     checks = {
         "gaps": gaps(audit, stretches, expired),
         "chain": chain(with_lines, chain_key, days=wanted),
         "boots": boots(records),
         "decisions": decision_findings(judged),
-        "forwarded": forwarded(to_our_controllers(few), of_topic(log)),
+        "forwarded": forwarded(to_our_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log),
         "sessions": sessions(records),
-        "changes": changes(few, of_topic(log)),
+        "changes": changes(few, of_topic(log), until_ms),
         "quarantined": quarantined(quarantine),
     }
     if not of_kafka(log).isEmpty():

@@ -16,6 +16,12 @@ SPAN, THERE, RECORDS, FIRST, LAST, BEFORE = "span", "there", "records", "first",
 SPAN_BITS = 6
 """Sequences 0 to 63 are span 0, the next 64 span 1: as many as a long has bits."""
 
+SILENCE_MS = 300_000
+"""A process that has written nothing for so long, high-water records included, is taken for gone."""
+TRAIL_LATE_MS = 10_000
+"""So long it may take until what a process has written is in the trail."""
+ALWAYS = 2**62
+"""A moment after all others."""
 _SHIFT = "shift"
 _SPAN = (*AUTHOR, SPAN)
 
@@ -52,6 +58,21 @@ def processes(stretches: DataFrame) -> DataFrame:
         F.max("last_time_ms").alias("last_time_ms"),
         F.min("stopped_at").alias("stopped_at"),
     )
+
+
+def judged_until_ms(stretches: DataFrame) -> int:
+    """Up to when all that belongs together is there: ALWAYS, unless some process is at work still.
+
+    The log is read after the trail, and each process sends its records by itself: of a change that was
+    made while they were read, the log may have the record, and the trail not yet who asked for it.
+    """
+    last = F.struct("last_time_ms", F.col("stopped_at").isNull().alias("runs"))
+    newest = processes(stretches).groupBy(S.PROXY_ID).agg(F.max(last).alias("last")).select("last.*")
+    running = F.max(F.when(F.col("runs"), F.col("last_time_ms"))).alias("running")
+    row = newest.agg(F.max("last_time_ms").alias("end"), running).first()
+    if row is None or row["running"] is None or row["end"] - row["running"] > SILENCE_MS:
+        return ALWAYS
+    return int(row["end"]) - TRAIL_LATE_MS
 
 
 def repeating(stretches: DataFrame) -> DataFrame:

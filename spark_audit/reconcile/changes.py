@@ -6,44 +6,47 @@ record away, shows here. Also ACLs that the log removes without ever having adde
 whole.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.acl_history import orphan_removals
 from spark_audit.reconcile.claims import CHECKED_KINDS, claimed_offsets, claims_to_the_end, may_write
 from spark_audit.reconcile.finding import findings, words
+from spark_audit.survey import ALWAYS
 
 OUTCOME_UNKNOWN_MS = 600_000
 """No controller takes longer to read the log again after it lost the outcome of a commit."""
 
 
-def changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """All of the checks below as one table of findings."""
-    parts = unexplained(records, metadata_log), foreign_kind(records, metadata_log), incomplete(metadata_log)
-    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
+    """All of the checks below as one table of findings; up to where `judged_until_ms` (survey.py) says."""
+    alone = unexplained(records, metadata_log, until_ms)
+    return alone.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
 
 
-def unexplained(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Records of a checked kind at offsets that nobody claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
-    unclaimed = _checked(metadata_log).join(claimed, S.LOG_OFFSET, "left_anti")
+    settled = _checked(metadata_log).where(F.unix_millis(S.LOG_TIMESTAMP) <= until_ms)
+    unclaimed = settled.join(claimed, S.LOG_OFFSET, "left_anti")
     age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
     somewhere = (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET)) & age_ms.between(0, OUTCOME_UNKNOWN_MS)
     late = F.broadcast(claims_to_the_end(records))
     alone = unclaimed.join(late, somewhere & may_write(), "left_anti")
+    said = words(": no request that the controller received explains it: %s", S.BODY)
+    return unclaimed_findings(alone, said, S.ENTITY)
+
+
+def unclaimed_findings(alone: DataFrame, said: Column, *more_evidence: Column | str) -> DataFrame:
+    """Records of the log that nothing explains, told alike whoever's log it is; `said`: what is missing."""
     return findings(
         alone,
         check="changes.unexplained",
         severity="critical",
         date=S.DATE,
-        explanation=words(
-            "%s at metadata offset %s: no request that the controller received explains it: %s",
-            S.RECORD,
-            S.LOG_OFFSET,
-            S.BODY,
-        ),
-        evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, S.ENTITY],
+        explanation=F.concat(words("%s at metadata offset %s", S.RECORD, S.LOG_OFFSET), said),
+        evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, *more_evidence],
     )
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.claims import claimed_offsets, possible_range, received
 from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.survey import ALWAYS
 
 # Kafka's error codes. The Envelope's NONE says that the controller's answer was passed on as it was, errors
 # in it included. The other two a proxy may tell whatever the controller said: it never learnt the outcome,
@@ -35,17 +36,18 @@ _PAIR = (
 )
 
 
-def forwarded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """All of the checks below as one table of findings."""
-    parts = pairs(records), impossible_offsets(records), not_in_the_log(records, metadata_log)
+def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
+    """All of the checks below as one table of findings; up to where `judged_until_ms` (survey.py) says."""
+    parts = pairs(records, until_ms), impossible_offsets(records), not_in_the_log(records, metadata_log)
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
 
 
-def pairs(records: DataFrame) -> DataFrame:
+def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """What proxy and controller say of one forward, side by side; each disagreement is a finding."""
-    told = _told(records)
-    done = _done(records)
-    paired = told.join(done, S.FORWARD_ID, "full_outer")
+    paired = _told(records).join(_done(records), S.FORWARD_ID, "full_outer")
+    # Of the newest one side may be on its way still.
+    both = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
+    paired = paired.where(both | (F.coalesce("told_ms", "received_ms") <= until_ms))
     paired = paired.withColumn(S.DATE, F.coalesce("date_told", "date_received"))
     faults = paired.withColumn("fault", F.explode(F.array_compact(F.array(*_faults()))))
     return findings(
@@ -103,6 +105,7 @@ def _told(records: DataFrame) -> DataFrame:
     return mine.groupBy(S.FORWARD_ID).agg(
         sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
         F.min(S.DATE).alias("date_told"),
+        F.max(S.TIME_MS).alias("told_ms"),
         F.max_by(S.PRINCIPAL, in_order).alias("principal_told"),
         F.max_by(S.METHOD, in_order).alias("method_told"),
         F.max_by(_answer_error(), in_order).alias("error_told"),
@@ -131,6 +134,7 @@ def _done(records: DataFrame) -> DataFrame:
             F.count(F.lit(1)).alias("attempts"),
             F.count_distinct(S.FIRST_OFFSET).alias("applied"),
             F.min(S.DATE).alias("date_received"),
+            F.max(S.TIME_MS).alias("received_ms"),
             F.max_by(S.PRINCIPAL, in_order).alias("principal_received"),
             F.max_by(S.METHOD, in_order).alias("method_received"),
             F.sort_array(F.collect_set(S.ERROR_CODE)).alias("errors_received"),

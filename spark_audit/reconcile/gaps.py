@@ -13,11 +13,18 @@ from spark_audit import schema as S
 from spark_audit.copies import rows_of
 from spark_audit.reconcile.boots import proven_ends
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.survey import BEFORE, disordered, holed, processes, repeating, span_of_sequence, survey
+from spark_audit.survey import (
+    BEFORE,
+    SILENCE_MS,
+    disordered,
+    holed,
+    processes,
+    repeating,
+    span_of_sequence,
+    survey,
+)
 from spark_audit.trail import AUTHOR, KEY
 
-SILENCE_MS = 300_000
-"""A process that has written nothing for so long, high-water records included, is taken for gone."""
 _OF_ITSELF = ("high_water", "stopped", "records_dropped")
 
 _NARROW = (*KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
@@ -180,7 +187,8 @@ def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
             *AUTHOR,
             "last_sequence",
         ),
-        evidence=[*AUTHOR, "last_sequence", "last_time_ms", "next_boot"],
+        # Not its successor, which may come a day later: the fault is the same one then.
+        evidence=[*AUTHOR, "last_sequence", "last_time_ms"],
     )
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.reconcile import kraft_matching
+from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import findings, sample, words
 from spark_audit.reconcile.kraft_by_brokers import by_brokers
 from spark_audit.reconcile.kraft_claims import (
@@ -89,21 +90,13 @@ def unexplained(
     with_their_topic = creations.join(topics, "created_at", "left_semi").select(S.LOG_OFFSET)
     alone = left.join(with_their_topic, S.LOG_OFFSET, "left_anti")
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
-    return findings(
-        alone,
-        check="changes.unexplained",
-        severity="critical",
-        date=S.DATE,
-        explanation=words(
-            "%s at metadata offset %s, written at %s: no request that a proxy forwarded explains it, it was"
-            " made past the proxies or its audit record is gone: %s",
-            S.RECORD,
-            S.LOG_OFFSET,
-            F.date_format(S.LOG_TIMESTAMP, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
-            key_of(F.col(CHANGE)),
-        ),
-        evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, CHANGE, time_ms.alias(S.TIME_MS)],
+    said = words(
+        ", written at %s: no request that a proxy forwarded explains it, it was made past the proxies or its"
+        " audit record is gone: %s",
+        F.date_format(S.LOG_TIMESTAMP, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
+        key_of(F.col(CHANGE)),
     )
+    return unclaimed_findings(alone, said, CHANGE, time_ms.alias(S.TIME_MS))
 
 
 def not_in_the_log(

@@ -8,8 +8,8 @@ from spark_audit.reconcile.finding import findings, sample, words
 
 
 def quarantined(quarantine: DataFrame) -> DataFrame:
-    """One finding per topic, day and reason."""
-    grouped = quarantine.groupBy(S.KAFKA_TOPIC, S.DATE, S.REASON).agg(
+    """One finding per partition, day and reason: an offset tells a record only with its partition."""
+    grouped = quarantine.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, S.REASON).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )
     return findings(
@@ -18,11 +18,12 @@ def quarantined(quarantine: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=words(
-            "%s record(s) of topic %s could not be read (%s), at offset(s) %s",
+            "%s record(s) of topic %s, partition %s, could not be read (%s), at offset(s) %s",
             "records",
             S.KAFKA_TOPIC,
+            S.KAFKA_PARTITION,
             S.REASON,
             F.array_join("kafka_offsets", ", "),
         ),
-        evidence=[S.KAFKA_TOPIC, S.REASON, "records", "kafka_offsets"],
+        evidence=[S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.REASON, "records", "kafka_offsets"],
     )

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
+from spark_audit.survey import ALWAYS, TRAIL_LATE_MS, judged_until_ms, survey
 from tests.spark.audit_trail import Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
 
@@ -189,3 +190,30 @@ def test_a_change_found_after_its_commit_was_in_doubt_is_explained(spark: SparkS
     audit, log = frames(spark, trail)
 
     assert changes(audit, log).isEmpty()
+
+
+def test_of_the_last_seconds_of_a_trail_that_goes_on_one_side_may_be_on_its_way(spark: SparkSession) -> None:
+    trail = Trail()
+    lost, told, received = (create(trail, number) for number in (1, 2, 3))
+    gone = told[1], received[0], *lost
+    trail.clock.now_ms += TRAIL_LATE_MS - 700
+    trail.proxy.high_water()
+    audit = audit_frame(spark, [record for record in trail.audit if record not in gone])
+    log = log_frame(spark, trail.log)
+
+    until_ms = judged_until_ms(survey(audit))
+
+    assert trail.log[0]["time_ms"] < until_ms < trail.log[1]["time_ms"]
+    rows = forwarded(audit, log, until_ms).unionByName(changes(audit, log, until_ms)).collect()
+    assert [(row["check"], json.loads(row["evidence"])["offset"]) for row in rows] == [
+        ("changes.unexplained", trail.log[0]["offset"])
+    ]
+
+
+def test_a_trail_that_has_ended_is_judged_to_its_end(spark: SparkSession) -> None:
+    left = Trail()
+    left.clock.now_ms += 3_600_000
+    left.proxy.stop()
+
+    for records in (Trail().stop().audit, left.audit):
+        assert judged_until_ms(survey(audit_frame(spark, records))) == ALWAYS
