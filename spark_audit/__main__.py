@@ -22,11 +22,10 @@ if not __package__:
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit import sources
-from spark_audit.ingest import REPORTING_INTERVAL_MS, Topics, ingest, ingest_continuously
+from spark_audit.ingest import INTERVAL_MS, Topics, ingest, ingest_continuously
 from spark_audit.kraft_import import import_kraft_log
 from spark_audit.kraft_log import SETTLE_MS
 from spark_audit.reconciliation import reconcile
@@ -48,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         spark = sources.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return command(spark, arguments)
-    except SourceError as error:
+    except (SourceError, OSError) as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
         return _failed(_reason(error))
@@ -80,7 +79,11 @@ def parser() -> argparse.ArgumentParser:
     _days_argument(showing)
     compacting = commands.add_parser("compact", help="few large files for many small ones, and a vacuum")
     compacting.add_argument(
-        "--retain-hours", type=float, default=168.0, metavar="H", help="versions kept; default a week"
+        "--retain-hours",
+        type=_at_least(0, float),
+        default=168.0,
+        metavar="H",
+        help="versions kept; default a week",
     )
     expiring = commands.add_parser("expire", help="delete old days that were reconciled without findings")
     expiring.add_argument("--before", required=True, type=_day, metavar="D", help="YYYY-MM-DD; kept itself")
@@ -111,8 +114,8 @@ def _kafka_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
     command.add_argument(
         "--reporting-interval",
-        type=int,
-        default=REPORTING_INTERVAL_MS,
+        type=_at_least(1),
+        default=INTERVAL_MS,
         metavar="MS",
         help="how often to tell how far it is; default 10000",
     )
@@ -136,7 +139,7 @@ def _kraft_arguments(command: argparse.ArgumentParser, name: str, *, required: b
     )
     command.add_argument(
         "--settle-ms",
-        type=int,
+        type=_at_least(0),
         default=SETTLE_MS,
         metavar="MS",
         help=f"so far behind the log's end a record of several voters is committed; default {SETTLE_MS}",
@@ -171,14 +174,30 @@ def _common_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _day(text: str) -> str:
-    return date.fromisoformat(text).isoformat()
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day as YYYY-MM-DD") from error
 
 
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
     return key, value
+
+
+def _at_least(least: int, number: Callable[[str], float] = int) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = number(text)
+        except ValueError:
+            value = least - 1
+        if not value >= least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} on")
+        return value
+
+    return read
 
 
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
@@ -192,7 +211,7 @@ def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
                 "--continuous follows topics: leave --kraft-log-dir out, give --metadata-topic '', and run"
                 " import-kraft-log from time to time"
             )
-        ingest_continuously(spark, topics, tables, _say, _stop_on_signal(), arguments.reporting_interval)
+        ingest_continuously(spark, topics, tables, _say, arguments.reporting_interval, _stop_on_signal())
         return CLEAN
     ingest(spark, topics, tables, _say, arguments.reporting_interval)
     return _import(spark, arguments) if arguments.log_dirs else CLEAN
@@ -245,8 +264,8 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     covered = {"days": sorted(set(arguments.date)), "tables": tables.root, "versions": versions}
     sources.write_findings(spark, arguments.out, result.findings, result.summary | covered)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
-    checked = audit.where(F.col(S.DATE).cast("string").isin(*arguments.date)) if arguments.date else audit
-    sources.append_state(reconciled_days(checked, found, versions["audit"]), tables.reconciled, S.RECONCILED)
+    days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
+    sources.append_state(days, tables.reconciled, S.RECONCILED)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
     return FINDINGS if result.findings else CLEAN

@@ -28,7 +28,7 @@ from spark_audit.topics import kafka_stream, require_reachable, require_same_top
 from spark_audit.writer_lock import sole_writer
 
 CONTINUOUS_TRIGGER = "10 seconds"
-REPORTING_INTERVAL_MS = 10_000
+INTERVAL_MS = 10_000
 RETRY_MS = 10_000
 STOP_CHECK_MS = 1_000
 Write = Callable[[DataFrame, int], None]
@@ -57,11 +57,7 @@ class Stream:
 
 
 def ingest(
-    spark: SparkSession,
-    topics: Topics,
-    tables: Tables,
-    report: Report,
-    reporting_interval_ms: int = REPORTING_INTERVAL_MS,
+    spark: SparkSession, topics: Topics, tables: Tables, report: Report, interval_ms: int = INTERVAL_MS
 ) -> None:
     """Reads what the topics hold now, then returns. `report` hears how far it is, at that interval."""
     with _ready(spark, topics, tables) as streams:
@@ -69,7 +65,7 @@ def ingest(
         for stream in streams:
             query = _start(spark, topics, stream, {"availableNow": True})
             with explained(stream.topic, stream.checkpoint), _stopped_at_last([query]):
-                while not query.awaitTermination(max(1, reporting_interval_ms // 1000)):
+                while not query.awaitTermination(max(1, interval_ms // 1000)):
                     stream.progress.hear(query)
                     report(stream.progress.line())
             stream.progress.hear(query)
@@ -81,15 +77,15 @@ def ingest_continuously(
     topics: Topics,
     tables: Tables,
     report: Report,
+    interval_ms: int,
     stop_wanted: Event,
-    reporting_interval_ms: int = REPORTING_INTERVAL_MS,
 ) -> None:
     """Reads until `stop_wanted` is set; what ends a stream is raised, save that no broker answers."""
     with _ready(spark, topics, tables) as streams:
         report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
         while not stop_wanted.is_set():
             try:
-                _read_on(spark, topics, streams, report, stop_wanted, reporting_interval_ms)
+                _read_on(spark, topics, streams, report, interval_ms, stop_wanted)
             except KafkaAway as away:
                 report(f"{away}; it is tried again every {RETRY_MS // 1000} seconds")
                 stop_wanted.wait(RETRY_MS / 1000)
@@ -101,8 +97,8 @@ def _read_on(
     topics: Topics,
     streams: list[Stream],
     report: Report,
+    interval_ms: int,
     stop_wanted: Event,
-    reporting_interval_ms: int,
 ) -> None:
     """All streams side by side, until one ends or the stop is wanted."""
     trigger = {"processingTime": CONTINUOUS_TRIGGER}
@@ -118,7 +114,7 @@ def _read_on(
                         query.awaitTermination()
                     return
                 stream.progress.hear(query)
-                if waited_ms % reporting_interval_ms < STOP_CHECK_MS and (news := stream.progress.news()):
+                if waited_ms % interval_ms < STOP_CHECK_MS and (news := stream.progress.news()):
                     report(news)
 
 

@@ -6,6 +6,7 @@ settings; and the last record of a boot that goes, on whose link the next one is
 writes down first, in table `expired`, so that it is not missed later.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -41,10 +42,11 @@ def expire(spark: SparkSession, tables: Tables, before: date, force: bool = Fals
 def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> Expired:
     audit = sources.read_table(spark, tables.audit, S.AUDIT)
     old = audit.where(F.col(S.DATE) < F.lit(before))
-    days = _days(old, sources.read_state(spark, tables.expired, S.EXPIRED)).persist()
+    quarantine = sources.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
+    days = _days(old, quarantine, sources.read_state(spark, tables.expired, S.EXPIRED)).persist()
     if not force:
         _require_done(days.where("unexpired > 0"), sources.read_state(spark, tables.reconciled, S.RECONCILED))
-    counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("records")).first()
+    counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
     if counted is None or counted[1] is None:
         return Expired(0, 0)
     ends = old.groupBy(*AUTHOR).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
@@ -56,22 +58,39 @@ def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> E
     return Expired(int(counted[0]), int(counted[1]) - left)
 
 
-def _days(old: DataFrame, expired: DataFrame) -> DataFrame:
-    """Day, records, and how many of them no earlier expiry has been at: its remains need no second leave."""
+def _days(old: DataFrame, quarantine: DataFrame, expired: DataFrame) -> DataFrame:
+    """Day, its records in both tables, how many of them are audit records, and how many are `unexpired`.
+
+    No earlier expiry has been at these: what one has left needs no second leave.
+    """
     expired_up_to = expired.groupBy(*AUTHOR).agg(F.max("last_sequence").alias("expired_up_to"))
     known = old.join(F.broadcast(expired_up_to), list(AUTHOR), "left")
     unexpired = F.col(S.SEQUENCE) > F.coalesce("expired_up_to", F.lit(-1))
-    return known.groupBy(S.DATE).agg(
-        F.count(F.lit(1)).alias("records"), F.count_if(unexpired).alias("unexpired")
+    each = known.select(S.DATE, unexpired.alias("unexpired"), F.lit(1).alias("audited"))
+    bad = quarantine.select(S.DATE, F.lit(True).alias("unexpired"), F.lit(0).alias("audited"))
+    return (
+        each.unionByName(bad)
+        .groupBy(S.DATE)
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.sum("audited").alias("audited"),
+            F.count_if("unexpired").alias("unexpired"),
+        )
     )
 
 
-def reconciled_days(audit: DataFrame, found: DataFrame, version: int) -> DataFrame:
-    """One row per day of the trail: S.RECONCILED, with how many findings are about it.
+def reconciled_days(
+    audit: DataFrame, quarantine: DataFrame, found: DataFrame, version: int, wanted: Sequence[str] = ()
+) -> DataFrame:
+    """One row per day of the trail, or of those `wanted`: S.RECONCILED, with how many findings are about it.
 
-    `version` is that of table `audit` when it was checked.
+    A day may have nothing but lines that could not be read. `version` is that of table `audit` when it was
+    checked.
     """
-    days = audit.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records"))
+    each = audit.select(S.DATE).unionByName(quarantine.select(S.DATE))
+    if wanted:
+        each = each.where(F.col(S.DATE).cast("string").isin(*wanted))
+    days = each.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records"))
     faults = found.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("open"))
     joined = days.join(faults, S.DATE, "left")
     return joined.select(

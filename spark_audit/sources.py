@@ -28,8 +28,8 @@ _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+_UTC = {"spark.sql.session.timeZone": "UTC"}
 _ALWAYS = {
-    "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     # It would log each error with its stack, and looks at the caller's stack for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -100,12 +100,12 @@ def open_session(
     """A session with Kafka and Delta. Under spark-submit its master and packages are kept.
 
     `ivy_dir` is where the two packages are cached (default: Ivy's own place in the home directory);
-    `settings` are Spark's own and win over ours.
+    `settings` are Spark's own and win over ours, save the time zone: days are UTC's, in tables and findings.
     """
     builder = SparkSession.builder.appName("penstock audit")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     standalone = {} if submitted else _standalone(master or "local[*]", ivy_dir)
-    for name, value in (_ALWAYS | _DELTA | standalone | dict(settings or {})).items():
+    for name, value in (_ALWAYS | _DELTA | standalone | dict(settings or {}) | _UTC).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -232,9 +232,12 @@ def chain_key(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
-        return Path(path).read_bytes().rstrip(b"\r\n")
+        key = Path(path).read_bytes().rstrip(b"\r\n")
     except OSError as error:
         raise SourceError(f"--chain-key {path}: {error.strerror}") from error
+    if not key:
+        raise SourceError(f"--chain-key {path}: there is no key in it")
+    return key
 
 
 def log_end(spark: SparkSession, tables: Tables) -> int | None:
@@ -290,9 +293,11 @@ def _plain(row: Row) -> dict[str, Any]:
 def read_findings(spark: SparkSession, directory: str) -> dict[str, Any]:
     path = f"{directory.rstrip('/')}/findings.json"
     try:
-        document: dict[str, Any] = json.loads(read_text(spark, path))
+        document: Any = json.loads(read_text(spark, path))
     except (OSError, ValueError) as error:
         raise SourceError(f"{path} cannot be read ({error}): run `reconcile` first") from error
+    if not isinstance(document, dict) or not {"summary", "findings"} <= document.keys():
+        raise SourceError(f"{path} is not what `reconcile` writes: it has no summary and findings")
     return document
 
 
@@ -307,8 +312,21 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
     if not _on_local_disk(spark, path):
         _write_uri(spark, path, text.encode())
         return
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text, encoding="utf-8")
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        _replace(Path(path), text)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """All of it or nothing: who reads it meanwhile, or after a kill, finds what was there before."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:

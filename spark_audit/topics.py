@@ -17,6 +17,7 @@ from spark_audit import sources
 from spark_audit.sources import SourceError
 
 _REACH_TIMEOUT_S = 5.0
+LAST_PORT = 65_535
 MAX_OFFSETS_PER_TRIGGER = 200_000
 """Without it all of a topic is one batch, kept in memory and on disk until both of its tables are written."""
 
@@ -29,6 +30,8 @@ def kafka_options(path: str | None) -> dict[str, str]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise SourceError(f"--kafka-options {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"--kafka-options {path}: not UTF-8 text") from error
     return dict(_option(path, number, line) for number, line in enumerate(lines, 1) if _says_something(line))
 
 
@@ -65,11 +68,11 @@ def require_reachable(bootstrap: str) -> None:
     refused = []
     for address in bootstrap.split(","):
         host, colon, port = address.strip().rpartition(":")
-        if not colon or not port.isdigit():
+        if not colon or not port.isdecimal() or int(port) > LAST_PORT:
             raise SourceError(f"--bootstrap {address!r} is not HOST:PORT")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             refused.append(f"{address}: {error}")
         else:
             return

@@ -68,9 +68,10 @@ def send(spark: SparkSession, tables: Tables, lines: list[Line], batch: int) -> 
 
 def reconciled(spark: SparkSession, tables: Tables) -> None:
     """As if every day had just been reconciled, without a finding."""
-    audit, version = sources.read_table(spark, tables.audit), sources.version(spark, tables.audit)
+    audit, bad = (sources.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    version = sources.version(spark, tables.audit)
     clean = audit.select(S.DATE).limit(0)
-    sources.append_state(reconciled_days(audit, clean, version), tables.reconciled, S.RECONCILED)
+    sources.append_state(reconciled_days(audit, bad, clean, version), tables.reconciled, S.RECONCILED)
 
 
 def days(spark: SparkSession, tables: Tables) -> Counter[str]:

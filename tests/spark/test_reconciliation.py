@@ -209,13 +209,21 @@ def test_a_broker_that_is_not_there_is_an_error(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["reconcile"], ["reconcile", "--tables", "t", "--out", "o", "--date", "today"]]
+    ("line", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("reconcile", "the following arguments are required: --out, --tables"),
+        ("reconcile --date today", "argument --date: 'today' is not a day as YYYY-MM-DD"),
+        ("report --conf spark", "argument --conf: 'spark' is not of the form KEY=VALUE"),
+        ("ingest --reporting-interval 0", "argument --reporting-interval: '0' is no number from 1 on"),
+        ("compact --retain-hours nan", "argument --retain-hours: 'nan' is no number from 0 on"),
+    ],
 )
 def test_a_wrong_command_line_is_refused_with_code_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    line: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as refused:
-        command_line.main(arguments)
+        command_line.main(line.split())
 
     assert refused.value.code == 2
-    assert "error: " in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f"error: {told}\n")

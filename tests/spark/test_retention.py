@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import __main__ as command_line
+from spark_audit import decode, sources
 from spark_audit import schema as S
-from spark_audit import sources
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.changes import changes
@@ -16,7 +16,7 @@ from spark_audit.reconcile.gaps import gaps
 from spark_audit.retention import reconciled_days
 from spark_audit.sources import Tables
 from tests.spark.audit_trail import NOON_MS, Trail
-from tests.spark.frames import log_frame
+from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line, end_of, seal, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4", "D7")]
@@ -49,11 +49,11 @@ def run(*arguments: object) -> int:
 
 def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
     """As if every day had just been reconciled, with so many findings each."""
-    audit = sources.read_table(spark, tables.audit)
+    audit, bad = (sources.read_table(spark, path) for path in (tables.audit, tables.quarantine))
     days = audit.select(S.DATE).distinct()
     found = days.select(S.DATE, F.explode(F.array_repeat(F.lit(1), findings)))
     version = sources.version(spark, tables.audit)
-    sources.append_state(reconciled_days(audit, found, version), tables.reconciled, S.RECONCILED)
+    sources.append_state(reconciled_days(audit, bad, found, version), tables.reconciled, S.RECONCILED)
 
 
 def test_days_expire_once_they_are_done_with_and_are_not_missed(
@@ -75,6 +75,11 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     reconciled(spark, tables, findings=0)
     sources.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
     assert "2026-11-23: records came after it was reconciled" in refused()
+    reconciled(spark, tables, findings=0)
+    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.judge_audit)
+    of_a_day = garbage.transform(decode.quarantine_rows).withColumn(S.DATE, F.lit("2026-11-01").cast("date"))
+    sources.append_once(of_a_day, tables.quarantine, "test", 0)
+    assert "2026-11-01: never reconciled" in refused()
     reconciled(spark, tables, findings=0)
     assert run(*expire) == 0
     audit, log = sources.read_table(spark, tables.audit), log_frame(spark, trail.log)
