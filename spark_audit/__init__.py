@@ -13,6 +13,7 @@ progress          what a stream tells of its way
 stream_errors     why a stream ended, and how to go on
 reprocess         the quarantine read again by a later release
 writer_lock       one writer at a time on a local disk
+together          small frames in one partition
 trail             the tables as the checks read them: duplicates out, settings of each process
 reconcile/        one file per check: tables -> findings
 reconciliation    all checks -> findings, and what could not be checked

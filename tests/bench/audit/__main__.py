@@ -79,10 +79,9 @@ def measured(spark: SparkSession, tables: Tables, shape: Shape) -> Measured:
     decisions_alone(spark, tables)
     watch.done("decided")
     day, of_day = _middle_day(spark, tables)
-    if day is not None:
-        watch.start()
-        checked(spark, tables, day=day)
-        watch.done("day")
+    watch.start()
+    checked(spark, tables, day=day)
+    watch.done("day")
     return Measured(
         records=result.summary["records"],
         decisions=sum(result.summary["decisions"].values()),
@@ -90,19 +89,20 @@ def measured(spark: SparkSession, tables: Tables, shape: Shape) -> Measured:
         decided=watch.laps["decided"],
         checks=checks.laps,
         made=watch.laps["made"] if new else None,
-        day=watch.laps.get("day"),
+        day=watch.laps["day"],
         day_records=of_day,
         peak_mib=peak_kib(watch.pid) // 1024,
         load=round(os.getloadavg()[0], 1),
     )
 
 
-def _middle_day(spark: SparkSession, tables: Tables) -> tuple[str | None, int]:
-    """The day in the middle and how many records it has; none where a trail has hardly any neighbours."""
+def _middle_day(spark: SparkSession, tables: Tables) -> tuple[str, int]:
+    """The day in the middle and how many records it has; of a trail of few days, the fullest.
+
+    A day is read with those beside it, so of three days it is all of them that is read.
+    """
     days = sources.read_table(spark, tables.audit).groupBy(S.DATE).count().orderBy(S.DATE).collect()
-    if len(days) < 5:  # A day is read with those beside it: of three it is all of them.
-        return None, 0
-    middle = days[len(days) // 2]
+    middle = days[len(days) // 2] if len(days) >= 5 else max(days, key=lambda day: int(day["count"]))
     return str(middle[S.DATE]), int(middle["count"])
 
 
