@@ -18,6 +18,7 @@ import pytest
 
 from proxy.demo.broker import Broker, BrokerSettings
 from proxy.net import audit_sink
+from proxy.net.audit_producer import NO_ANSWER
 from proxy.net.audit_sink import AuditSink
 from tests.support.audit_topic import lines
 from tests.support.controllers import endpoint_of, login
@@ -34,6 +35,7 @@ TIMEOUT_S = 90
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer that says nothing is given up after seconds, not after a minute."""
     monkeypatch.setattr(audit_sink, "STUCK_AFTER_MS", 4_000)
+    monkeypatch.setattr(audit_sink, "RETRY_MS", (50, 500))
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,17 @@ class Operator:
         rights = [admin.AclBinding(kind, topic, literal, "User:sink", "*", everything, allow)]
         self._done(self.client.create_acls(rights))
 
+    def allows_no_more(self, topic: str) -> None:
+        literal, anything = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ANY
+        kind, operation = admin.ResourceType.TOPIC, admin.AclOperation.ANY
+        wanted = [admin.AclBindingFilter(kind, topic, literal, "User:sink", None, operation, anything)]
+        self._done(self.client.delete_acls(wanted))
+
+    def sets_password(self, user: str, password: str) -> None:
+        scram = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_256, 4096)
+        change = admin.UserScramCredentialUpsertion(user, scram, password.encode())
+        self._done(self.client.alter_user_scram_credentials([change]))
+
     @staticmethod
     def _done(futures: dict[Any, Any]) -> None:
         for future in futures.values():
@@ -106,26 +119,59 @@ def records(first: int, size_bytes: int = 20) -> list[tuple[bytes, bytes]]:
     return [(KEY, b"%06d" % number + b"x" * size_bytes) for number in range(first, first + 50)]
 
 
-async def has_failed(sink: AuditSink, times: int = 1) -> None:
-    before = sink.failed_count
+async def has_failed(sink: AuditSink, reason: str) -> None:
+    """Twice, of this reason; a broker that has just started has others, too."""
+    before = sink.failures[reason]
     async with asyncio.timeout(TIMEOUT_S):
-        while sink.failed_count < before + times:  # noqa: ASYNC110 - a counter has no event
+        while sink.failures[reason] < before + 2:  # noqa: ASYNC110 - a counter has no event
             await asyncio.sleep(0.02)
 
 
 async def not_taken_until(
-    broker: Broker, topic: str, mended: Callable[[], None], *sent: list[tuple[bytes, bytes]], **sink: bool
+    broker: Broker,
+    topic: str,
+    mended: Callable[[], None],
+    *sent: list[tuple[bytes, bytes]],
+    reason: str,
+    **sink: bool,
 ) -> None:
-    """What is sent fails (and that is counted) until it is mended; then the topic has all, in order."""
+    """What is sent fails for that reason until it is mended; then the topic has all, in order, once each."""
     async with a_sink(broker, topic, **sink) as it, asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send_all(it, sent))
-        await has_failed(it, 2)
+        await has_failed(it, reason)
         assert not sending.done()
         await asyncio.to_thread(mended)
         async with asyncio.timeout(TIMEOUT_S):
             await sending
+        assert it.trouble is None
     found = await asyncio.to_thread(lines, broker.plaintext, topic)
-    assert list(dict.fromkeys(found)) == [value for batch in sent for _, value in batch]
+    assert found == [value for batch in sent for _, value in batch]
+
+
+async def lost_and_had_back(
+    broker: Broker, topic: str, lost: Callable[[], None], mended: Callable[[], None], reason: str
+) -> None:
+    """The same to a sink that is served, and goes on being given records all the while."""
+    enough, sent = asyncio.Event(), 0
+
+    async def send_on(sink: AuditSink) -> None:
+        nonlocal sent
+        while not enough.is_set():
+            await sink.send(records(sent))
+            sent += 50
+            await sink.close()  # The next ones log in anew.
+
+    async with a_sink(broker, topic, as_user=True) as sink, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(send_on(sink))
+        await asyncio.to_thread(lost)
+        await has_failed(sink, reason)
+        assert not sending.done()
+        enough.set()
+        await asyncio.to_thread(mended)
+        async with asyncio.timeout(TIMEOUT_S):
+            await sending
+    found = await asyncio.to_thread(lines, broker.plaintext, topic)
+    assert found == [value for first in range(0, sent, 50) for _, value in records(first)]
 
 
 async def _send_all(sink: AuditSink, batches: tuple[list[tuple[bytes, bytes]], ...]) -> None:
@@ -137,7 +183,45 @@ async def test_a_topic_that_is_forbidden_has_all_once_it_is_allowed(broker: Brok
     operator = Operator(broker)
     operator.topic("forbidden")
 
-    await not_taken_until(broker, "forbidden", lambda: operator.allows("forbidden"), records(0), as_user=True)
+    await not_taken_until(
+        broker,
+        "forbidden",
+        lambda: operator.allows("forbidden"),
+        records(0),
+        reason="TOPIC_AUTHORIZATION_FAILED",
+        as_user=True,
+    )
+
+
+async def test_a_right_that_is_taken_and_given_back_costs_no_record(broker: Broker) -> None:
+    operator = Operator(broker)
+    operator.topic("revoked")
+    operator.allows("revoked")
+
+    await lost_and_had_back(
+        broker,
+        "revoked",
+        lambda: operator.allows_no_more("revoked"),
+        lambda: operator.allows("revoked"),
+        "TOPIC_AUTHORIZATION_FAILED",
+    )
+
+
+async def test_a_password_that_is_changed_and_changed_back_costs_no_record(broker: Broker) -> None:
+    operator = Operator(broker)
+    operator.topic("password")
+    operator.allows("password")
+
+    try:
+        await lost_and_had_back(
+            broker,
+            "password",
+            lambda: operator.sets_password("sink", "another-secret"),
+            lambda: operator.sets_password("sink", "sink-secret"),
+            "SASL_AUTHENTICATION_FAILED",
+        )
+    finally:
+        operator.sets_password("sink", "sink-secret")
 
 
 async def test_a_record_that_is_too_large_for_the_topic_is_not_left_out(broker: Broker) -> None:
@@ -148,7 +232,7 @@ async def test_a_record_that_is_too_large_for_the_topic_is_not_left_out(broker: 
         operator.sets("narrow", "max.message.bytes", "1000000")
 
     large = [*records(50)[:25], (KEY, b"large" + b"y" * 40_000), *records(75)[:25]]
-    await not_taken_until(broker, "narrow", mended, records(0), large)
+    await not_taken_until(broker, "narrow", mended, records(0), large, reason="MESSAGE_TOO_LARGE")
 
 
 async def test_a_topic_that_takes_only_small_batches_gets_small_ones(broker: Broker) -> None:
@@ -184,7 +268,7 @@ async def test_a_broker_that_takes_connections_and_never_answers_holds_nothing_b
         broker.process.signal(signal.SIGSTOP)
         try:
             sending = tasks.create_task(sink.send(records(50)))
-            await has_failed(sink)
+            await has_failed(sink, NO_ANSWER)
             assert not sending.done()
         finally:
             broker.process.signal(signal.SIGCONT)
