@@ -50,10 +50,11 @@ class Broker:
         """Node id -> controller address of all brokers of the cluster."""
         self.behind: tuple[str, str] | None = None
         """Address and advertised address of one more SASL_PLAINTEXT listener: one that is behind a proxy."""
-        heap = [f"-Xmx{settings.heap_mb}m", f"-Xms{settings.heap_mb}m", "-XX:+UseSerialGC", *settings.flags]
+        heap = [f"-Xmx{settings.heap_mb}m", f"-Xms{settings.heap_mb}m"]
+        flags = [*heap, "-XX:+UseSerialGC", *jvm.FIRST_COMPILER, *settings.flags]
         self.process = ChildProcess(
             "the Kafka broker" if settings.node_id == 1 else f"Kafka broker {settings.node_id}",
-            jvm.command(libs, "kafka.Kafka", [str(self._properties_file)], heap, "INFO"),
+            jvm.command(libs, "kafka.Kafka", [str(self._properties_file)], flags, "INFO"),
             settings.log or settings.directory / "broker.log",
         )
 

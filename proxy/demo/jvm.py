@@ -6,8 +6,10 @@ from pathlib import Path
 
 from proxy.demo.java import java, java_build
 
-# The tools live for a second or two: the second compiler would cost more than it gains.
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
+# Tools live for a second or two and brokers for minutes, on few cores: what the second compiler would gain
+# comes too late.
+FIRST_COMPILER = ("-XX:TieredStopAtLevel=1",)
+SHORT_LIVED = (*FIRST_COMPILER, "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # What it does not like about an archive a Java tells on standard output, among the tool's own lines.
 _QUIET = ("-Xlog:cds=off", "-Xlog:class+path=off")

@@ -210,8 +210,6 @@ class Stack:
             certificate=self._wanted.broker_certificate,
             scram_users={login.name: login.password},
             heap_mb=512 if self._wanted.brokers == 1 else 384,
-            # Three at once on few cores: what the second compiler would gain comes too late.
-            flags=() if self._wanted.brokers == 1 else ("-XX:TieredStopAtLevel=1",),
         )
         return Broker(self.libs, wanted)
 

@@ -64,7 +64,6 @@ def a_quorum(libs: Path, directory: Path) -> Iterator[KafkaQuorum]:
                 properties=guard(("admin", "proxy-1"), TOKEN_KEY),
                 controller_users=PASSWORDS,
                 heap_mb=256,
-                flags=("-XX:TieredStopAtLevel=1",),
             ),
         )
         for number in (1, 2, 3)
