@@ -13,7 +13,12 @@ from hypothesis import settings
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
 
-pytest_plugins = ["tests.support.kafka_fixtures", "tests.support.gates", "tests.support.cluster_admin"]
+pytest_plugins = [
+    "tests.support.kafka_fixtures",
+    "tests.support.gates",
+    "tests.support.cluster_admin",
+    "tests.support.spark_session",
+]
 
 HERE = Path(__file__).parent
 

@@ -76,7 +76,7 @@ class Broker:
         """The directory of Kafka's own metadata log at this node."""
         return self._data / "__cluster_metadata-0"
 
-    def start(self) -> None:
+    def start(self, timeout_ms: int = START_TIMEOUT_MS) -> None:
         """Format the storage if it is new, start, return once clients are served; else SetupError."""
         self._settings.directory.mkdir(parents=True, exist_ok=True)
         properties = "".join(f"{name}={value}\n" for name, value in self._properties().items())
@@ -85,7 +85,7 @@ class Broker:
             self._format()
         starts = self.process.log_text().count(_STARTED)
         self.process.start()
-        self.process.wait_until(lambda: self.process.log_text().count(_STARTED) > starts, START_TIMEOUT_MS)
+        self.process.wait_until(lambda: self.process.log_text().count(_STARTED) > starts, timeout_ms)
 
     def stop(self) -> bool:
         """True when it stopped by itself after SIGTERM."""

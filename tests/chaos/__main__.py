@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
         outcome = run_chaos(
             place,
             kafka.libs(),
-            lambda killing: killing.for_a_time(arguments.minutes * 60),
+            lambda killing, _ingesting: killing.for_a_time(arguments.minutes * 60),
             arguments.seed,
             arguments.brokers,
         )

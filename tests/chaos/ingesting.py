@@ -1,7 +1,8 @@
 """Ingests that are killed, one after the other, at any moment of their lives.
 
-A third are killed after a while that nobody can foresee, a third as soon as they have begun a batch or have
-written to a table, and a third are left to come to their end, unless it is over before.
+Of as many as there is time for, a third are killed after a while that nobody can foresee, a third as soon
+as they have begun a batch or have written to a table, and a third are left to come to their end, unless it
+is over before. A short run names the one fate that it is about, and has it however often no broker is there.
 """
 
 import os
@@ -9,6 +10,7 @@ import signal
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -17,6 +19,8 @@ from proxy.demo.errors import SetupError
 from proxy.demo.process import ChildProcess
 from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
 
+ANY_MOMENT, WHEN_IT_WRITES, NEVER = "any moment", "when it writes", "never"
+FIRST_WRITE = "at its first write"
 LIFE_S = 40.0
 LOOK_S = 0.02
 END_MS = 10_000
@@ -27,7 +31,9 @@ AWAY = "no Kafka broker answers"
 class Ingesting:
     """`killed`: how many in which phase; `ended`: came to their end; `turned_away`: found no broker alive."""
 
-    def __init__(self, process: ChildProcess, tables: Path, seed: int) -> None:
+    def __init__(
+        self, process: ChildProcess, tables: Path, seed: int, fates: Iterable[str] | None = None
+    ) -> None:
         self.killed: Counter[str] = Counter()
         self.ended = 0
         self.turned_away = 0
@@ -35,11 +41,16 @@ class Ingesting:
         self._process = process
         self._places = Tables(str(tables))
         self._random = Random(f"{seed}/ingest")
+        self._fates = self._at_random() if fates is None else fates
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Until each fate that was named has come, or so long."""
+        self._thread.join(seconds)
 
     def end(self) -> None:
         self._over.set()
@@ -52,23 +63,36 @@ class Ingesting:
             self._process.wait(END_MS)
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            before = self._written()
-            self._process.start()
-            self._live(before)
-            if self._process.returncode is None:
-                self.killed[_phase(before, self._written())] += 1
-                self.kill()
-            elif self._process.returncode == 0:
-                self.ended += 1
-            elif self._process.returncode == 2 and AWAY in self._last_words():
-                self.turned_away += 1
-            else:
-                self.faults.append(f"an ingest ended with {self._process.returncode}: {self._last_words()}")
+        for fate in self._fates:
+            while not self._over.is_set() and not self._lived(fate):
+                pass
 
-    def _live(self, before: Counter[str]) -> None:
+    def _lived(self, fate: str) -> bool:
+        """False when it was turned away."""
+        before = self._written()
+        self._process.start()
+        self._live(fate, before)
+        if self._process.returncode is None:
+            self.killed[_phase(before, self._written())] += 1
+            self.kill()
+        elif self._process.returncode == 0:
+            self.ended += 1
+        elif self._process.returncode == 2 and AWAY in self._last_words():
+            self.turned_away += 1
+            return False
+        else:
+            self.faults.append(f"an ingest ended with {self._process.returncode}: {self._last_words()}")
+        return True
+
+    def _at_random(self) -> Iterator[str]:
+        while not self._over.is_set():
+            yield self._random.choice((ANY_MOMENT, WHEN_IT_WRITES, NEVER))
+
+    def _live(self, fate: str, before: Counter[str]) -> None:
         """Until it is to be killed, or has come to its end."""
-        match self._random.choice(("any moment", "when it writes", "never")):
+        match fate:
+            case "at its first write":
+                self._wait(LIFE_S * 10, before, True)
             case "any moment":
                 self._wait(self._random.uniform(0, LIFE_S), before, False)
             case "when it writes":

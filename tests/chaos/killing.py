@@ -16,9 +16,10 @@ from proxy.demo.side_by_side import side_by_side
 from proxy.demo.stack import Stack
 from proxy.net.clock import now_ms
 from tests.chaos.load import Ledger
-from tests.chaos.watched import Watch, Watched
+from tests.chaos.watched import LATE_MS, Watch, Watched
 
 PAUSE_S = (1.0, 5.0)
+SHORT_PAUSE_S = (0.5, 2.0)
 FROZEN_S = (0.5, 8.0)
 READ_EVERY_S = 2.0
 
@@ -50,7 +51,7 @@ class Killing:
     def in_turn(self, names: tuple[str, ...]) -> None:
         """These, one after the other."""
         for name in names:
-            self._do(name)
+            self._do(name, SHORT_PAUSE_S)
 
     def for_a_time(self, seconds: float) -> None:
         """At random until the time is over."""
@@ -58,8 +59,8 @@ class Killing:
         while now_ms() < over_ms:
             self._do(self._random.choice(("proxy", "proxy", *self._faults)))
 
-    def _do(self, name: str) -> None:
-        threading.Event().wait(self._random.uniform(*PAUSE_S))  # A moment that nobody expects.
+    def _do(self, name: str, pause_s: tuple[float, float] = PAUSE_S) -> None:
+        threading.Event().wait(self._random.uniform(*pause_s))  # A moment that nobody expects.
         self._random.choice(self._faults[name])()
         self.done.append(name)
 
@@ -85,4 +86,4 @@ def _proxy(node: Node) -> Watched:
 
 def _kill_broker(node: Node) -> None:
     node.broker.process.kill()
-    node.broker.start()
+    node.broker.start(LATE_MS)

@@ -58,12 +58,13 @@ def load(stack: Stack, cluster_admin: ClusterAdmin, ledger: Ledger) -> Iterator[
     """Clients at work, each in a thread of its own, until the end of the block."""
     for topic in (TOPIC, COUNTED):
         _topic(cluster_admin, topic, len(stack.nodes))
-    counting = cluster_admin.user("counting")
+    # By librdkafka: Kafka's tool would be two JVMs.
+    alice, bob, counting = (cluster_admin.user(name) for name in ("alice", "bob", "counting"))
     cluster_admin.allow_produce(counting, COUNTED)
     cluster_admin.allow(counting, "READ", topic=COUNTED)
-    for user in (stack.users["alice"], stack.users["bob"]):
+    for user in (alice, bob):
         cluster_admin.allow_consume(user, TOPIC, GROUP)
-    cluster_admin.allow_produce(stack.users["alice"], TOPIC)
+    cluster_admin.allow_produce(alice, TOPIC)
     over = threading.Event()
     work = (_produce, _consume, _be_denied, _change, _count)
     threads = [threading.Thread(target=_to_the_end, args=(each, stack, ledger, over)) for each in work]

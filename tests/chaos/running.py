@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +32,44 @@ class Outcome:
     records: int
     readings: int
     ingests: str
+    ingests_killed: dict[str, int]
+    """By where they were."""
     losses: list[str] = field(default_factory=list)
     """Of each boot that was killed, what went with it."""
 
 
+Harm = Callable[[Killing, Ingesting], None]
+Reading = Callable[[str, str], dict[str, Any]]
+"""Bootstrap address and directory in, what the tables hold once all of the topics is in them out."""
+
+
 def run_chaos(
-    directory: Path, libs: Path, harm: Callable[[Killing], None], seed: int = 1, brokers: int = 1
+    directory: Path,
+    libs: Path,
+    harm: Harm,
+    seed: int = 1,
+    brokers: int = 1,
+    fates: Iterable[str] | None = None,
+    read: Reading | None = None,
 ) -> Outcome:
-    """`harm` does the damage, while clients are at work and ingests are killed."""
+    """`harm` does the damage while clients are at work and ingests are killed.
+
+    `fates` are theirs, by default at random for as long as there is time; `read` is by default a process.
+    """
     stack = Stack(StackSettings(directory=directory, libs=libs, brokers=brokers))
     ledger, tables = Ledger(), directory / "tables"
     bootstrap = ",".join(node.broker.plaintext for node in stack.nodes)
     try:
         stack.start()
-        stack.create_users("alice", "bob")
         killing = Killing(stack, ledger, seed)
         ingest = ingest_process(bootstrap, tables, stack.logs / "ingest.log", stack.checkout)
-        ingesting = Ingesting(ingest, tables, seed)
+        ingesting = Ingesting(ingest, tables, seed, fates)
         with load(stack, ClusterAdmin(stack), ledger):
             _under_harm(killing, ingesting, harm)
         killing.watch.settle(SETTLE_S)
         killing.watch.stop()
         kept = _records_kept(bootstrap)
-        document = read_tables(stack, bootstrap, tables)
+        document = (read or partial(read_tables, stack))(bootstrap, str(tables))
     finally:
         stack.stop()
     _note(directory, ledger, killing)
@@ -72,24 +88,25 @@ def run_chaos(
         len(killing.watch.readings),
         f"{ingesting.ended} came to their end, {ingesting.turned_away} found no broker;"
         f" killed: {dict(ingesting.killed)}",
+        dict(ingesting.killed),
         [str(loss) for loss in lost_with(document, ledger, killing.watch)],
     )
 
 
-def _under_harm(killing: Killing, ingesting: Ingesting, harm: Callable[[Killing], None]) -> None:
+def _under_harm(killing: Killing, ingesting: Ingesting, harm: Harm) -> None:
     killing.watch.start()
     ingesting.start()
     try:
-        harm(killing)
+        harm(killing, ingesting)
     finally:
         ingesting.end()
         ingesting.kill()
 
 
-def read_tables(stack: Stack, bootstrap: str, tables: Path) -> dict[str, Any]:
+def read_tables(stack: Stack, bootstrap: str, tables: str) -> dict[str, Any]:
     """What tests.chaos.table makes of them, once everything is ingested."""
-    out = tables.parent / "table.json"
-    command = [sys.executable, "-m", "tests.chaos.table", bootstrap, str(tables), str(out)]
+    out = Path(tables).parent / "table.json"
+    command = [sys.executable, "-m", "tests.chaos.table", bootstrap, tables, str(out)]
     done = run(command, timeout_ms=READ_MS, directory=stack.checkout)
     if done.returncode != 0:
         raise SetupError(done.stdout + done.stderr)

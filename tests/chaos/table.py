@@ -1,12 +1,15 @@
 """`python -m tests.chaos.table BOOTSTRAP TABLES OUT`: ingest to the end, reconcile, and what the tables hold.
 
-A process of its own, for a JVM lasts as long as its process; what it found goes to OUT as JSON.
+A process of its own, for a JVM lasts as long as its process; what it found goes to OUT as JSON. Tests that
+have a session already ask for the same in it.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -42,15 +45,23 @@ TOLD = (
 
 
 def main(bootstrap: str, directory: str, out: str) -> None:
-    spark, tables = sources.open_session(master="local[2]"), Tables(directory)
+    spark = sources.open_session(master="local[2]")
+    Path(out).write_text(json.dumps(told_by(spark, bootstrap, directory), default=str), encoding="utf-8")
+    spark.stop()
+
+
+def told_by(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, Any]:
+    """The tables in that directory, once all that the topics hold is in them, and what is found in them."""
+    tables = Tables(directory)
     topics = Topics(bootstrap, "__penstock_audit", "__penstock_metadata", {})
     ingest(spark, topics, tables, lambda _line: None)
     audit = sources.read_table(spark, tables.audit, S.AUDIT)
     quarantine = sources.read_table(spark, tables.quarantine)
     metadata_log = sources.read_table(spark, tables.metadata_log)
     result = reconcile(audit, quarantine, metadata_log, log_end=sources.log_end(spark, tables))
+    spark.catalog.clearCache()
     acls = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
-    document = {
+    return {
         "audit": [
             row.asDict() for row in audit.select(*TOLD, F.lower(F.hex(S.CHAIN)).alias(S.CHAIN)).collect()
         ],
@@ -59,8 +70,6 @@ def main(bootstrap: str, directory: str, out: str) -> None:
         "findings": [dict(zip(S.FINDING.names, finding, strict=True)) for finding in result.findings],
         "summary": result.summary,
     }
-    Path(out).write_text(json.dumps(document, default=str), encoding="utf-8")
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,22 +1,37 @@
 """A short chaos run, as `make chaos MINUTES=10` is a long one: what was told is in the tables, once."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.chaos.ingesting import FIRST_WRITE, Ingesting
+from tests.chaos.killing import Killing
 from tests.chaos.running import run_chaos
+from tests.chaos.table import told_by
+from tests.support.spark_session import LEAVES_A_SOCKET
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, LEAVES_A_SOCKET]
+
+IN_TURN = ("proxy", "controller", "broker", "proxy")
+WRITES_S = 300
+
+
+def _each_once(killing: Killing, ingesting: Ingesting) -> None:
+    killing.in_turn(IN_TURN)
+    ingesting.wait(WRITES_S)
 
 
 @pytest.mark.spec("D3", "D4", "D5")
 def test_whatever_is_killed_the_tables_hold_what_clients_were_told_and_processes_counted(
-    kafka_libs: Path, tmp_path: Path
+    kafka_libs: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    outcome = run_chaos(
-        tmp_path, kafka_libs, lambda killing: killing.in_turn(("proxy", "controller", "broker", "proxy"))
-    )
+    outcome = run_chaos(tmp_path, kafka_libs, _each_once, fates=[FIRST_WRITE], read=partial(told_by, spark))
 
     assert outcome.faults == []
+    assert outcome.done == list(IN_TURN)
+    assert sum(outcome.ingests_killed.values()) == 1
+    assert "before its first batch" not in outcome.ingests_killed
     ledger = outcome.ledger
     assert min(len(ledger.changed), len(ledger.denied), ledger.produced, ledger.consumed) > 0

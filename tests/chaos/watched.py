@@ -16,9 +16,18 @@ from proxy.net.clock import now_ms
 from tests.chaos.measured import Reading
 
 STOP_MS = 60_000
+LATE_MS = 300_000
 TRIES = 6
 RECORDS = "penstock_audit_records_total{"
 DROPPED = "penstock_audit_dropped_total{"
+
+
+def patiently(process: ChildProcess, start: Callable[[], None], ready: Callable[[], bool]) -> None:
+    """Starts it; on a machine that is busy with everything else it may be ready late, but not end."""
+    try:
+        start()
+    except SetupError:
+        process.wait_until(ready, LATE_MS)
 
 
 class Watched:
@@ -75,7 +84,7 @@ class Watched:
         return probe.series(self._http)
 
     def _begin(self) -> None:
-        self._start()
+        patiently(self._process, self._start, lambda: probe.is_ready(self._http))
         self.starts += 1
 
     def _stop(self) -> None:

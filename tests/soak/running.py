@@ -55,7 +55,7 @@ def soak(directory: Path, libs: Path, minutes: float, seed: int, say: Callable[[
         processes.watch.stop()
         outcome.faults += [*working.faults, *processes.watch.faults, *processes.watch.dropped]
         outcome.faults += _reconciled(place, tables, say)
-        document = read_tables(place.stack, place.stack.broker.plaintext, tables)
+        document = read_tables(place.stack, place.stack.broker.plaintext, str(tables))
     told = {"asked": [asdict(one) for one in counted.asked]}
     told["readings"] = [asdict(reading) for reading in processes.watch.readings]
     (directory / "told.json").write_text(json.dumps(told), encoding="utf-8")

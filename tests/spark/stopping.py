@@ -16,8 +16,8 @@ from pathlib import Path
 from proxy.demo.process import ChildProcess
 from spark_audit import sources
 from spark_audit.sources import Tables
-from tests.spark.conftest import FOR_A_DOZEN_ROWS
 from tests.spark.ingesting import Source
+from tests.support.spark_session import FOR_A_DOZEN_ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 MIDWAY = "tables are made"

@@ -1,0 +1,35 @@
+"""Fixture: one local SparkSession for all tests of a worker, for tables of a dozen rows to some thousands.
+
+The session starts with the first test that asks for it and stays: a JVM that has made its plans once makes
+them again in half of the time.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# For a dozen rows the compiler is the cost: plans are interpreted, the JVM stops at its first compiler.
+FOR_A_DOZEN_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+}
+# collect() leaves its socket to the garbage collector.
+LEAVES_A_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    # Only here: every other run of pytest would pay for the import too.
+    from spark_audit import sources
+
+    session = sources.open_session(master="local[2]", settings=FOR_A_DOZEN_ROWS)
+    yield session
+    session.stop()
