@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.chaos.ingesting import FIRST_WRITE, Ingesting
+from tests.chaos.ingesting import FIRST_WRITE, LATE_S, Ingesting
 from tests.chaos.killing import Killing
 from tests.chaos.running import run_chaos
 from tests.chaos.table import told_by
@@ -15,12 +15,11 @@ from tests.support.spark_session import LEAVES_A_SOCKET
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, LEAVES_A_SOCKET]
 
 IN_TURN = ("proxy", "controller", "broker", "proxy")
-WRITES_S = 300
 
 
 def _each_once(killing: Killing, ingesting: Ingesting) -> None:
     killing.in_turn(IN_TURN)
-    ingesting.wait(WRITES_S)
+    ingesting.wait(LATE_S)
 
 
 @pytest.mark.spec("D3", "D4", "D5")
