@@ -57,11 +57,14 @@ def lines(bootstrap: str, topic: str = AUDIT_TOPIC) -> list[bytes]:
 def boots(bootstrap: str, topic: str = AUDIT_TOPIC) -> list[Boot]:
     """In the order of their first records. A number that came twice must have come with the same line."""
     by_boot: dict[str, dict[int, bytes]] = {}
+    last: dict[str, int] = {}
     for line in lines(bootstrap, topic):
         data = json.loads(line)["data"]
-        have = by_boot.setdefault(f"{data['proxy_id']}/{data['boot_id']}", {})
-        assert have.setdefault(data["sequence"], line) == line
-        assert list(have)[-1] <= data["sequence"] or data["sequence"] in have
+        key, number = f"{data['proxy_id']}/{data['boot_id']}", data["sequence"]
+        have = by_boot.setdefault(key, {})
+        assert number in have or last.get(key, -1) < number, f"{key}: {number} behind {last[key]}"
+        assert have.setdefault(number, line) == line
+        last[key] = max(number, last.get(key, -1))
     return [
         Boot(key, [json.loads(have[number])["data"] for number in sorted(have)])
         for key, have in by_boot.items()
