@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.ingest import INTERVAL_MS, Topics, ingest, ingest_continuously
+from spark_audit.kraft_commit import SETTLE_MS
 from spark_audit.kraft_import import import_kraft_log
-from spark_audit.kraft_log import SETTLE_MS
 from spark_audit.reconciliation import reconcile
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render

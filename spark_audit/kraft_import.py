@@ -3,28 +3,28 @@
 The driver looks at the heads of batches, executors decode them; both have to see the directories at the same
 path. What is new is merged by its offset, in one commit of Delta, so a run that was cut off leaves nothing
 half done. Where segments are gone, the oldest snapshot that is left stands for what was before. Why it is
-done like this: docs/decisions/0032.
+done like this: docs/decisions/0032, and what is taken for committed 0039.
 """
 
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit import kraft_log, sources
+from spark_audit import kraft_log, kraft_quorum, sources
 from spark_audit import schema as S
+from spark_audit.kraft_commit import SETTLE_MS, Scan, Slice
 from spark_audit.kraft_log import (
     LEADER_CHANGE,
-    SETTLE_MS,
+    VOTERS,
     Directory,
+    FileGoneError,
     LogDirectoryError,
-    Scan,
     Segment,
-    Slice,
 )
 from spark_audit.kraft_rows import import_slices
 from spark_audit.kraft_snapshot import import_snapshot
@@ -32,6 +32,9 @@ from spark_audit.sources import SourceError, Tables
 
 COMPARED = 100
 POLL_S, STILL_POLLS, PATIENCE_MS = 0.5, 6, 5_000
+ATTEMPTS = 3
+CLUSTER_ID = "penstock.kafka.cluster.id"
+"""A property of the table: of which cluster's log it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Held:
     """What the table has: the offset behind its last record, and the voters that it tells of."""
 
     end: int
-    voters: int | None
+    voters: frozenset[int] | None
 
 
 def import_kraft_log(
@@ -56,25 +59,59 @@ def import_kraft_log(
     `wanted_end`: while the log grows it is waited for what lies before this offset to be settled.
     """
     sources.create_tables(spark, tables)
+    for attempt in range(ATTEMPTS):
+        try:
+            _import(spark, directories, tables, report, settle_ms, wanted_end)
+            return
+        except FileGoneError as error:
+            # A node deletes segments and snapshots while it runs; what is left is as good.
+            if attempt + 1 == ATTEMPTS:
+                raise SourceError(f"--log-dir {error}") from error
+        except LogDirectoryError as error:
+            raise SourceError(f"--log-dir {error}") from error
+
+
+def _import(
+    spark: SparkSession,
+    directories: Sequence[str],
+    tables: Tables,
+    report: Callable[[str], None],
+    settle_ms: int,
+    wanted_end: int,
+) -> None:
     log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
-    try:
-        found = [kraft_log.files_of(Path(path)) for path in directories]
-        held = _held(log)
-        scans = _settled(found, log, held, settle_ms, wanted_end)
-        slices = [piece for each in scans for piece in _committed(each)]
-        snapshot = _snapshot_needed(found, held)
-    except LogDirectoryError as error:
-        raise SourceError(f"--log-dir {error}") from error
+    found = [kraft_log.files_of(Path(path)) for path in directories]
+    cluster_id = _require_its_cluster(spark, found, tables)
+    held = _held(log)
+    scans = _settled(found, log, held, settle_ms, wanted_end)
+    snapshot = _snapshot_needed(found, held)
     if snapshot is not None:
         import_snapshot(spark, snapshot, log, tables)
         report(
             f"metadata log: what was before offset {(snapshot.snapshot_offset or 0) + 1} from {snapshot.path}"
         )
+    slices = [piece for each in scans for piece in each.slices]
     count = import_slices(spark, slices, log, tables, several=len(found) > 1) if slices else 0
+    if cluster_id is not None:
+        sources.set_table_property(spark, tables.metadata_log, CLUSTER_ID, cluster_id)
     end = max([held.end, *(each.committed_end for each in scans)])
     left = sum(each.unfinished_bytes for each in scans)
     torn = f", {left} bytes of an unfinished batch left" if left else ""
     report(f"metadata log: {count} records, read up to offset {end}{torn}")
+
+
+def _require_its_cluster(spark: SparkSession, found: Sequence[Directory], tables: Tables) -> str | None:
+    """The cluster's id where the table does not say yet that it is of that one."""
+    cluster_id = kraft_quorum.one_cluster(found)
+    known = sources.table_property(spark, tables.metadata_log, CLUSTER_ID)
+    if cluster_id is None or cluster_id == known:
+        return None
+    if known is not None:
+        raise SourceError(
+            f"--log-dir {found[0].path}: is of cluster {cluster_id}, and the tables hold the metadata log of"
+            f" cluster {known}: give it --tables of its own"
+        )
+    return cluster_id
 
 
 def _held(log: DataFrame) -> Held:
@@ -84,14 +121,14 @@ def _held(log: DataFrame) -> Held:
             "table metadata_log holds the log of a topic (controller.mode penstock): Kafka's own has other"
             " offsets, give it --tables of its own"
         )
-    leader = F.when(F.col(S.RECORD) == LEADER_CHANGE, F.col(S.BODY))
+    voters = F.get_json_object(S.BODY, "$.voters")
+    told = F.when(F.col(S.RECORD).isin(LEADER_CHANGE, VOTERS), voters)
     row = log.agg(
         F.coalesce(F.max(S.LOG_OFFSET) + 1, F.lit(0)).alias("end"),
-        F.max_by(leader, F.when(leader.isNotNull(), F.col(S.LOG_OFFSET))).alias("leader"),
+        F.max_by(told, F.when(told.isNotNull(), F.col(S.LOG_OFFSET))).alias("voters"),
     ).first()
     assert row is not None
-    voters = None if row["leader"] is None else len(json.loads(row["leader"])["voters"])
-    return Held(int(row["end"]), voters)
+    return Held(int(row["end"]), None if row["voters"] is None else frozenset(json.loads(row["voters"])))
 
 
 def _settled(
@@ -101,6 +138,7 @@ def _settled(
     ends: list[int] = []
     while True:
         scans = [_scan(directory, log, held, settle_ms) for directory in found]
+        kraft_quorum.commit_what_is_proven(found, scans)
         settled = max(each.committed_end for each in scans)
         ends.append(max(each.end for each in scans))
         # A node that runs writes something twice a second; what does not grow is a copy.
@@ -122,7 +160,7 @@ def _scan(directory: Directory, log: DataFrame, held: Held, settle_ms: int) -> S
     base = absent[0].base_offset
     # A little of what is known is read again, to see that it is the log of this table.
     first = max(base, held.end - COMPARED) if known[begin] == held.end - base else base
-    voters = held.voters or kraft_log.voters_told(directory.path)
+    voters = held.voters or kraft_quorum.voters_told(directory.path)
     return kraft_log.scan(directory.segments[begin:], first, settle_ms, voters)
 
 
@@ -135,11 +173,6 @@ def _known_of(segments: Sequence[Segment], log: DataFrame) -> list[int]:
     row = there.agg(*(F.count_if(each) for each in within)).first()
     assert row is not None
     return [int(count) for count in row]
-
-
-def _committed(scan: Scan) -> list[Slice]:
-    there = [piece for piece in scan.slices if piece.first < scan.committed_end]
-    return [replace(piece, end=min(piece.end, scan.committed_end)) for piece in there]
 
 
 def _snapshot_needed(found: Sequence[Directory], held: Held) -> Slice | None:

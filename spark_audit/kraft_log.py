@@ -2,45 +2,31 @@
 
 `scan` runs in the driver and looks at the heads of batches only; `rows_of` decodes a stretch of a file
 wherever it is run. What a node has on its disk need not be committed: its end may be taken back by the next
-leader. With one voter all of it is; with several, whatever is `settle_ms` older than the newest batch, by
-the log's own clock: a leader that no majority has followed for one and a half times
-controller.quorum.fetch.timeout.ms resigns and writes no more. Knows neither Spark nor tables.
+leader. How far it is, kraft_commit says. Knows neither Spark nor tables.
 """
 
 import json
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spark_audit import metadata_records, record_batches
+from spark_audit.kraft_commit import Batch, Scan, Slice
 from spark_audit.record_batches import BatchError, BatchRecord, Head
 
 SEGMENT, SNAPSHOT, TOPIC = ".log", ".checkpoint", "__cluster_metadata"
-SETTLE_MS = 5_000
-SLICE_BYTES = 4 * 2**20
+READ_BYTES = 4 * 2**20
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = "SnapshotHeader", "SnapshotFooter"
-LEADER_CHANGE = "LeaderChange"
+LEADER_CHANGE, VOTERS = "LeaderChange", "KRaftVoters"
 
 
 class LogDirectoryError(Exception):
     """The directory cannot be read as a metadata log; the text names the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Whole batches of a file. Only records of offsets in [first, end) are wanted.
-
-    `snapshot_offset`: of a snapshot, the last offset it covers; its records stand for all up to there.
-    """
-
-    path: str
-    start_byte: int
-    end_byte: int
-    first: int
-    end: int
-    snapshot_offset: int | None = None
+class FileGoneError(LogDirectoryError):
+    """A file that was there a moment ago: the node has deleted it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +40,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Holds what came of all records before `end_offset`."""
+    """Holds what came of all records before `end_offset`; the last of them is of leader epoch `epoch`."""
 
     path: Path
     end_offset: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +52,6 @@ class Directory:
     path: Path
     segments: Sequence[Segment]
     snapshots: Sequence[Snapshot]
-
-
-@dataclass(slots=True)
-class Scan:
-    """Where the batches of some segments of one directory lie, and how far they are committed."""
-
-    slices: list[Slice] = field(default_factory=list)
-    end: int = 0
-    """Behind the last whole batch."""
-    committed_end: int = 0
-    unfinished_bytes: int = 0
-    """Of a batch that is still being written, or was torn."""
-    voters: int | None = None
-    """As the last leader change told; None when none was seen."""
 
 
 def files_of(path: Path) -> Directory:
@@ -94,45 +67,25 @@ def files_of(path: Path) -> Directory:
     bases = [int(name.stem) for name in segments]
     ends: list[int | None] = [*bases[1:], None]
     snapshots = [
-        Snapshot(name, int(name.stem.partition("-")[0]))
+        Snapshot(name, *map(int, name.stem.split("-")))
         for name in names
-        if name.suffix == SNAPSHOT and name.stem.replace("-", "").isdigit()
+        if name.suffix == SNAPSHOT and [part.isdigit() for part in name.stem.split("-")] == [True, True]
     ]
     in_order = [Segment(*each) for each in zip(segments, bases, ends, strict=True)]
     # The one at 0 is what the storage was formatted with: the voters, and no records.
     return Directory(path, in_order, [each for each in snapshots if each.end_offset > 0])
 
 
-def voters_told(directory: Path) -> int | None:
-    """How many voters the node itself wrote down; only those of a static quorum stand there."""
-    try:
-        told = json.loads((directory / "quorum-state").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    voters = told.get("currentVoters") if isinstance(told, dict) else None
-    return len(voters) if isinstance(voters, list) and voters else None
-
-
-def scan(segments: Sequence[Segment], first: int, settle_ms: int, voters: int | None) -> Scan:
-    """The batches from offset `first` on. `voters`: what is known of them otherwise."""
-    found = Scan(end=first, committed_end=first, voters=voters)
-    waiting: deque[tuple[int, int]] = deque()
-    epoch = -1
+def scan(segments: Sequence[Segment], first: int, settle_ms: int, voters: frozenset[int] | None) -> Scan:
+    """The batches from offset `first` on. `voters`: ids of the quorum, where the log itself tells none."""
+    found = Scan(first, settle_ms, voters)
     for segment in segments:
         for head, at, raw in _heads(segment, found):
             if head.is_control:
-                found.voters = _voters(head, raw) or found.voters
-            found.end = head.last_offset + 1
-            if head.last_offset >= first:
-                _note(found.slices, segment, head, at, first)
-            if head.epoch != epoch:
-                # Another leader, with another clock; and what it found there is committed with its own first.
-                epoch, waiting = head.epoch, deque((head.max_time_ms, end) for _, end in waiting)
-            waiting.append((head.max_time_ms, found.end))
-            while waiting and waiting[0][0] <= head.max_time_ms - settle_ms:
-                found.committed_end = max(first, waiting.popleft()[1])
-    if found.voters == 1:
-        found.committed_end = max(first, found.end)
+                found.voters = _voters(segment, head, at, raw) or found.voters
+            found.add(Batch(str(segment.path), at, at + head.size_bytes, head))
+    if found.voters is not None and len(found.voters) == 1:
+        found.commit(found.end)
     return found
 
 
@@ -144,20 +97,46 @@ def snapshot_slice(snapshot: Snapshot) -> Slice:
         if head is None:
             raise LogDirectoryError(f"{snapshot.path}: the snapshot ends within a batch, at byte {at}")
         if head.is_control:
-            names |= {record_batches.control_of(record)[0] for record in record_batches.records(head, raw)}
+            names |= {name for name, _ in _controls(snapshot.path, head, at, raw)}
         end_byte = at + head.size_bytes
     if not {SNAPSHOT_HEADER, SNAPSHOT_FOOTER} <= names:
         raise LogDirectoryError(f"{snapshot.path}: the snapshot has no header or no footer")
     return Slice(str(snapshot.path), 0, end_byte, 0, 2**63 - 1, snapshot.end_offset - 1)
 
 
+GONE = "gone: "
 Row = tuple[
-    str, int, int, int, int | None, str | None, int | None, str | None, str | None, bytes | None, bool
+    str,
+    int | None,
+    int | None,
+    int | None,
+    int | None,
+    str | None,
+    int | None,
+    str | None,
+    str | None,
+    bytes | None,
+    bool,
 ]
 """Path, offset, time, epoch, api key, record, version, body, what is wrong, its bytes, from a snapshot.
 
 The bytes only where something is wrong with them: a good one may hold a secret.
 """
+
+
+def rows_or_fault(wanted: Slice) -> Iterator[Row]:
+    """The same; a slice that cannot be read is one row without an offset, whose reason says why."""
+    try:
+        yield from rows_of(wanted)
+    except OSError as error:
+        gone = GONE if isinstance(error, FileNotFoundError) else ""
+        yield _fault(wanted, f"{gone}{wanted.path}: {error.strerror}")
+    except BatchError as error:
+        yield _fault(wanted, str(error))
+
+
+def _fault(wanted: Slice, reason: str) -> Row:
+    return (wanted.path, None, None, None, None, None, None, None, reason, None, False)
 
 
 def rows_of(wanted: Slice) -> Iterator[Row]:
@@ -172,11 +151,16 @@ def rows_of(wanted: Slice) -> Iterator[Row]:
         if head is None or not record_batches.is_intact(head, raw):
             where = f"{wanted.path}, byte {wanted.start_byte + at}"
             raise BatchError(f"{where}: the batch does not match its checksum")
-        for record in record_batches.records(head, raw):
-            row = _row(wanted, head, record)
-            if wanted.first <= record.offset < wanted.end and row is not None:
-                yield row
+        try:
+            rows = [_row(wanted, head, record) for record in record_batches.records(head, raw)]
+        except BatchError as error:
+            raise BatchError(f"{wanted.path}, byte {wanted.start_byte + at}: {error}") from error
+        yield from (row for row in rows if row is not None and _is_wanted(wanted, row))
         at += head.size_bytes
+
+
+def _is_wanted(wanted: Slice, row: Row) -> bool:
+    return wanted.snapshot_offset is not None or wanted.first <= (row[1] or 0) < wanted.end
 
 
 def _row(wanted: Slice, head: Head, record: BatchRecord) -> Row | None:
@@ -193,15 +177,29 @@ def _row(wanted: Slice, head: Head, record: BatchRecord) -> Row | None:
 
 def _heads(segment: Segment, found: Scan) -> Iterator[tuple[Head, int, bytes]]:
     """Each whole batch: its head, where it begins, its bytes. What comes behind the last is only counted."""
-    size = segment.path.stat().st_size
-    for head, at, raw in _batches(segment.path):
-        if head is not None and segment.end_offset is None and at + len(raw) >= size:
+    path, last = segment.path, segment.end_offset is None
+    size, expected = _size(path), segment.base_offset
+    for head, at, raw in _batches(path):
+        if head is not None and last and at + len(raw) >= size:
             # A machine that went down may have left the last batch long enough, and not what it was to be.
             head = head if record_batches.is_intact(head, raw) else None
         if head is None:
             found.unfinished_bytes = len(raw.rstrip(b"\0"))
+            if found.unfinished_bytes and not last:
+                raise LogDirectoryError(
+                    f"{path}: ends within a batch, at byte {at}, and another segment follows"
+                )
             return
+        if head.base_offset < expected:
+            raise LogDirectoryError(
+                f"{path}, byte {at}: a batch at offset {head.base_offset}, where the next one is {expected}"
+            )
+        expected = head.last_offset + 1
         yield head, at, raw
+    if segment.end_offset is not None and expected > segment.end_offset:
+        raise LogDirectoryError(
+            f"{path}: goes on up to offset {expected}, and another segment begins before it"
+        )
 
 
 def _batches(path: Path) -> Iterator[tuple[Head | None, int, bytes]]:
@@ -209,16 +207,28 @@ def _batches(path: Path) -> Iterator[tuple[Head | None, int, bytes]]:
     rest, at = b"", 0
     try:
         with path.open("rb") as file:
-            while chunk := file.read(SLICE_BYTES):
+            while chunk := file.read(READ_BYTES):
                 rest, done = rest + chunk, 0
                 while (head := _head(path, rest, done, at)) is not None:
                     yield head, at + done, rest[done : done + head.size_bytes]
                     done += head.size_bytes
                 rest, at = rest[done:], at + done
     except OSError as error:
-        raise LogDirectoryError(f"{path}: {error.strerror}") from error
+        raise unreadable(path, error) from error
     if rest:
         yield None, at, rest
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> LogDirectoryError:
+    kind = FileGoneError if isinstance(error, FileNotFoundError) else LogDirectoryError
+    return kind(f"{path}: {error.strerror}")
 
 
 def _head(path: Path, data: bytes, at: int, behind: int) -> Head | None:
@@ -228,20 +238,18 @@ def _head(path: Path, data: bytes, at: int, behind: int) -> Head | None:
         raise LogDirectoryError(f"{path}, byte {behind + at}: {error}") from error
 
 
-def _voters(head: Head, raw: bytes) -> int | None:
+def _voters(segment: Segment, head: Head, at: int, raw: bytes) -> frozenset[int] | None:
+    """The quorum as the batch tells it: at an election, or because one was added or removed (KIP-853)."""
     told: list[Any] = [
         content["voters"]
-        for name, content in map(record_batches.control_of, record_batches.records(head, raw))
-        if name == LEADER_CHANGE
+        for name, content in _controls(segment.path, head, at, raw)
+        if name in (LEADER_CHANGE, VOTERS)
     ]
-    return len(told[-1]) if told else None
+    return frozenset(told[-1]) if told else None
 
 
-def _note(slices: list[Slice], segment: Segment, head: Head, at: int, first: int) -> None:
-    """Put the batch to the slice before it, unless that is another file's or long enough."""
-    end_byte, path = at + head.size_bytes, str(segment.path)
-    last = slices[-1] if slices else None
-    if last is not None and last.path == path and end_byte - last.start_byte <= SLICE_BYTES:
-        slices[-1] = Slice(path, last.start_byte, end_byte, last.first, head.last_offset + 1)
-    else:
-        slices.append(Slice(path, at, end_byte, max(first, head.base_offset), head.last_offset + 1))
+def _controls(path: Path, head: Head, at: int, raw: bytes) -> list[tuple[str, dict[str, object]]]:
+    try:
+        return [record_batches.control_of(record) for record in record_batches.records(head, raw)]
+    except BatchError as error:
+        raise LogDirectoryError(f"{path}, byte {at}: {error}") from error

@@ -12,13 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_audit import kraft_log, metadata_records, record_batches
+from spark_audit import kraft_commit, kraft_log, metadata_records, record_batches
 from spark_audit import schema as S
-from spark_audit.kraft_log import Slice
+from spark_audit.kraft_commit import Slice
+from spark_audit.kraft_log import FileGoneError, LogDirectoryError
 from spark_audit.sources import SourceError, Tables
 
 # Executors of a cluster need not have this package: the decoder travels with the plan.
-for _module in (kraft_log, metadata_records, record_batches):
+for _module in (kraft_commit, kraft_log, metadata_records, record_batches):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
 
 PATH, TIME_MS, EPOCH, VALUE = "path", "time_ms", "leader_epoch", "value"
@@ -40,9 +41,25 @@ _ROW = T.StructType(
 
 
 def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
-    """The records of the slices, decoded on executors."""
+    """The records of the slices, decoded on executors; kept, `unpersist` is the caller's.
+
+    LogDirectoryError for a slice that cannot be read, SourceError for a record of a later Kafka: to go on
+    without it would be to check against what is not in force.
+    """
     stretches = spark.sparkContext.parallelize(slices, len(slices))
-    return spark.createDataFrame(stretches.flatMap(kraft_log.rows_of), _ROW)
+    rows = spark.createDataFrame(stretches.flatMap(kraft_log.rows_or_fault), _ROW).persist()
+    newer = F.col(S.REASON).startswith(metadata_records.NEWER)
+    fault = rows.where(F.col(S.LOG_OFFSET).isNull() | newer).orderBy(S.LOG_OFFSET).first()
+    if fault is None:
+        return rows
+    rows.unpersist()
+    if fault[S.LOG_OFFSET] is not None:
+        raise SourceError(
+            f"{fault[PATH]}, metadata offset {fault[S.LOG_OFFSET]}: {fault[S.REASON]}. Nothing was imported;"
+            " go on with a release that knows it"
+        )
+    gone = fault[S.REASON].startswith(kraft_log.GONE)
+    raise (FileGoneError if gone else LogDirectoryError)(fault[S.REASON].removeprefix(kraft_log.GONE))
 
 
 def import_slices(
@@ -50,11 +67,11 @@ def import_slices(
 ) -> int:
     """Adds what `log` lacks, and says how much. SourceError where it, or two directories, say otherwise."""
     first, end = min(each.first for each in slices), max(each.end for each in slices)
-    rows = frame(spark, slices).persist()
+    read = frame(spark, slices)
     try:
         if several:
-            _require_agreement(rows)
-            rows = rows.dropDuplicates([S.LOG_OFFSET])
+            _require_agreement(read)
+        rows = read.dropDuplicates([S.LOG_OFFSET]) if several else read
         there = log.where(~F.col(S.FROM_SNAPSHOT) & F.col(S.LOG_OFFSET).between(first, end - 1))
         _require_what_is_known(rows, there)
         new = rows.join(there.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
@@ -65,7 +82,7 @@ def import_slices(
         _quarantine(spark, new.where(F.col(S.REASON).isNotNull()), tables)
         return count
     finally:
-        rows.unpersist()
+        read.unpersist()
 
 
 def _require_agreement(rows: DataFrame) -> None:
@@ -91,17 +108,21 @@ def _require_what_is_known(rows: DataFrame, there: DataFrame) -> None:
         F.col(S.RECORD).alias("known_record"),
         F.col(S.BODY).alias("known_body"),
     )
+    # Of sets of voters earlier releases kept the name only.
+    untold = (F.col(S.RECORD) == kraft_log.VOTERS) & (F.col("known_body") == "{}")
     same = (
         (F.col(TIME_MS) == F.col("known_ms"))
         & F.col(S.RECORD).eqNullSafe(F.col("known_record"))
-        & F.col(S.BODY).eqNullSafe(F.col("known_body"))
+        & (F.col(S.BODY).eqNullSafe(F.col("known_body")) | untold)
     )
     different = rows.join(known, S.LOG_OFFSET).where(~same).orderBy(S.LOG_OFFSET).first()
     if different is not None:
         raise SourceError(
             f"metadata offset {different[S.LOG_OFFSET]} of {different[PATH]} is a {different[S.RECORD]},"
             f" table metadata_log has a {different['known_record']} of another time or content there. It is"
-            " the log of another cluster, or one of the two was altered"
+            " the log of another cluster, one of the two was altered, or the table was given what was not"
+            " committed yet (docs/decisions/0039): compare with another node's directory, and import that"
+            " into new --tables"
         )
 
 

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from spark_audit import kraft_log, sources
 from spark_audit import schema as S
-from spark_audit.kraft_log import Slice
+from spark_audit.kraft_commit import Slice
+from spark_audit.kraft_log import LogDirectoryError
 from spark_audit.kraft_rows import frame, log_rows
 from spark_audit.reconcile.acl_history import NEVER, REMOVED, acl_intervals
 from spark_audit.sources import Tables
@@ -17,7 +18,18 @@ from spark_audit.sources import Tables
 
 def import_snapshot(spark: SparkSession, snapshot: Slice, log: DataFrame, tables: Tables) -> None:
     """All that it holds, and the end of what the table had in force and it does not hold."""
-    rows = frame(spark, [snapshot]).where(F.col(S.REASON).isNull())
+    rows = frame(spark, [snapshot])
+    try:
+        _import(snapshot, rows, log, tables)
+    finally:
+        rows.unpersist()
+
+
+def _import(snapshot: Slice, rows: DataFrame, log: DataFrame, tables: Tables) -> None:
+    bad = rows.where(F.col(S.REASON).isNotNull()).first()
+    if bad is not None:
+        # What it does not tell would count as removed.
+        raise LogDirectoryError(f"{snapshot.path}: a record of the snapshot is {bad[S.REASON]}")
     held = log_rows(rows).persist()
     last = snapshot.snapshot_offset
     assert last is not None

@@ -79,8 +79,15 @@ SCRAM_MECHANISMS = ("UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 Fields = dict[str, object]
 
 
+NEWER = "of a later Kafka than this release knows: "
+
+
 class RecordError(Exception):
     """The bytes are not a metadata record; the text says where they stop being one."""
+
+
+class NewerRecordError(RecordError):
+    """A record that changes what checks look at, in a version that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +279,7 @@ BEGINNINGS: dict[int, tuple[int, Callable[[Reader], Fields]]] = {
     5: (2, _partition_change),
     23: (0, _begin_transaction),
 }
-"""Kinds of which only the beginning is read, up to that version; of later ones only the name."""
+"""Kinds of which only the beginning is read, up to that version."""
 
 BODIES: dict[int, Callable[[Reader], Fields]] = {
     1: _unregister_broker,
@@ -297,16 +304,18 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
     reader = Reader(bytes(value))
     frame_version, api_key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
     if frame_version != FRAME_VERSION:
-        raise RecordError(f"frame version {frame_version}, known is {FRAME_VERSION}")
+        raise NewerRecordError(f"frame version {frame_version}, known is {FRAME_VERSION}")
     name = RECORD_NAMES.get(api_key, f"Unknown({api_key})")
     newest, read_beginning = BEGINNINGS.get(api_key, (-1, None))
-    if read_beginning is not None and version <= newest:
+    if read_beginning is not None:
+        if version > newest:
+            raise NewerRecordError(f"{name} of version {version}, known is {newest}")
         return MetadataRecord(api_key, name, version, read_beginning(reader))
     read = BODIES.get(api_key)
     if read is None:
         return MetadataRecord(api_key, name, version, None)
     if version != 0:
-        raise RecordError(f"{name} of version {version}, known is 0")
+        raise NewerRecordError(f"{name} of version {version}, known is 0")
     fields = read(reader)
     reader.tags()
     if reader.left:
@@ -320,6 +329,8 @@ def decode_row(
     """(api key, record name, version, body, None), or (None, None, None, None, what is wrong)."""
     try:
         record = decode(value)
+    except NewerRecordError as error:
+        return None, None, None, None, f"{NEWER}{error}"
     except RecordError as error:
         return None, None, None, None, f"not a metadata record: {error}"
     return record.api_key, record.name, record.version, record.body, None

@@ -7,14 +7,18 @@ without imports of Spark or of this package: it travels to executors with the pl
 
 import gzip
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 HEAD, HEAD_BYTES = ">qiibIhiqqqhii", 61
 """Offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer (3), count."""
 BEFORE_LENGTH_ENDS, CRC_COVERS_FROM, MAGIC = 12, 21, 2
+SHORTEST, LONGEST = HEAD_BYTES - BEFORE_LENGTH_ENDS, 64 * 2**20
+"""A node writes none of more than 8 MiB: a length beyond this is no length."""
 CONTROL, COMPRESSION = 0x20, 0x07
 NONE, GZIP = 0, 1
+KEY_BYTES, DIRECTORY_BYTES, PORT_BYTES, VERSION_BYTES = 4, 16, 2, 2
 CONTROL_NAMES = {
     0: "AbortMarker",
     1: "CommitMarker",
@@ -66,7 +70,7 @@ def head_at(data: bytes, at: int) -> Head | None:
     )
     if length <= 0 and not any(data[at : at + HEAD_BYTES]):
         return None
-    if magic != MAGIC or length < HEAD_BYTES - BEFORE_LENGTH_ENDS or base < 0 or delta < 0:
+    if magic != MAGIC or not SHORTEST <= length <= LONGEST or base < 0 or delta < 0:
         raise BatchError(f"no record batch of format {MAGIC}: magic {magic}, length {length}, offset {base}")
     size = BEFORE_LENGTH_ENDS + length
     if len(data) - at < size:
@@ -94,22 +98,40 @@ def records(head: Head, raw: bytes) -> Iterator[BatchRecord]:
 
 
 def control_of(record: BatchRecord) -> tuple[str, dict[str, object]]:
-    """Name and content of a control record; the voters of a leader change, by id."""
-    (number,) = struct.unpack_from(">h", record.key or b"\0\0\xff\xff", 2)
-    name = CONTROL_NAMES.get(number, f"Control({number})")
-    if name != "LeaderChange":
-        return name, {}
-    value = record.value or b""
-    version, leader_id = struct.unpack_from(">hi", value)
-    reader = _Reader(value, 6)
+    """Name and content of a control record: of leader changes and sets of voters, the voters' ids."""
+    key = record.key or b""
+    if len(key) < KEY_BYTES:
+        raise BatchError(f"a control record whose key has {len(key)} bytes at offset {record.offset}")
+    (number,) = struct.unpack_from(">h", key, 2)
+    name, reader = CONTROL_NAMES.get(number, f"Control({number})"), _Reader(record.value or b"")
+    if name == "LeaderChange":
+        version, leader_id = reader.int16(), reader.int32()
+        return name, {"leader_id": leader_id, "voters": _voters(reader, version)}
+    if name == "KRaftVoters":
+        reader.int16()
+        return name, {"voters": _voters(reader, 1, with_addresses=True)}
+    return name, {}
+
+
+def _voters(reader: "_Reader", version: int, *, with_addresses: bool = False) -> list[int]:
     voters = []
-    for _ in range(max(reader.uvarint() - 1, 0)):
-        voters.append(int.from_bytes(reader.take(4), "big"))
-        reader.take(16 if version >= 1 else 0)
-        for _tag in range(reader.uvarint()):
-            reader.uvarint()
-            reader.take(reader.uvarint())
-    return name, {"leader_id": leader_id, "voters": voters}
+    for _ in range(reader.count()):
+        voters.append(reader.int32())
+        reader.take(DIRECTORY_BYTES if version >= 1 else 0)
+        if with_addresses:
+            _step_over_addresses(reader)
+        reader.tags()
+    return voters
+
+
+def _step_over_addresses(reader: "_Reader") -> None:
+    for _ in range(reader.count()):
+        for _name_and_host in range(2):
+            reader.take(reader.count())
+        reader.take(PORT_BYTES)
+        reader.tags()
+    reader.take(2 * VERSION_BYTES)
+    reader.tags()
 
 
 class _Reader:
@@ -137,6 +159,21 @@ class _Reader:
         zigzag = self.uvarint()
         return (zigzag >> 1) ^ -(zigzag & 1)
 
+    def int16(self) -> int:
+        return int.from_bytes(self.take(2), "big", signed=True)
+
+    def int32(self) -> int:
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def count(self) -> int:
+        """Of a compact array or string: one less than what stands there; 0 of one that is null."""
+        return max(self.uvarint() - 1, 0)
+
+    def tags(self) -> None:
+        for _tag in range(self.uvarint()):
+            self.uvarint()
+            self.take(self.uvarint())
+
     def sized(self) -> bytes | None:
         size = self.varint()
         return None if size < 0 else self.take(size)
@@ -149,7 +186,7 @@ def _decompressed(head: Head, payload: bytes) -> bytes:
     if codec == GZIP:
         try:
             return gzip.decompress(payload)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise BatchError(f"gzip: {error}") from error
     # KRaft compresses neither its log nor its snapshots.
     raise BatchError(f"compressed by codec {codec}, which no KRaft node writes")

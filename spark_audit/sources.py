@@ -180,6 +180,16 @@ def _create(spark: SparkSession, path: str, schema: StructType) -> None:
     none.write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
 
 
+def table_property(spark: SparkSession, path: str, name: str) -> str | None:
+    """What somebody has noted down with a table; None when nobody has."""
+    row = DeltaTable.forPath(spark, path).detail().select("properties").first()
+    return None if row is None else row["properties"].get(name)
+
+
+def set_table_property(spark: SparkSession, path: str, name: str, value: str) -> None:
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{name}' = '{value}')")
+
+
 def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
     """Appends one batch; Delta skips it when the same (app_id, version) is already in the table."""
     writer = rows.write.format("delta").mode("append")

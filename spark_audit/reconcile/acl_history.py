@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, blind
 
 ADDED, REMOVED = "added_offset", "removed_offset"
 PATTERN_NAME, PERMISSION = "pattern_name", "permission_type"
@@ -16,6 +17,7 @@ ACL_PRINCIPAL, ACL_HOST, ACL_OPERATION = "acl_principal", "acl_host", "acl_opera
 EPOCH = "epoch"
 NEVER = 2**63 - 1
 BEFORE_THE_FIRST = -1
+BLIND = "blind"
 
 
 def acl_changes(metadata_log: DataFrame) -> DataFrame:
@@ -86,11 +88,15 @@ def orphan_removals(metadata_log: DataFrame) -> DataFrame:
     return orphans.select(S.ACL_ID, S.LOG_OFFSET, S.DATE)
 
 
-def history_lost_before(metadata_log: DataFrame) -> DataFrame:
-    """One row, `lost_before`: below this offset an ACL may be missing from the log; -1 if none is.
+def history_lost(metadata_log: DataFrame) -> DataFrame:
+    """One row of where an ACL may be missing from the log.
 
-    A snapshot of Kafka's own log says only how it was at its end.
+    `lost_before`: below this offset, -1 if nowhere. `blind`: in these stretches (first, last) of Kafka's own
+    log, which ends them with a snapshot.
     """
-    snapshots = metadata_log.where(F.col(S.FROM_SNAPSHOT)).select(S.LOG_OFFSET)
-    lost = orphan_removals(metadata_log).select(S.LOG_OFFSET).unionByName(snapshots)
-    return lost.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(BEFORE_THE_FIRST)).alias("lost_before"))
+    stretches = blind(metadata_log)
+    within = F.col(S.LOG_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST))
+    lost = orphan_removals(metadata_log).join(F.broadcast(stretches), within, "left_anti")
+    before = lost.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(BEFORE_THE_FIRST)).alias("lost_before"))
+    told = stretches.agg(F.collect_list(F.struct(BLIND_FIRST, BLIND_LAST)).alias(BLIND))
+    return before.crossJoin(told)

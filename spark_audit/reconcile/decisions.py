@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, with_answers
-from spark_audit.reconcile.acl_history import EPOCH, acl_intervals, epochs, history_lost_before
+from spark_audit.reconcile.acl_history import BLIND, EPOCH, acl_intervals, epochs, history_lost
 from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
 from spark_audit.reconcile.finding import findings, words
+from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST
 from spark_audit.reconcile.owner_history import (
     OWNS,
     OWNS_SOME,
@@ -70,7 +71,7 @@ def verdicts(
     answered = _answered(asked, metadata_log)
     # Without the true end, what can be known is the last record and the marker behind it.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
-    bounds = metadata_log.agg(end).crossJoin(history_lost_before(metadata_log))
+    bounds = metadata_log.agg(end).crossJoin(history_lost(metadata_log))
     answered = answered.crossJoin(F.broadcast(bounds))
     judged = answered.withColumn(EXPECTED, F.coalesce(*_expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
@@ -208,10 +209,17 @@ def _missing_evidence() -> list[Column]:
         F.when(_needs_acls() & F.col(EPOCH).isNull(), "the record has no metadata offset"),
         F.when(_needs_acls() & (F.col(HIGHEST) >= F.col(LOG_END)), "the metadata log ends before its offset"),
         F.when(
-            _needs_acls() & wrong & (F.col(LOWEST) < F.col(LOST_BEFORE)),
+            _needs_acls() & wrong & ((F.col(LOWEST) < F.col(LOST_BEFORE)) | _in_the_blind()),
             "older ACLs are missing from the log",
         ),
     ]
+
+
+def _in_the_blind() -> Column:
+    # From the snapshot's own offset on it is known again.
+    return F.exists(
+        BLIND, lambda each: (F.col(LOWEST) < each[BLIND_LAST]) & (F.col(HIGHEST) >= each[BLIND_FIRST])
+    )
 
 
 def _exemptions() -> list[Column]:

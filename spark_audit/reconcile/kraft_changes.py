@@ -27,8 +27,13 @@ from spark_audit.reconcile.kraft_claims import (
     claims,
 )
 from spark_audit.reconcile.kraft_log_changes import (
+    BLIND_FIRST,
+    BLIND_LAST,
     CHANGE,
+    FIELDS_OF_ACL,
     FIRST_BY_ITSELF,
+    TOPIC_NAME,
+    blind,
     creation_of,
     described,
     holes,
@@ -63,21 +68,27 @@ def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     asked = claims(records).persist()
     told = described(log).persist()
     pairs = _pairs(asked, told).persist()
-    gaps = holes(log)
+    lost = F.broadcast(blind(log).persist())
     parts = (
-        unexplained(records, log, asked, told, pairs),
-        not_in_the_log(log, asked, told, pairs, gaps),
-        incomplete(log, gaps),
+        unexplained(records, log, asked, told, pairs, lost),
+        not_in_the_log(log, asked, told, pairs, lost),
+        incomplete(records, log, holes(log)),
     )
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
 
 
 def unexplained(
-    records: DataFrame, log: DataFrame, asked: DataFrame, told: DataFrame, pairs: DataFrame
+    records: DataFrame,
+    log: DataFrame,
+    asked: DataFrame,
+    told: DataFrame,
+    pairs: DataFrame,
+    lost: DataFrame,
 ) -> DataFrame:
     """Administrative records that no forward explains, nor what brokers do by themselves."""
     taken = pairs.select(F.explode("taken").alias(S.LOG_OFFSET))
-    left = _judged(told, records, log).join(taken, S.LOG_OFFSET, "left_anti").persist()
+    left = _judged(told, records, log).join(taken, S.LOG_OFFSET, "left_anti")
+    left = left.join(lost, _of_what_is_lost(), "left_anti").persist()
     # Few are left, and what explains them is looked for in all of the trail.
     left = left.join(_by_beginning(left, asked), S.LOG_OFFSET, "left_anti").persist()
     creations = creation_of(log).persist()
@@ -100,7 +111,7 @@ def unexplained(
 
 
 def not_in_the_log(
-    log: DataFrame, asked: DataFrame, told: DataFrame, pairs: DataFrame, gaps: DataFrame
+    log: DataFrame, asked: DataFrame, told: DataFrame, pairs: DataFrame, lost: DataFrame
 ) -> DataFrame:
     """Changes that a controller acknowledged and the log does not have; or does not reach so far."""
     unmet = pairs.select(F.explode("unmet").alias(CLAIM_ID))
@@ -113,8 +124,7 @@ def not_in_the_log(
     end = F.broadcast(log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias("log_last")))
     absent = missing.crossJoin(end)
     # What is gone from the log with a snapshot in its place cannot be looked for.
-    lost = F.broadcast(gaps.drop(S.DATE))
-    overlaps = (F.col("hole_first") <= F.col(UNTIL)) & (F.col("hole_last") >= F.col(S.FIRST_OFFSET))
+    overlaps = (F.col(BLIND_FIRST) <= F.col(UNTIL)) & (F.col(BLIND_LAST) >= F.col(S.FIRST_OFFSET))
     absent = absent.join(lost, overlaps, "left_anti")
     short = F.col(UNTIL) > F.col("log_last")
     by_forward = absent.groupBy(
@@ -142,12 +152,17 @@ def not_in_the_log(
     )
 
 
-def incomplete(log: DataFrame, gaps: DataFrame) -> DataFrame:
-    """Offsets that are missing between two that are there: who changed what there cannot be told."""
+def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame:
+    """Offsets that are missing between two that are there, or that were written while there was a proxy.
+
+    Who changed what there cannot be told. That a log begins late is no loss where the trail begins later.
+    """
     if gaps.isEmpty():
         return _none(gaps)
     first = log.where(~F.col(S.FROM_SNAPSHOT)).agg(F.min(S.LOG_OFFSET).alias("first"))
-    between = gaps.crossJoin(F.broadcast(first)).where(F.col("hole_first") > F.col("first"))
+    begin_ms, _ = _trail_reaches(records)
+    counts = (F.col("hole_first") > F.col("first")) | (F.unix_millis(S.LOG_TIMESTAMP) > begin_ms)
+    between = gaps.crossJoin(F.broadcast(first)).where(counts)
     return findings(
         between,
         check="changes.incomplete_log",
@@ -161,6 +176,16 @@ def incomplete(log: DataFrame, gaps: DataFrame) -> DataFrame:
         ),
         evidence=["hole_first", "hole_last"],
     )
+
+
+def _of_what_is_lost() -> Column:
+    """Behind a hole, and about something of which only the hole could tell what it was."""
+    nameless = (F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD) & F.col(FIELDS_OF_ACL).isNull()
+    of_topics = (S.REMOVE_TOPIC_RECORD, S.PARTITION_RECORD, S.PARTITION_CHANGE_RECORD)
+    nameless = nameless | (F.col(S.API_KEY).isin(*of_topics) & F.col(TOPIC_NAME).isNull())
+    # When a token ends is told by the record that gave it.
+    nameless = nameless | (F.col(S.API_KEY) == S.REMOVE_DELEGATION_TOKEN_RECORD)
+    return nameless & F.col(S.LOG_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST))
 
 
 def _none(frame: DataFrame) -> DataFrame:

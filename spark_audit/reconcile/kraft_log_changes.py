@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 
+BLIND_FIRST, BLIND_LAST = "blind_first", "blind_last"
 CHANGE, TOPIC_NAME, TOPIC_ID, FIELDS_OF_ACL = "change", "topic_name", "topic_id", "acl_fields"
 ADMINISTRATIVE = (
     S.UNREGISTER_BROKER_RECORD,
@@ -70,18 +71,35 @@ def creation_of(log: DataFrame) -> DataFrame:
 
 
 def holes(log: DataFrame) -> DataFrame:
-    """Stretches of offsets that no record of the log has: hole_first, hole_last, date of what follows.
+    """Stretches of offsets without a record: hole_first, hole_last, date and time of what follows.
 
     All of the log is put into order only where the number of its records says that there is a hole.
     """
-    of_log = log.where(~F.col(S.FROM_SNAPSHOT)).select(S.LOG_OFFSET, S.DATE)
+    of_log = log.where(~F.col(S.FROM_SNAPSHOT)).select(S.LOG_OFFSET, S.DATE, S.LOG_TIMESTAMP)
     row = of_log.agg(F.max(S.LOG_OFFSET), F.count_distinct(S.LOG_OFFSET)).first()
     if row is None or row[0] is None or row[0] + 1 == row[1]:
         of_log = of_log.limit(0)
     before = F.coalesce(F.lag(S.LOG_OFFSET).over(Window.orderBy(S.LOG_OFFSET)), F.lit(-1))
     followed = of_log.withColumn("before", before).where(F.col(S.LOG_OFFSET) > F.col("before") + 1)
     return followed.select(
-        (F.col("before") + 1).alias("hole_first"), (F.col(S.LOG_OFFSET) - 1).alias("hole_last"), S.DATE
+        (F.col("before") + 1).alias("hole_first"),
+        (F.col(S.LOG_OFFSET) - 1).alias("hole_last"),
+        S.DATE,
+        S.LOG_TIMESTAMP,
+    )
+
+
+def blind(log: DataFrame) -> DataFrame:
+    """Where nobody knows what was in force, from a hole to the snapshot behind it: blind_first, blind_last.
+
+    A node keeps segments that begin before its oldest snapshot: their records name by id what only the hole
+    could tell. Without a snapshot behind it, only the hole itself.
+    """
+    snapshots = log.where(F.col(S.FROM_SNAPSHOT)).select(F.col(S.LOG_OFFSET).alias("snapshot")).distinct()
+    followed = holes(log).join(snapshots, F.col("snapshot") >= F.col("hole_last"), "left")
+    ends = followed.groupBy("hole_first", "hole_last").agg(F.min("snapshot").alias("snapshot"))
+    return ends.select(
+        F.col("hole_first").alias(BLIND_FIRST), F.coalesce("snapshot", "hole_last").alias(BLIND_LAST)
     )
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, blind
 from spark_audit.reconcile.quota_history import (
     CLIENT,
     CONSUMER_DEFAULT,
@@ -30,7 +31,12 @@ BUCKET = (*AUTHOR, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds EXPECTED_LIMIT and EXPECTED_ID, null where nothing limits, and what the process told."""
+    """Adds EXPECTED_LIMIT and EXPECTED_ID, null where nothing limits, and what the process told.
+
+    Without those of offsets where the log has a hole: what held there nobody knows.
+    """
+    unknown = F.col(S.METADATA_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST) - 1)
+    clients = clients.join(F.broadcast(blind(metadata_log)), unknown, "left_anti")
     by_log = governing(clients, quota_intervals(metadata_log))
     told = F.broadcast(quota_settings(records))
     joined = clients.join(by_log, list(CLIENT), "left").join(told, list(AUTHOR), "left")

@@ -15,7 +15,7 @@ from tests.spark import kraft_bytes
 
 NOON_MS = 1_795_435_200_000
 CONTROL, GZIP, ZSTD = 0x20, 1, 4
-LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 2, 3, 4
+LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, VOTERS = 2, 3, 4, 6
 
 
 def varint(number: int) -> bytes:
@@ -62,6 +62,17 @@ def leader_change(
     return control(base_offset, LEADER_CHANGE, value, time_ms=time_ms, epoch=epoch)
 
 
+def voters_record(
+    base_offset: int, voters: Sequence[int], *, time_ms: int = NOON_MS, epoch: int = 1
+) -> bytes:
+    """Of KIP-853: each voter's directory, an address, and the versions it can."""
+    address = kraft_bytes.compact("CONTROLLER") + kraft_bytes.compact("host") + b"\x23\x84\0"
+    each = bytes(16) + kraft_bytes.uvarint(2) + address + struct.pack(">hh", 0, 1) + b"\0\0"
+    told = b"".join(struct.pack(">i", voter) + each for voter in voters)
+    value = struct.pack(">h", 0) + kraft_bytes.uvarint(len(voters) + 1) + told + b"\0"
+    return control(base_offset, VOTERS, value, time_ms=time_ms, epoch=epoch)
+
+
 def snapshot(end_offset: int, values: Sequence[bytes], *, time_ms: int = NOON_MS) -> bytes:
     parts = [control(0, SNAPSHOT_HEADER, b"\0\0" + struct.pack(">q", time_ms) + b"\0", time_ms=time_ms)]
     if values:
@@ -93,6 +104,18 @@ class Node:
     def elect(self, epoch: int, *, later_ms: int = 1_000) -> None:
         self.time_ms += later_ms
         self.write(leader_change(self.end, self.voters, time_ms=self.time_ms, epoch=epoch), 1)
+
+    def set_voters(self, voters: Sequence[int]) -> None:
+        """One was added or removed while the leader stays."""
+        self.time_ms += 1_000
+        self.write(voters_record(self.end, voters, time_ms=self.time_ms), 1)
+
+    def is_voter(self, node_id: int, epoch: int, cluster_id: str = "CLUSTER") -> None:
+        """What it writes down of itself, beside the directory and in it."""
+        meta = f"#a comment\nnode.id={node_id}\ncluster.id={cluster_id}\nversion=1\n"
+        (self.path / "meta.properties").write_text(meta, encoding="utf-8")
+        state = json.dumps({"leaderEpoch": epoch, "leaderId": 1, "votedId": -1, "data_version": 1})
+        (self.path / "quorum-state").write_text(state, encoding="utf-8")
 
     def append(self, *values: bytes, epoch: int = 1, later_ms: int = 1_000) -> int:
         """Gives the offset of the first of them."""

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from proxy.demo.settings import AUDIT_TOPIC
 from proxy.demo.stack import Stack
 from proxy.wire.api_keys import ApiKey
-from spark_audit import ingest, kraft_log, sources
+from spark_audit import ingest, sources
 from spark_audit import schema as S
 from spark_audit.copies import each_record_once
 from spark_audit.ingest import Topics
 from spark_audit.kraft_import import import_kraft_log
+from spark_audit.kraft_quorum import voters_told
 from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconciliation import Result, reconcile
@@ -201,4 +202,4 @@ def test_nothing_is_read_twice_and_no_secret_at_all(evidence: Evidence, spark: S
     assert told[0].startswith("metadata log: 0 records, read up to offset ")
     bodies = after.where("record = 'UserScramCredentialRecord'").select(S.BODY).distinct().collect()
     assert {tuple(sorted(json.loads(row[0]))) for row in bodies} == {("iterations", "mechanism", "name")}
-    assert kraft_log.voters_told(evidence.copy) == 1
+    assert voters_told(evidence.copy) == {1}

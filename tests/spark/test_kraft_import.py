@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.kraft_import import import_kraft_log
-from spark_audit.reconcile.acl_history import acl_intervals, history_lost_before
+from spark_audit.reconcile.acl_history import acl_intervals, history_lost
 from spark_audit.reconcile.quota_history import quota_intervals
 from spark_audit.sources import SourceError, Tables
 from tests.spark.audit_trail import acl_id, an_acl
@@ -115,7 +115,8 @@ def test_a_snapshot_ends_what_it_does_not_hold(spark: SparkSession, tables: Tabl
     assert in_force == {acl_id(1): (1, 7), acl_id(2): (7, 2**63 - 1)}
     [limit] = quota_intervals(log).collect()
     assert (limit["set_offset"], limit["unset_offset"]) == (2, 7)
-    assert [row[0] for row in history_lost_before(log).collect()] == [7]
+    [lost] = history_lost(log).collect()
+    assert (lost[0], [tuple(each) for each in lost[1]]) == (-1, [(3, 7)])
     marked = log.where(S.FROM_SNAPSHOT).select(S.LOG_OFFSET, S.RECORD, S.BODY).collect()
     assert sorted((row[0], row[1]) for row in marked) == [
         (7, "AccessControlEntryRecord"),

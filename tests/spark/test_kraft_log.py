@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from aiokafka.record.util import calc_crc32c
 
-from spark_audit import kraft_log, record_batches
-from spark_audit.kraft_log import LogDirectoryError, Scan, files_of, rows_of, scan
+from spark_audit import kraft_commit, kraft_log, record_batches
+from spark_audit.kraft_commit import Scan
+from spark_audit.kraft_log import LogDirectoryError, files_of, rows_of
+from spark_audit.kraft_quorum import commit_what_is_proven
 from spark_audit.reconcile.kraft_matching import matched
 from spark_audit.record_batches import BatchError
 from tests.spark import kraft_files
@@ -19,7 +21,10 @@ pytestmark = [pytest.mark.spec("D4", "D5")]
 
 
 def read(node: Node, *, settle_ms: int = 5_000, first: int = 0) -> Scan:
-    return scan(files_of(node.path).segments, first, settle_ms, None)
+    directory = files_of(node.path)
+    found = kraft_log.scan(directory.segments, first, settle_ms, None)
+    commit_what_is_proven([directory], [found])
+    return found
 
 
 def offsets(found: Scan) -> list[int]:
@@ -53,7 +58,7 @@ def test_each_record_has_its_offset_its_time_and_its_kind_control_records_too(tm
         ),
         (3, start + 3000, 1, 0, "RegisterBrokerRecord", 3, "{}", None, None, False),
     ]
-    assert (found.end, found.committed_end, found.voters, found.unfinished_bytes) == (4, 4, 1, 0)
+    assert (found.end, found.committed_end, found.voters, found.unfinished_bytes) == (4, 4, {1}, 0)
 
 
 def test_a_torn_tail_is_left_wherever_it_was_torn(tmp_path: Path) -> None:
@@ -121,7 +126,7 @@ def test_a_new_leader_has_to_last_a_while_whatever_its_clock_says(tmp_path: Path
 def test_slices_are_whole_batches_and_begin_where_the_table_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kraft_log, "SLICE_BYTES", 200)
+    monkeypatch.setattr(kraft_commit, "SLICE_BYTES", 200)
     node = Node(tmp_path)
     for _ in range(20):
         node.append(no_op(), no_op())

@@ -152,12 +152,25 @@ def test_a_removed_credential_is_told_by_user_and_mechanism() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api_key", "name"), [(20, "NoOpRecord"), (3, "PartitionRecord"), (99, "Unknown(99)")]
+    ("api_key", "name"), [(20, "NoOpRecord"), (0, "RegisterBrokerRecord"), (99, "Unknown(99)")]
 )
 def test_other_kinds_are_told_by_name_and_not_read(api_key: int, name: str) -> None:
     record = decode(kraft_bytes.framed(api_key, b"what is in it is of no concern", version=3))
 
     assert (record.name, record.version, record.body) == (name, 3, "{}")
+
+
+@pytest.mark.parametrize(
+    ("api_key", "complaint"),
+    [
+        (3, "PartitionRecord of version 3, known is 2"),
+        (18, "AccessControlEntryRecord of version 3, known is 0"),
+    ],
+)
+def test_a_kind_that_checks_read_is_not_guessed_at_in_a_later_version(api_key: int, complaint: str) -> None:
+    told = decode_row(kraft_bytes.framed(api_key, b"what it may be", version=3))
+
+    assert told == (None, None, None, None, f"of a later Kafka than this release knows: {complaint}")
 
 
 def test_tagged_fields_of_a_later_kafka_are_stepped_over() -> None:
