@@ -201,7 +201,7 @@ def _needs_acls() -> Column:
 
 
 def _missing_evidence() -> list[Column]:
-    wrong = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
+    wrong = (F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")) | _other_rule() | _other_acl()
     return [
         F.when(F.col(S.GRANTED).isNull() | F.col(S.RULE).isNull(), "the record has no outcome"),
         F.when(F.col(AUTHORIZER).isNull(), "no `started` record tells the settings of this process"),
@@ -238,18 +238,22 @@ def _exemptions() -> list[Column]:
 def _faults() -> list[Column]:
     checked = F.col(NOT_EVALUATED).isNull()
     differs = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
-    other_rule = F.col(S.RULE) != F.col(f"{EXPECTED}.rule")
-    other_acl = ~F.coalesce(F.array_contains(f"{EXPECTED}.acls", F.col(S.ACL_ID)), F.lit(False))
     return [
         F.when(checked & F.col(UNVERIFIABLE).isNotNull(), _fault("decisions.unverifiable", "medium")),
         F.when(checked & differs & F.col(S.GRANTED), _fault("decisions.wrongly_granted", "critical")),
         F.when(checked & differs, _fault("decisions.wrongly_denied", "high")),
-        F.when(checked & other_rule, _fault("decisions.wrong_rule", "medium")),
-        F.when(
-            checked & (F.col(f"{EXPECTED}.rule") == BY_ACL) & other_acl,
-            _fault("decisions.wrong_acl", "medium"),
-        ),
+        F.when(checked & _other_rule(), _fault("decisions.wrong_rule", "medium")),
+        F.when(checked & _other_acl(), _fault("decisions.wrong_acl", "medium")),
     ]
+
+
+def _other_rule() -> Column:
+    return F.coalesce(F.col(S.RULE) != F.col(f"{EXPECTED}.rule"), F.lit(False))
+
+
+def _other_acl() -> Column:
+    named = F.coalesce(F.array_contains(f"{EXPECTED}.acls", F.col(S.ACL_ID)), F.lit(False))
+    return F.coalesce(F.col(f"{EXPECTED}.rule") == BY_ACL, F.lit(False)) & ~named
 
 
 def _fault(check: str, severity: str) -> Column:

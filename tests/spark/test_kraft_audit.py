@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from proxy.demo.settings import AUDIT_TOPIC
 from proxy.demo.stack import Stack
 from proxy.wire.api_keys import ApiKey
-from spark_audit import ingest, sources
+from spark_audit import ingest, kraft_log, sources
 from spark_audit import schema as S
 from spark_audit.copies import each_record_once
 from spark_audit.ingest import Topics
@@ -25,13 +26,20 @@ from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconciliation import Result, reconcile
 from spark_audit.sources import Tables
+from tests.spark.kraft_state import dumped, in_table, kinds_in_snapshots, state_in
 from tests.support.every_change import change_everything, change_tokens, topic_request
 from tests.support.gates import a_stack
+from tests.support.told_state import ToldState, told_by
 from tests.support.two_sides import allow_request, doors, until, user_request
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
 
 USER, PASSWORD = "carol", "secret"
+EAGER = {
+    "metadata.log.max.record.bytes.between.snapshots": "3000",
+    "internal.metadata.log.segment.bytes": "8000",
+}
+"""A snapshot and another segment every few changes."""
 BY_HAND = "made-past-the-proxies"
 ACL = "AccessControlEntryRecord"
 
@@ -47,6 +55,8 @@ class Evidence:
     copy: Path
     audit: DataFrame
     log: DataFrame
+    state: ToldState
+    """As the broker told it in the end."""
 
     def findings(self, audit: DataFrame, log: DataFrame | None = None) -> list[tuple[str, Mapping[str, Any]]]:
         rows = kraft_changes(audit, self.log if log is None else log).collect()
@@ -68,20 +78,18 @@ async def work(stack: Stack) -> None:
     await change_tokens(door, as_user)
 
 
-async def go_past_the_proxies(stack: Stack) -> None:
-    broker, _ = doors(stack)
+async def go_past_the_proxies(stack: Stack, number: int = 1) -> None:
+    broker, _ = doors(stack, number)
     await broker.ask(ApiKey.CREATE_ACLS, allow_request(BY_HAND, "mallory"))
     await broker.ask(ApiKey.CREATE_TOPICS, topic_request(BY_HAND))
 
 
-def take_in(
-    spark: SparkSession, stack: Stack, tables: Tables, told: list[str], log: Path | None = None
-) -> None:
-    """Without `log` the directory that the broker is writing."""
+def take_in(spark: SparkSession, stack: Stack, tables: Tables, told: list[str], *logs: Path) -> None:
+    """Without `logs` the directory that the broker is writing."""
     ingest.ingest(spark, Topics(stack.broker.plaintext, AUDIT_TOPIC, ""), tables, told.append)
     end = sources.offset_named(spark, tables) + 1
-    place = str(log or stack.broker.metadata_log)
-    import_kraft_log(spark, [place], tables, told.append, wanted_end=end)
+    places = [str(each) for each in logs or [stack.broker.metadata_log]]
+    import_kraft_log(spark, places, tables, told.append, wanted_end=end)
 
 
 def of(spark: SparkSession, tables: Tables) -> tuple[DataFrame, DataFrame, DataFrame]:
@@ -99,20 +107,21 @@ def evidence(
     directory = tmp_path_factory.mktemp("kraft-audit")
     tables = Tables(str(directory / "tables"))
     told: list[str] = []
-    with a_stack(kafka_libs, directory / "stack", "kraft") as stack:
+    with a_stack(kafka_libs, directory / "stack", "kraft", broker_properties=EAGER) as stack:
         asyncio.run(work(stack))
         take_in(spark, stack, tables, told)
         audit, quarantine, log = of(spark, tables)
         clean = reconcile(audit, quarantine, log)
         spark.catalog.clearCache()
         asyncio.run(go_past_the_proxies(stack))
+        state = asyncio.run(told_by(doors(stack)[0]))
         stack.proxy.stop()
         copy = directory / "copy"
         shutil.copytree(stack.broker.metadata_log, copy)
         take_in(spark, stack, tables, told, copy)
         audit, _, log = of(spark, tables)
         kept = each_record_once(audit).drop(S.LINE).persist(), log.persist()
-        yield Evidence(stack, tables, told, clean, copy, *kept)
+        yield Evidence(stack, tables, told, clean, copy, *kept, state)
 
 
 def test_a_clean_trail_has_no_finding_while_the_cluster_runs(evidence: Evidence) -> None:
@@ -163,32 +172,55 @@ def test_a_decision_that_was_flipped_is_found(evidence: Evidence) -> None:
     assert {row[S.CHECK] for row in found} >= {"decisions.wrongly_granted"}
 
 
-def test_every_record_is_what_kafkas_own_decoder_reads(evidence: Evidence) -> None:
-    """kafka-dump-log's offsets and kinds, of all segments."""
-    segments = sorted(evidence.copy.glob("*.log"))
-    tools = evidence.stack.tools_at_the_broker()
-    arguments = ["--cluster-metadata-decoder", "--files", ",".join(map(str, segments))]
-    said = tools.run("kafka-dump-log", *arguments).stdout
+def test_every_record_and_snapshot_is_what_kafkas_own_decoder_reads(evidence: Evidence) -> None:
+    """kafka-dump-log's offsets and kinds, of all segments, and the kinds in snapshots."""
+    files = sorted([*evidence.copy.glob("*.log"), *evidence.copy.glob("*-*.checkpoint")])
+    said = dumped(evidence.stack.tools_at_the_broker(), files)
 
-    ours = {
-        (row[S.LOG_OFFSET], None if row[S.API_KEY] is None else row[S.RECORD])
-        for row in evidence.log.select(S.LOG_OFFSET, S.API_KEY, S.RECORD).collect()
-    }
-    assert ours == dumped(said)
+    ours = in_table(evidence.log)
+    assert ours == {each for name in said if name.endswith(".log") for each in said[name]}
     assert len(ours) == evidence.log.count() > 100
+    snapshots = kinds_in_snapshots(evidence.copy)
+    assert snapshots == {
+        name: Counter(kind for _, kind in said[name] if kind is not None) for name in snapshots
+    }
+    assert (len(snapshots) > 3, len(list(evidence.copy.glob("*.log"))) > 2) == (True, True)
 
 
-def dumped(said: str) -> set[tuple[int, str | None]]:
-    """Offset and kind of each record; None of a control record."""
-    found = set()
-    for line in said.splitlines():
-        if line.startswith("| offset: "):
-            offset = int(line.split()[2])
-            payload = line.partition(" payload: ")[2]
-            kind = json.loads(payload)["type"] if payload.startswith('{"type"') else None
-            words = None if kind is None else "".join(word.capitalize() for word in kind.split("_"))
-            found.add((offset, words))
-    return found
+def test_the_log_comes_to_what_the_broker_tells(evidence: Evidence) -> None:
+    assert state_in(evidence.log) == evidence.state
+    assert {len(evidence.state.acls) > 2, len(evidence.state.users) > 1} == {True}
+
+
+def test_what_was_deleted_behind_a_snapshot_is_lost_and_nothing_is_accused(
+    evidence: Evidence, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As Kafka cleans up: segments that lie wholly before a snapshot, when nobody had imported them yet."""
+    directory = shutil.copytree(evidence.copy, tmp_path / "cleaned")
+    middle = kraft_log.files_of(directory).snapshots[-2]
+    for segment in kraft_log.files_of(directory).segments:
+        if segment.end_offset is not None and segment.end_offset <= middle.end_offset:
+            segment.path.unlink()
+    for each in kraft_log.files_of(directory).snapshots:
+        if each.end_offset < middle.end_offset:
+            each.path.unlink()
+    begin = kraft_log.files_of(directory).segments[0].base_offset
+    tables, told = Tables(str(tmp_path / "tables")), list[str]()
+
+    import_kraft_log(spark, [str(directory)], tables, told.append)
+
+    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    assert told[0].startswith(f"metadata log: what was before offset {middle.end_offset} from ")
+    assert state_in(log) == evidence.state
+    found = evidence.findings(evidence.audit, log)
+    assert [proof for check, proof in found if check == "changes.incomplete_log"] == [
+        {"hole_first": 0, "hole_last": begin - 1}
+    ]
+    others = [(check, proof) for check, proof in found if check != "changes.incomplete_log"]
+    assert {check for check, _ in others} <= {"changes.unexplained"}
+    assert all(BY_HAND in proof["body"] for _, proof in others)
+    judged = decision_findings(verdicts(evidence.audit, log)).select(S.CHECK).distinct().collect()
+    assert {row[0] for row in judged} <= {"decisions.unverifiable"}
 
 
 def test_nothing_is_read_twice_and_no_secret_at_all(evidence: Evidence, spark: SparkSession) -> None:
@@ -202,4 +234,4 @@ def test_nothing_is_read_twice_and_no_secret_at_all(evidence: Evidence, spark: S
     assert told[0].startswith("metadata log: 0 records, read up to offset ")
     bodies = after.where("record = 'UserScramCredentialRecord'").select(S.BODY).distinct().collect()
     assert {tuple(sorted(json.loads(row[0]))) for row in bodies} == {("iterations", "mechanism", "name")}
-    assert voters_told(evidence.copy) == {1}
+    assert voters_told(evidence.copy) == frozenset({1})

@@ -6,7 +6,7 @@ PENSTOCK_INTEROP_TARGET=kraft on a stack without a controller of ours.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Protocol
@@ -90,7 +90,14 @@ def gate(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @contextmanager
-def a_stack(libs: Path, directory: Path, controller: Literal["penstock", "kraft"]) -> Iterator[Stack]:
+def a_stack(
+    libs: Path,
+    directory: Path,
+    controller: Literal["penstock", "kraft"],
+    *,
+    brokers: int = 1,
+    broker_properties: MutableMapping[str, str] | None = None,
+) -> Iterator[Stack]:
     """Penstock up and ready, with our controller or with Kafka's own."""
     changes = {"login.backoff": EVERYBODY_COMES_FROM_HERE}
     stack = Stack(
@@ -100,6 +107,8 @@ def a_stack(libs: Path, directory: Path, controller: Literal["penstock", "kraft"
             reauth_ms=REAUTH_MS,
             proxy_changes=changes,
             controller=controller,
+            brokers=brokers,
+            broker_properties={} if broker_properties is None else broker_properties,
         )
     )
     try:

@@ -59,16 +59,16 @@ class Door:
         return values[0] if values else None
 
 
-def doors(stack: Stack) -> tuple[Door, Door]:
-    """The broker's and the proxy's."""
+def doors(stack: Stack, number: int = 1) -> tuple[Door, Door]:
+    """The broker's of that node id, and its proxy's."""
     admin = stack.users["admin"]
-    entrance = stack.entrance().bootstrap
+    entrance = stack.entrance(number=number).bootstrap
     proxy = Door(
         "proxy",
         endpoint_of(entrance, sasl=login(admin.name, admin.password, admin.mechanism)),
         endpoint_of(entrance),
     )
-    broker = stack.broker
+    broker = stack.nodes[number - 1].broker
     return Door("broker", endpoint_of(broker.plaintext), endpoint_of(broker.sasl_plaintext)), proxy
 
 
