@@ -1,7 +1,7 @@
 """Every API that is forwarded, in our Envelope to a real KRaft quorum: what it answers, and what then holds.
 
 Three nodes with Kafka's own authorizer. What proxies follow is read from a QuorumFeed, the rest is asked of a
-broker. The last test kills the leader.
+broker. The last two tests kill the leader; the first of them looks at what the nodes' directories say then.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from forwarding.net.forwarder import Forwarder
 from forwarding.versions import FORWARDABLE
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
+from proxy.net.clock import now_ms
 from proxy.security.principal import Principal
 from proxy.security.token_secret import TokenSecret
 from proxy.wire import types
@@ -24,7 +25,9 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import ADMIN, a_forwarder, acl_creation, acl_names, acls_request, forward
 from tests.support.kafka_quorum import TIMEOUT_MS, TOKEN_KEY, KafkaQuorum, a_quorum
+from tests.support.kraft_directories import acls_in, in_time, lose, taken_of
 from tests.support.quorum import Follower, following
+from tests.support.told_state import leader_by, told_by
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("E1", "E2")]
 
@@ -293,6 +296,35 @@ async def test_whoever_has_no_cluster_action_is_shut_out_until_an_acl_grants_it(
 
     assert (refused.error_code, before) == (ErrorCode.UNKNOWN_SERVER_ERROR, False)
     assert taken.error_code == ErrorCode.NONE
+
+
+@pytest.mark.spec("D4", "D5")
+async def test_what_is_imported_of_a_nodes_directory_is_never_taken_back(
+    quorum: KafkaQuorum, topic_name: str, tmp_path: Path
+) -> None:
+    """A leader that nobody follows goes on writing; killed and back again, it has lost that."""
+    nodes = {each.node_id: each for each in quorum.brokers}
+    await quorum.ask(ApiKey.CREATE_ACLS, acls_request(topic_name))
+    old = nodes[await leader_by(quorum.door(quorum.brokers[0]))]
+    others = [each for each in quorum.brokers if each is not old]
+
+    lost = lose(old, others, tmp_path / "old")
+    beside = taken_of(lost.disk, *(each.metadata_log for each in others))
+    await leader_by(quorum.door(others[0]), but=old.node_id)
+    await quorum.ask(ApiKey.CREATE_ACLS, acls_request(f"{topic_name}-after"), others[0])
+    old.start()
+    state = await told_by(quorum.door(others[0]))
+    directories, since_ms = [each.metadata_log for each in quorum.brokers], now_ms()
+    while not in_time(max(told := taken_of(*directories)) > max(lost.tail), since_ms, "what is new"):
+        pass
+
+    taken_back = [offset for offset, record in lost.tail.items() if told[offset] != record]
+    assert len(lost.taken) > 10
+    assert max(lost.taken) < min(taken_back)
+    assert lost.taken.items() <= told.items()
+    assert beside.items() <= told.items()
+    assert max(told) > max(beside)
+    assert acls_in(told) == state.acls
 
 
 @pytest.mark.spec("E5", "E12", "E13")

@@ -7,9 +7,8 @@ test_kraft_audit.py, and what proves that a record is committed in test_kraft_co
 import asyncio
 import os
 import shutil
-import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,11 @@ from pyspark.sql import functions as F
 from proxy.demo.broker import Broker
 from proxy.demo.stack import Stack
 from proxy.net.clock import now_ms
-from spark_audit import kraft_log, sources
 from spark_audit import schema as S
+from spark_audit import sources
 from spark_audit.copies import each_record_once
-from spark_audit.kraft_commit import SETTLE_MS, Scan
 from spark_audit.kraft_import import import_kraft_log
-from spark_audit.kraft_log import files_of, rows_of
-from spark_audit.kraft_quorum import commit_what_is_proven
+from spark_audit.kraft_log import files_of
 from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.quotas import quotas
@@ -35,6 +32,7 @@ from tests.spark.kraft_state import dumped, in_table, state_in
 from tests.spark.test_kraft_audit import BY_HAND, go_past_the_proxies, of, take_in, work
 from tests.support.every_change import change_everything
 from tests.support.gates import a_stack
+from tests.support.kraft_directories import Lost, in_time, lose
 from tests.support.told_state import ToldState, leader_by, told_by
 from tests.support.two_sides import doors
 
@@ -57,25 +55,6 @@ CLEANING = {
     "internal.metadata.delete.delay.millis": "1000",
 }
 """Of a node that looks once a minute for what it may delete."""
-Told = tuple[int | None, str | None, str | None]
-"""Time, kind and body of a record."""
-TAIL, DEADLINE_MS = 4, 240_000
-
-
-@dataclass
-class Lost:
-    """What became of a leader whose followers were stopped, and which then was killed."""
-
-    node: Broker
-    disk: Path
-    taken: dict[int, Told] = field(default_factory=dict)
-    """What was taken of its directory alone, at any time."""
-
-    @property
-    def tail(self) -> dict[int, Told]:
-        """All that its disk has."""
-        found = kraft_log.scan(files_of(self.disk).segments, 0, 0, frozenset({1}))
-        return told_of(found)
 
 
 @dataclass
@@ -85,55 +64,18 @@ class Evidence:
     early: Tables
     """A copy from before the leader was lost."""
     lost: Lost
+    old: Broker
+    """The leader that was lost, and is back."""
     clean: Result
     audit: DataFrame
     log: DataFrame
     state: ToldState
 
 
-def taken_of(directory: Path) -> dict[int, Told]:
-    """As an import of this directory alone would."""
-    found = files_of(directory)
-    scan = kraft_log.scan(found.segments, 0, SETTLE_MS, None)
-    commit_what_is_proven([found], [scan])
-    return told_of(scan)
-
-
-def told_of(scan: Scan) -> dict[int, Told]:
-    return {row[1] or 0: (row[2], row[5], row[7]) for piece in scan.slices for row in rows_of(piece)}
-
-
-def end_of(broker: Broker) -> int:
-    return kraft_log.scan(files_of(broker.metadata_log).segments, 0, SETTLE_MS, None).end
-
-
-def until(holds: bool, since_ms: int, what: str) -> bool:
-    assert now_ms() - since_ms < DEADLINE_MS, f"waited in vain: {what}"
-    return holds
-
-
-def lose(stack: Stack, leader: Broker, disk: Path) -> Lost:
-    """It goes on writing what nobody follows, until it is killed; the others come back without that."""
-    lost = Lost(leader, disk)
-    others = [each.broker for each in stack.nodes if each.broker is not leader]
-    for each in others:
-        each.process.signal(signal.SIGSTOP)
-    begin, since_ms = end_of(leader), now_ms()
-    while not until(end_of(leader) >= begin + TAIL, since_ms, "a tail that nobody follows"):
-        lost.taken |= taken_of(leader.metadata_log)
-    lost.taken |= taken_of(leader.metadata_log)
-    leader.process.kill()
-    shutil.copytree(leader.metadata_log, disk)
-    lost.taken |= taken_of(disk)
-    for each in others:
-        each.process.signal(signal.SIGCONT)
-    return lost
-
-
 def until_deleted(broker: Broker, offset: int) -> None:
     """Until the node itself has deleted the segments that held it."""
     since_ms = now_ms()
-    while not until(files_of(broker.metadata_log).segments[0].base_offset > offset, since_ms, "deletion"):
+    while not in_time(files_of(broker.metadata_log).segments[0].base_offset > offset, since_ms, "deletion"):
         pass
 
 
@@ -151,13 +93,14 @@ def evidence(
         leader = asyncio.run(leader_by(doors(stack)[0]))
         take_in(spark, stack, tables, told, brokers[leader].metadata_log)
         shutil.copytree(tables.root, early.root)
-        lost = lose(stack, brokers[leader], directory / "old-leader")
+        old = brokers[leader]
+        lost = lose(old, [each for each in brokers.values() if each is not old], directory / "old-leader")
         survivor = next(number for number in brokers if number != leader)
         broker, proxy = doors(stack, survivor)
         asyncio.run(leader_by(broker, but=leader))
         asyncio.run(change_everything(proxy, "after"))
         properties |= CLEANING
-        lost.node.start()
+        old.start()
         asyncio.run(change_everything(proxy, "last"))
         take_in(spark, stack, tables, told, brokers[survivor].metadata_log)
         clean = reconcile(*of(spark, tables))
@@ -166,11 +109,11 @@ def evidence(
         state = asyncio.run(told_by(broker))
         for each in stack.nodes:
             each.proxy.stop()
-        until_deleted(lost.node, max(lost.taken) + 1)
+        until_deleted(old, max(lost.taken) + 1)
         take_in(spark, stack, tables, told, *(each.metadata_log for each in brokers.values()))
         audit, _, log = of(spark, tables)
         kept = each_record_once(audit).drop(S.LINE).persist(), log.persist()
-        yield Evidence(stack, tables, early, lost, clean, *kept, state)
+        yield Evidence(stack, tables, early, lost, old, clean, *kept, state)
 
 
 def test_a_clean_trail_has_no_finding_after_the_leader_was_lost(evidence: Evidence) -> None:
@@ -219,7 +162,7 @@ def test_what_the_node_itself_deleted_is_lost_and_nothing_is_accused(
     told: list[str] = []
     before = sources.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG).count()
 
-    import_kraft_log(spark, [str(evidence.lost.node.metadata_log)], evidence.early, told.append)
+    import_kraft_log(spark, [str(evidence.old.metadata_log)], evidence.early, told.append)
 
     log = sources.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG)
     assert told[0].startswith("metadata log: what was before offset ")
@@ -239,7 +182,7 @@ def test_a_directory_of_the_old_leader_beside_the_others_changes_nothing(
 ) -> None:
     """Its disk as it was when it was killed."""
     tables, told = Tables(str(tmp_path / "tables")), list[str]()
-    alive = [each.broker for each in evidence.stack.nodes if each.broker is not evidence.lost.node]
+    alive = [each.broker for each in evidence.stack.nodes if each.broker is not evidence.old]
 
     import_kraft_log(
         spark,

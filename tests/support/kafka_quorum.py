@@ -16,6 +16,7 @@ from proxy.net.channel import Channel, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import endpoint_of, login
+from tests.support.two_sides import Door
 
 TOKEN_KEY = "of the cluster"
 PASSWORDS = {BROKER_AT_CONTROLLER: "kafka-secret", "proxy-1": "one", "proxy-2": "two"}
@@ -32,6 +33,10 @@ class KafkaQuorum:
 
     def node_of(self, controller: EndpointSettings) -> Broker:
         return next(each for each in self.brokers if each.controller == controller.address)
+
+    def door(self, broker: Broker) -> Door:
+        """Past everything of ours."""
+        return Door("broker", endpoint_of(broker.plaintext), endpoint_of(broker.sasl_plaintext))
 
     async def ask(self, api_key: int, request: Any, broker: Broker | None = None) -> Any:
         """A request to a broker, past everything of ours."""
