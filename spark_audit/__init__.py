@@ -6,7 +6,7 @@ topics            Kafka: which topic it is, its records as a stream
 metadata_records  one KRaft record's bytes -> name and JSON
 record_batches    Kafka's record batches as they lie in a file
 kraft_log         a KRaft node's directory -> where its batches lie, and the records in them
-kraft_commit, kraft_quorum    how far they are committed: what the log itself, and other nodes' directories prove
+kraft_commit, kraft_quorum    how far they are committed: what the log, and other nodes, prove
 kraft_rows, kraft_snapshot, kraft_import    those into the table of the log, once each
 decode            Kafka rows -> audit rows, log rows, quarantined rows
 ingest            the streams, their checkpoints

@@ -8,7 +8,9 @@ controller.quorum.fetch.timeout.ms resigns. Why, and what that leaves open: docs
 without imports of Spark: slices travel to executors.
 """
 
+from array import array
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spark_audit.record_batches import Head
@@ -37,16 +39,40 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Where it lies."""
+    """Where it lies, and its offsets: [begin, end)."""
 
     path: str
     start_byte: int
     end_byte: int
-    head: Head
+    begin: int
+    end: int
 
-    @property
-    def end(self) -> int:
-        return self.head.last_offset + 1
+
+class Batches:
+    """Those that wait, first in first out. A week's log has a million: they are kept as numbers."""
+
+    COLUMNS = 5
+
+    def __init__(self) -> None:
+        self._numbers = array("q")
+        self._paths: list[str] = []
+        self._taken = 0
+
+    def put(self, batch: Batch) -> None:
+        if not self._paths or self._paths[-1] != batch.path:
+            self._paths.append(batch.path)
+        place = len(self._paths) - 1
+        self._numbers.extend((place, batch.start_byte, batch.end_byte, batch.begin, batch.end))
+
+    def take_until(self, end: int) -> Iterator[Batch]:
+        """Those that end there or before."""
+        while self._taken < len(self._numbers) and self._numbers[self._taken + 4] <= end:
+            place, *rest = self._numbers[self._taken : self._taken + self.COLUMNS]
+            self._taken += self.COLUMNS
+            yield Batch(self._paths[place], *rest)
+        if 2 * self._taken >= len(self._numbers):
+            del self._numbers[: self._taken]
+            self._taken = 0
 
 
 @dataclass(slots=True)
@@ -69,7 +95,7 @@ class Scan:
     """Each leader epoch that was seen, with its first offset."""
     settled_end: int = 0
     """How far time alone says that it is committed."""
-    _waiting: deque[Batch] = field(default_factory=deque)
+    _waiting: Batches = field(default_factory=Batches)
     _steady: deque[tuple[int, int]] = field(default_factory=deque)
     """For each batch of the epoch that is not settled yet: the leader's time, and the batch's end."""
     _clock_ms: int = 0
@@ -80,15 +106,15 @@ class Scan:
     def __post_init__(self) -> None:
         self.end = self.committed_end = self.settled_end = self.first
 
-    def add(self, batch: Batch) -> None:
-        """The next one."""
-        head = batch.head
+    def add(self, head: Head, path: str, at: int) -> None:
+        """The next one: the batch with that head, which begins at that byte."""
+        batch = Batch(path, at, at + head.size_bytes, head.base_offset, head.last_offset + 1)
         if not self.epochs or head.epoch != self.epochs[-1][0]:
-            self._begin(batch)
+            self._begin(head)
         self._clock_ms += min(max(head.max_time_ms - self._last_ms, 0), STEADY_MS)
         self._last_ms = head.max_time_ms
         self.end = max(self.first, batch.end)
-        self._waiting.append(batch)
+        self._waiting.put(batch)
         if not head.is_control:
             self.commit(self._proven)
         self._steady.append((self._clock_ms, batch.end))
@@ -97,8 +123,8 @@ class Scan:
 
     def commit(self, end: int) -> None:
         """All that lies before that offset."""
-        while self._waiting and self._waiting[0].end <= end:
-            self._note(self._waiting.popleft())
+        for batch in self._waiting.take_until(end):
+            self._note(batch)
 
     def commit_with(self, offset: int, epoch: int) -> None:
         """All that lies here before a record that is known to be committed, if it is the log of that record.
@@ -109,10 +135,9 @@ class Scan:
         if told and told[-1] == epoch:
             self.commit(offset + 1)
 
-    def _begin(self, batch: Batch) -> None:
-        head = batch.head
+    def _begin(self, head: Head) -> None:
         self.epochs.append((head.epoch, head.base_offset))
-        self._proven = batch.end if head.is_control else 0
+        self._proven = head.last_offset + 1 if head.is_control else 0
         # What another leader left is committed with the first record of this one, by its own clock.
         self._last_ms = head.max_time_ms
         self._steady = deque((self._clock_ms, end) for _, end in self._steady)
@@ -126,5 +151,5 @@ class Scan:
         if last is not None and last.path == batch.path and batch.end_byte - last.start_byte <= SLICE_BYTES:
             self.slices[-1] = Slice(batch.path, last.start_byte, batch.end_byte, last.first, batch.end)
             return
-        begin = max(self.first, batch.head.base_offset)
+        begin = max(self.first, batch.begin)
         self.slices.append(Slice(batch.path, batch.start_byte, batch.end_byte, begin, batch.end))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_audit import metadata_records, record_batches
-from spark_audit.kraft_commit import Batch, Scan, Slice
+from spark_audit.kraft_commit import Scan, Slice
 from spark_audit.record_batches import BatchError, BatchRecord, Head
 
 SEGMENT, SNAPSHOT, TOPIC = ".log", ".checkpoint", "__cluster_metadata"
@@ -83,7 +83,7 @@ def scan(segments: Sequence[Segment], first: int, settle_ms: int, voters: frozen
         for head, at, raw in _heads(segment, found):
             if head.is_control:
                 found.voters = _voters(segment, head, at, raw) or found.voters
-            found.add(Batch(str(segment.path), at, at + head.size_bytes, head))
+            found.add(head, str(segment.path), at)
     if found.voters is not None and len(found.voters) == 1:
         found.commit(found.end)
     return found
