@@ -31,7 +31,9 @@ class Lost:
     @property
     def tail(self) -> dict[int, Told]:
         """All that its disk has, committed or not."""
-        return told_of(kraft_log.scan(files_of(self.disk).segments, 0, 0, frozenset({1})))
+        scan = kraft_log.scan(files_of(self.disk).segments, 0, SETTLE_MS, None)
+        scan.commit(scan.end)
+        return told_of(scan)
 
 
 def taken_of(*directories: Path) -> dict[int, Told]:
