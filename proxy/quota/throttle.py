@@ -84,7 +84,7 @@ class Bucket:
         # Kafka: of a quota on bytes the whole delay is told, of one on time a window at most.
         self.max_throttle_ms = window_ms if key == REQUEST_PERCENTAGE else MAX_THROTTLE_MS
         self.metadata_offset = -1
-        """At which the limit was looked up last."""
+        """Of the image that brought the limit: later ones that left it as it was count for nothing."""
         self.last_record_ms = 0
         self.throttled_until_ms = 0
         """When whoever was throttled last is heard again (would be, if it is not enforced)."""
@@ -221,8 +221,7 @@ class ClientQuotas:
         asked = (key, user, client_id)
         bucket = self._resolved.get(asked)
         if bucket is None:
-            bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id)
-            bucket.metadata_offset = metadata_offset
+            bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id, metadata_offset)
         return bucket
 
     def excludes(self, principal: str) -> bool:
@@ -245,7 +244,9 @@ class ClientQuotas:
         self._buckets = dict(self._alive)
         return before - len(self._buckets)
 
-    def _resolve(self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None) -> Bucket:
+    def _resolve(
+        self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None, metadata_offset: int
+    ) -> Bucket:
         found = governing(quotas, user, client_id, key, self._static_defaults.get(key))
         if found is None:
             return UNLIMITED
@@ -254,5 +255,7 @@ class ClientQuotas:
         if bucket is None:
             bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, self._rates)
             self._buckets[name] = self._alive[name] = bucket
+        if bucket.metadata_offset < 0 or bucket.limit != found.limit:
+            bucket.metadata_offset = metadata_offset
         bucket.limit, bucket.entity = found.limit, found.entity
         return bucket

@@ -40,6 +40,7 @@ from spark_audit.reconcile.kraft_log_changes import (
     key_of,
     of_kafka,
 )
+from spark_audit.survey import SILENCE_MS
 from spark_audit.trail import AUTHOR
 
 cloudpickle.register_pickle_by_value(kraft_matching)  # type: ignore[no-untyped-call]  # not typed there
@@ -297,7 +298,7 @@ def _judged(told: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def _trail_reaches(records: DataFrame) -> tuple[int, int]:
-    """From the first start of a proxy in this mode; to the newest record, unless all have stopped."""
+    """From the first start of a proxy in this mode; to the newest record of those that run, if any does."""
     in_mode = (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
     processes = records.groupBy(*AUTHOR).agg(
         F.min(F.when(in_mode, F.col(S.TIME_MS))).alias("begin_ms"),
@@ -310,10 +311,13 @@ def _trail_reaches(records: DataFrame) -> tuple[int, int]:
         F.max_by(F.struct("stopped", "last_ms"), "started_ms").alias("newest"),
     )
     running = F.max(F.when(~F.col("newest.stopped"), F.col("newest.last_ms")))
-    row = newest.agg(F.min("begin_ms").alias("begin"), running.alias("end")).first()
+    ends = running.alias("running"), F.max("newest.last_ms").alias("end")
+    row = newest.agg(F.min("begin_ms").alias("begin"), *ends).first()
     if row is None or row["begin"] is None:
         return ALWAYS, ALWAYS
-    return int(row["begin"]), ALWAYS if row["end"] is None else int(row["end"]) - TRAIL_LATE_MS
+    # One that crashed and never came back does not run: nothing would be judged any more.
+    over = row["running"] is None or row["end"] - row["running"] > SILENCE_MS
+    return int(row["begin"]), ALWAYS if over else int(row["running"]) - TRAIL_LATE_MS
 
 
 def _formatted_until(log: DataFrame) -> int:

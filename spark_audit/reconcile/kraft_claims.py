@@ -69,9 +69,9 @@ def claims(records: DataFrame) -> DataFrame:
 def _normal() -> Column:
     """Numbers as Spark writes them."""
     change = F.col(CHANGE)
-    number = F.element_at(change, -1).cast("double").cast("string")
+    number = F.try_element_at(change, F.lit(-1)).try_cast("double").cast("string")
     rest = F.slice(change, 1, F.size(change) - 1)
-    of_quota = (change[0] == "ClientQuotaRecord") & (F.size(change) > 2)
+    of_quota = (F.get(change, 0) == "ClientQuotaRecord") & (F.size(change) > 2)
     return F.when(of_quota, F.concat(rest, F.array(number))).otherwise(change)
 
 
@@ -80,7 +80,7 @@ def _is_whole() -> Column:
     fits = F.lit(False)
     for record, parts in WHOLE_SIZES.items():
         enough = size >= parts if record == "ClientQuotaRecord" else size == parts
-        fits = fits | ((F.col(CHANGE)[0] == record) & enough)
+        fits = fits | ((F.get(CHANGE, 0) == record) & enough)
     # Of resources other than topics the log's table has no value.
-    of_others = (F.col(CHANGE)[0] == "ConfigRecord") & (F.col(CHANGE)[1] != "TOPIC") & (size == 4)
+    of_others = (F.get(CHANGE, 0) == "ConfigRecord") & (F.get(CHANGE, 1) != "TOPIC") & (size == 4)
     return F.coalesce(fits | of_others, F.lit(False))

@@ -88,6 +88,24 @@ def test_a_throttled_client_tells_the_image_that_its_limit_is_of_when_another_ha
     assert [(e.quota_limit, e.metadata_offset) for e in told(hers, "throttled")] == [(500.0, 9)]
 
 
+def test_a_client_that_has_not_asked_since_tells_the_image_that_its_own_quota_was_found_in() -> None:
+    shared = gate(PRODUCER_BYTE_RATE, 1_000.0, 7)
+    hers, others = Conversation(gate=shared), Conversation(gate=shared)
+    produces(others, 100)
+    hers.asks(ApiKey.PRODUCE, 9, produce("orders", records=bytes(30_000)))
+    # Others meet a new image first, in which their quota, hers too until now, is as it was.
+    entities = {
+        QuotaEntity(user=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0},
+        QuotaEntity(user="alice", client_id="hers"): {PRODUCER_BYTE_RATE: 10.0},
+    }
+    shared.image = replace(shared.image or image_with(), quotas=quotas_image(entities), offset=9)
+    produces(others, 100)
+    hers.answers(ApiKey.PRODUCE, 9, produced("orders"))
+
+    record = told(hers, "throttled")[0]
+    assert (record.quota_id, record.quota_limit, record.metadata_offset) == ("alice:", 1_000.0, 7)
+
+
 def test_a_throttled_client_at_a_newer_image_with_the_same_quotas_tells_that_image() -> None:
     shared = gate(PRODUCER_BYTE_RATE, 1_000.0, 7)
     talk = Conversation(gate=shared)

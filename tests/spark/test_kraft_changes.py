@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.reconcile.kraft_changes import kraft_changes
+from spark_audit.survey import SILENCE_MS
 from tests.spark.audit_trail import Clock, Process, Record, acl_id, an_acl
 from tests.spark.frames import audit_frame, log_frame
 
@@ -28,6 +29,7 @@ NAMES = {
     26: "RemoveDelegationTokenRecord",
 }
 Change = list[str | None]
+IN_MODE = {"controller.mode": "kraft"}
 CREDENTIAL = 11, {"name": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096}
 
 
@@ -39,7 +41,7 @@ class Cluster:
     log: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.proxy = Process("proxy-1", self.clock, settings={"controller.mode": "kraft"})
+        self.proxy = Process("proxy-1", self.clock, settings=dict(IN_MODE))
         self.proxy.start()
         self.write((12, {"name": "metadata.version", "level": 29}), (27, {}))
 
@@ -295,3 +297,31 @@ def test_the_end_of_a_trail_that_goes_on_is_judged_later(spark: SparkSession) ->
 
     assert now == []
     assert [json.loads(row["evidence"])["offset"] for row in later] == [offset]
+
+
+def test_a_proxy_that_crashed_and_never_came_back_does_not_keep_the_log_from_being_judged(
+    spark: SparkSession,
+) -> None:
+    cluster = Cluster()
+    crashed, cluster.proxy = cluster.proxy, Process("proxy-2", cluster.clock, settings=dict(IN_MODE))
+    cluster.proxy.start()
+    cluster.clock.now_ms += SILENCE_MS + 60_000
+    fields, _ = acl(1)
+    offset = cluster.write((18, fields))
+    cluster.proxy.stop()
+    trail = audit_frame(spark, [*crashed.records, *cluster.proxy.records])
+
+    found = kraft_changes(trail, log_frame(spark, cluster.log)).collect()
+
+    assert [json.loads(row["evidence"])["offset"] for row in found] == [offset]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [[], ["ClientQuotaRecord", "producer_byte_rate", "user=alice", "fast"], [None], ["ConfigRecord"]],
+)
+def test_a_change_that_is_told_in_nobodys_words_ends_nothing(spark: SparkSession, change: Change) -> None:
+    cluster = Cluster()
+    cluster.done("odd", [], change)
+
+    assert [check for check, _ in cluster.findings(spark) if check != "changes.missing"] == []
