@@ -223,7 +223,7 @@ def _by_beginning(left: DataFrame, asked: DataFrame) -> DataFrame:
 
 def _beginnings_missing(asked: DataFrame, told: DataFrame) -> DataFrame:
     """Sure claims that tell a beginning only, of which the log has no record."""
-    loose = asked.where(F.col(SURE) & ~F.col(WHOLE) & F.col(CHANGE)[0].isin(*MUST_BE_THERE))
+    loose = asked.where(F.col(SURE) & ~F.col(WHOLE) & F.get(CHANGE, 0).isin(*MUST_BE_THERE))
     change = F.col(CHANGE)
     beginnings = F.transform(F.sequence(F.lit(1), F.size(change)), lambda size: F.slice(change, 1, size))
     begun = told.select(S.LOG_OFFSET, F.explode(F.transform(beginnings, key_of)).alias(KEY))
@@ -239,7 +239,7 @@ def _as_before(whole: DataFrame, told: DataFrame) -> DataFrame:
     states = told.select(S.LOG_OFFSET, *_state()).withColumn(
         "replaced", F.coalesce(F.lead(S.LOG_OFFSET).over(of_one), never)
     )
-    wanted = whole.where(F.col(CHANGE)[0].isin(*IDEMPOTENT)).select(
+    wanted = whole.where(F.get(CHANGE, 0).isin(*IDEMPOTENT)).select(
         CLAIM_ID, S.FIRST_OFFSET, UNTIL, *(each.alias(f"wanted_{each_name}") for each, each_name in _wanted())
     )
     held = (F.col(S.LOG_OFFSET) <= F.col(UNTIL)) & (F.col("replaced") >= F.col(S.FIRST_OFFSET))
@@ -271,20 +271,22 @@ def _state() -> list[Column]:
 
 def _wanted() -> list[tuple[Column, str]]:
     change = F.col(CHANGE)
-    of_acl = change[0] == "AccessControlEntryRecord"
+    of_acl = F.get(change, 0) == "AccessControlEntryRecord"
     identity, state = _split(change, of_acl, F.lit(False))
     return [(identity, IDENTITY), (state, STATE)]
 
 
 def _split(change: Column, of_acl: Column, removes: Column) -> list[Column]:
     all_but_name = F.slice(change, 2, F.size(change) - 1)
-    unvalued = (change[0] == "ConfigRecord") & (F.size(change) == 4)
+    unvalued = (F.get(change, 0) == "ConfigRecord") & (F.size(change) == 4)
     but_value = F.slice(change, 1, F.size(change) - 1)
     identity = (
         F.when(of_acl, key_of(all_but_name)).when(unvalued, key_of(change)).otherwise(key_of(but_value))
     )
     state = (
-        F.when(of_acl, F.when(~removes, "there")).when(unvalued, "set").otherwise(F.element_at(change, -1))
+        F.when(of_acl, F.when(~removes, "there"))
+        .when(unvalued, "set")
+        .otherwise(F.try_element_at(change, F.lit(-1)))
     )
     return [identity.alias(IDENTITY), state.alias(STATE)]
 

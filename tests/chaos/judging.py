@@ -19,8 +19,11 @@ COUNTED_BY = "proxy-1"
 IN_FLIGHT = "forwarded.unknown_to_proxy"
 LAST_WORDS_MS = 5_000
 """How long a proxy may take, on a machine that is busy, to write down an answer of the controller."""
-MAX_QUEUED_DENIALS = 2
-"""How many denials of a client that asks one at a time may be in the queue of a proxy that is killed."""
+MAX_QUEUED_DENIALS = 20
+"""How many denials of a client that asks one each 50 ms may be in the queue of a proxy that is killed.
+
+Lines wait there while the disk is at an fsync, which takes a second where brokers and Spark start on it.
+"""
 
 Killed = Mapping[str, Mapping[int, int]]
 """By process and boot, when it was killed."""
