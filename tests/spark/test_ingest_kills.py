@@ -34,8 +34,8 @@ MAX_CHANGES = 40
 BATCH = {"maxOffsetsPerTrigger": 8}
 SHORT = {
     MIDWAY,
-    *(point.format(AUDIT_STREAM) for point in (PLANNED, WRITING, HALF, WRITTEN)),
-    *(point.format(METADATA_STREAM) for point in (HALF, WRITTEN)),
+    *(point.format(AUDIT_STREAM) for point in (WRITING, HALF, WRITTEN)),
+    HALF.format(METADATA_STREAM),
 }
 """Where `make test` goes on from; the long form from each of POINTS."""
 
