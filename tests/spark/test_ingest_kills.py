@@ -15,7 +15,6 @@ from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.stopping import (
     HALF,
     MIDWAY,
-    PLANNED,
     POINTS,
     WRITING,
     WRITTEN,
