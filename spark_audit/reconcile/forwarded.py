@@ -38,8 +38,8 @@ _PAIR = (
 
 def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """All of the checks below as one table of findings; up to where `judged_until_ms` (survey.py) says."""
-    parts = pairs(records, until_ms), impossible_offsets(records), not_in_the_log(records, metadata_log)
-    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+    claims = impossible_offsets(records).unionByName(claimed_twice(records))
+    return pairs(records, until_ms).unionByName(claims).unionByName(not_in_the_log(records, metadata_log))
 
 
 def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
@@ -75,6 +75,26 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
             S.LAST_OFFSET,
         ),
         evidence=[S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE],
+    )
+
+
+def claimed_twice(records: DataFrame) -> DataFrame:
+    """Offsets that stand for two requests: one of them tells of a change that is not its own."""
+    # What a controller does by itself has no id, and goes by the name of what it did.
+    claim = F.coalesce(S.FORWARD_ID, S.METHOD)
+    by_offset = claimed_offsets(records).groupBy(S.LOG_OFFSET)
+    claimed = by_offset.agg(F.min(S.DATE).alias(S.DATE), sample(claim).alias("claims"))
+    return findings(
+        claimed.where(F.size("claims") > 1),
+        check="forwarded.claimed_twice",
+        severity="critical",
+        date=S.DATE,
+        explanation=words(
+            "metadata offset %s is claimed for several requests, of which one wrote it: %s",
+            S.LOG_OFFSET,
+            F.array_join("claims", ", "),
+        ),
+        evidence=[S.LOG_OFFSET, "claims"],
     )
 
 
