@@ -144,6 +144,8 @@ EVENTS = (
     "authorization_summary",
     "authorization_collapsed",
     "request_refused",
+    "request_summary",
+    "admin_request",
     "forwarded",
     "forwarded_received",
     "quota_changed",

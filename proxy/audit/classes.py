@@ -33,6 +33,8 @@ _BY_EVENT = {
     "authorization_summary": SUMMARY,
     "authorization_collapsed": DENIAL,
     "request_refused": DENIAL,
+    "request_summary": SUMMARY,
+    "admin_request": ADMIN,
     "forwarded": ADMIN,
     "forwarded_received": ADMIN,
     "quota_changed": ADMIN,

@@ -55,6 +55,8 @@ _BY_EVENT = {
     "authorization_summary": Ocsf(API_ACTIVITY, OTHER, "", UNKNOWN, INFORMATIONAL),
     "authorization_collapsed": Ocsf(API_ACTIVITY, OTHER, "", FAILURE, MEDIUM),
     "request_refused": Ocsf(API_ACTIVITY, OTHER, "Refuse", FAILURE, MEDIUM),
+    "request_summary": Ocsf(API_ACTIVITY, OTHER, "", UNKNOWN, INFORMATIONAL),
+    "admin_request": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
     "forwarded": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
     "forwarded_received": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
     "quota_changed": Ocsf(ENTITY_MANAGEMENT, 3, "Update", SUCCESS, INFORMATIONAL),
@@ -139,7 +141,7 @@ ATTRIBUTES_OF_CLASS: Mapping[int, Mapping[str, tuple[str, ...]]] = {
 }
 """Beside ATTRIBUTES, and before them."""
 
-AGGREGATES = ("authorization_summary", "authorization_collapsed", "throttled")
+AGGREGATES = ("authorization_summary", "authorization_collapsed", "request_summary", "throttled")
 """Their `count` is OCSF's; that of others counts no events."""
 FIXED = {"metadata.version": SCHEMA_VERSION, "metadata.product.name": "Penstock", "app.name": "Penstock"}
 """What is the same in every event whose class has it."""

@@ -26,7 +26,7 @@ from proxy.wire.api_keys import ApiKey
 
 log = structlog.get_logger(__name__)
 
-_QUIET_EVENTS = {"authorization_summary", "high_water", "throttled", "quota_used"}
+_QUIET_EVENTS = {"authorization_summary", "request_summary", "high_water", "throttled", "quota_used"}
 
 
 class Telemetry:

@@ -7,7 +7,7 @@ the last in flight, and whatever waits for its answer goes on before anything el
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from proxy.session import outcome
+from proxy.session import outcome, unasked
 from proxy.session.call import Answer, Ask, Call, Verdict
 from proxy.session.effects import Effect, ToBroker
 from proxy.session.pipeline import InFlight, Reply
@@ -88,6 +88,7 @@ def act_on(
     """Carry out what was decided once a question was answered."""
     if call.events and isinstance(decided, Answer):
         outcome.tell(call.events, decided.message)
+    unasked.tell(call, decided, session.client)
     session.note(call, effects)
     # The client's own bytes are gone by now: what is sent on is encoded again.
     act(session, call, message, decided, True, effects)

@@ -116,6 +116,8 @@ class Call:
     """Of a ConsumerGroupHeartbeat."""
     denials: Denials | None = None
     """None until something is denied."""
+    is_told: bool = False
+    """Whether a record tells of it already, or a summary counts it."""
 
     @property
     def image(self) -> MetadataImage:
@@ -181,6 +183,7 @@ class Call:
 
     def written_down(self) -> None:
         """What was noted so far is recorded; what is noted from now on is not a part of it."""
+        self.is_told = self.is_told or bool(self.events or self.counted)
         self.events.clear()
         self.counted.clear()
         if self.denials is not None:

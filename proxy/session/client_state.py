@@ -12,7 +12,7 @@ from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.streamed import Streamed
-from proxy.session.summaries import OBSERVE, Summary, Throttled, time_used
+from proxy.session.summaries import OBSERVE, Summary, Throttled, Unasked, time_used
 
 MAX_TOPICS = 10_000
 """Decisions remembered per connection; beyond it the memory starts over, having been written out."""
@@ -26,6 +26,7 @@ class ClientState:
         "_spent_ns",
         "_spent_since_ms",
         "_throttled",
+        "_unasked",
         "consumer",
         "context",
         "image",
@@ -67,6 +68,7 @@ class ClientState:
         """That of the last request of which `streamed` could have been made."""
         self._by_action: dict[tuple[int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
+        self._unasked: dict[int, Unasked] = {}
         self._spent_ns = self._spent_since_ms = 0
 
     def summary(self, api_key: int, action: Action, decision: Decision, now_ms: int) -> Summary:
@@ -92,6 +94,14 @@ class ClientState:
         entry.count += 1
         entry.throttle_time_ms += throttle_time_ms
 
+    def asked_no_right(self, api_key: int, size_bytes: int, now_ms: int) -> None:
+        """A request of which no decision tells."""
+        entry = self._unasked.get(api_key)
+        if entry is None:
+            entry = self._unasked[api_key] = Unasked(api_key, now_ms)
+        entry.count += 1
+        entry.request_bytes += size_bytes
+
     def spent(self, spent_ns: int, now_ms: int) -> None:
         """So much of the loop's time went to this client, whom a quota on time governs."""
         if not self._spent_ns:
@@ -106,6 +116,7 @@ class ClientState:
     def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
         """What was counted since the last time, as audit events; counting begins at zero again."""
         events = [complete(summary.event(now_ms)) for summary in self._by_action.values() if summary.active]
+        events += [complete(unasked.event(now_ms)) for unasked in self._unasked.values()]
         events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
         if self._spent_ns:
             offset = self._offset_of(self.request)
@@ -116,6 +127,7 @@ class ClientState:
             summary.count = summary.request_bytes = summary.response_bytes = 0
             summary.since_ms = now_ms
         self._throttled.clear()
+        self._unasked.clear()
         return events
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
-from proxy.session import fetch, request_time, verdicts
+from proxy.session import fetch, request_time, unasked, verdicts
 from proxy.session.call import Answer, Call, Forward
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect
@@ -35,6 +35,7 @@ def treat(
     bucket = client.consumer if client.consumer.limited or client.request.limited else None
     entry = InFlight(Reply.FETCH, _FETCH, call.version, call.correlation_id, 0, bucket, client=client)
     if fetch.is_incremental(message, call.version) and not _continues(session, call, message, entry):
+        unasked.count(call, client)
         verdicts.carry_out(session, call, Answer(fetch.session_not_found()), effects)
         return False
     names = fetch.topic_names(call, message)
@@ -43,6 +44,8 @@ def treat(
     if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
         return _without_denied(session, call, message, names, entry, effects)
     count(client, entry, names, len(frame), opens=not fetch.is_incremental(message, call.version))
+    if entry.summary is None:
+        unasked.count(call, client)
     session.pipeline.push(entry)
     entry.version = fetch.adjust_in_place(frame, call.version, body_offset, client.consumer)
     if not trailing:
@@ -111,6 +114,7 @@ def _without_denied(
 ) -> bool:
     verdict = fetch.without_denied(call, message, names, max_held_bytes(session))
     verdicts.tell_outcome(call, verdict)
+    unasked.tell(call, verdict, session.client)
     session.note(call, effects)
     if isinstance(verdict, Answer):
         verdicts.carry_out(session, call, verdict, effects)

@@ -6,7 +6,7 @@ Called by proxy.session.session for frames that do not stream; what they are of 
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from proxy.session import fetch_path, greeting, not_ready, produce, refused, verdicts
+from proxy.session import fetch_path, greeting, not_ready, produce, refused, unasked, verdicts
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Call
 from proxy.session.effects import Effect
@@ -74,6 +74,8 @@ def _asked(
         produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
     )
     verdicts.tell_outcome(call, verdict)
+    if early is None:  # Else it is refused because there is no room for records of it.
+        unasked.tell(call, verdict, session.client)
     session.note(call, effects)
     return verdicts.act(session, call, message, verdict, trailing, effects)
 

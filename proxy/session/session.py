@@ -22,6 +22,7 @@ from proxy.session import (
     produce_path,
     refused,
     request,
+    unasked,
     upstream_login,
 )
 from proxy.session.asking import Question
@@ -63,7 +64,9 @@ class Session:
         self.withheld = WithheldAssignments()
         self.client = self._new_client(None, None)
         self._former = FormerClients(self.pipeline)
-        self._replies = Replies(self.pipeline, listener, self.fetch_sessions, self.note, self._note_throttled)
+        self._replies = Replies(
+            self.pipeline, listener, self.fetch_sessions, self._note_of_answer, self._note_throttled
+        )
         # The request that the controller has, or a question of ours that the broker has.
         self.waits_for: InFlight | Question | frames.Starved | None = None
         self.held: Held | None = None  # Room for the frame that is not all there yet.
@@ -328,6 +331,10 @@ class Session:
             run = stop
         effects += own
         return run
+
+    def _note_of_answer(self, call: Call, effects: list[Effect], client: ClientState | None) -> None:
+        unasked.tell_answered(call, client or self.client)
+        self.note(call, effects, client)
 
     def note(self, call: Call, effects: list[Effect], client: ClientState | None = None) -> None:
         """Write down what was decided: denials and admin decisions at once, the rest counted.

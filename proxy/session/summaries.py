@@ -61,6 +61,26 @@ class Summary:
 
 
 @dataclass(slots=True)
+class Unasked:
+    """Requests of one API since `since_ms` that asked for no right, so that no decision tells of them."""
+
+    api_key: int
+    since_ms: int
+    count: int = 0
+    request_bytes: int = 0
+
+    def event(self, now_ms: int) -> AuditEvent:
+        return AuditEvent(
+            event="request_summary",
+            method=ApiKey.name_of(self.api_key),
+            count=self.count,
+            request_bytes=self.request_bytes,
+            interval_start_ms=self.since_ms,
+            interval_end_ms=now_ms,
+        )
+
+
+@dataclass(slots=True)
 class Throttled:
     """How often, and for how long in all, one quota-id was throttled in the interval."""
 

@@ -14,7 +14,7 @@ from spark_audit.trail import AUTHOR
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")
-TRAFFIC = ("authorization", "authorization_summary")
+TRAFFIC = ("authorization", "authorization_summary", "request_summary", "admin_request")
 GRACE_MS = 1_000
 """A record is stamped when it is written, a little after its request was looked at."""
 

@@ -44,6 +44,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
         "response_bytes",
     ),
     "request_refused": ("listener", "host", "message"),
+    "request_summary": (*WHO, "principal", "method", *COUNTED, "request_bytes"),
+    "admin_request": (*WHO, "principal", *ASKED),
     "forwarded": (*WHO, "principal", *ASKED, "forward_id", "envelope_error_code", "interval_end_ms"),
     "forwarded_received": (
         "listener",

@@ -52,6 +52,8 @@ def of_kind(
     if kind == "produce":
         message = produce(*named(version, names), records=bytes(size))
         return ApiKey.PRODUCE, version, message, produced(*named(version, kept))
+    if kind == "all topics":
+        return ApiKey.METADATA, 12, t.MetadataRequest(topics=None), described(ALLOWED)
     by_id = kind == "metadata by id"
     return ApiKey.METADATA, 12, metadata(names, by_id), described(names if by_id else kept)
 
@@ -65,6 +67,7 @@ class Told:
         self.talk = Conversation(*RIGHTS, quotas=quotas)
         self.client_id, self.rights = "app", 0
         self.expected: Ledger = Counter()
+        self.unasked: Ledger = Counter()
         self.request_bytes: Ledger = Counter()
         self.response_bytes: Ledger = Counter()
         self.answers: list[Callable[[], None]] = []
@@ -79,6 +82,9 @@ class Told:
         who = self.client_id, self.talk.gate.image.offset  # type: ignore[union-attr]
 
         def decide() -> None:
+            if kind == "all topics":
+                self.unasked[(method, len(frame), *who)] += 1
+                return
             for name in dict.fromkeys(names):
                 self.expected[(method, name, name != DENIED, *who)] += 1
             if kept:
@@ -125,7 +131,7 @@ class Told:
         return [*self.talk.events, *self.talk.summaries()]
 
 
-kinds = st.sampled_from(["fetch", "produce", "metadata", "metadata by id"])
+kinds = st.sampled_from(["fetch", "produce", "metadata", "metadata by id", "all topics"])
 topics = st.lists(st.sampled_from([*ALLOWED, DENIED]), min_size=1, max_size=4).map(tuple)
 asks = st.tuples(kinds, st.sampled_from([9, 12, 13]), topics, st.sampled_from([0, 10, 3_000]))
 others = st.sampled_from(["another client id", "other ACLs", "summaries"])
@@ -171,10 +177,29 @@ def test_what_the_trail_tells_is_what_went_over_the_wire(run: list[Any], throttl
 
     assert of(records, lambda e: 1 if e.event == "authorization" else e.count) == told.expected
     assert by_request(records, lambda e: e.request_bytes) == told.request_bytes
+    assert unasked(records) == summed(told.unasked)
     if not throttled:  # Else some of them are kept from the client, and empty ones told in their place.
         assert by_request(records, lambda e: e.response_bytes) == told.response_bytes
     assert not any(e.error_code == 0 for e in records if e.granted is False)
     assert told.talk.close_reason is None
+
+
+def unasked(records: list[AuditEvent]) -> Ledger:
+    """Requests without a decision, and their bytes: API, client id, offset."""
+    found: Ledger = Counter()
+    for e in records:
+        if e.event == "request_summary":
+            found["requests", e.method, e.client_id, e.metadata_offset] += e.count or 0
+            found["bytes", e.method, e.client_id, e.metadata_offset] += e.request_bytes or 0
+    return found
+
+
+def summed(requests: Ledger) -> Ledger:
+    found: Ledger = Counter()
+    for (method, size_bytes, *who), count in requests.items():
+        found["requests", method, *who] += count
+        found["bytes", method, *who] += size_bytes * count
+    return found
 
 
 def decisions(records: list[AuditEvent]) -> list[AuditEvent]:

@@ -39,6 +39,8 @@ SHAPES: dict[str, list[set[str]]] = {
     "authorization_collapsed": [_REQUEST | {"granted", "resource_type", "operation", "count"}],
     # Bytes that are no request: nothing but the connection is known.
     "request_refused": [_REQUEST | {"granted", "message"}, _CLIENT | {"granted", "message"}],
+    "request_summary": [_CLIENT | {"principal", "method", "count", "request_bytes"}],
+    "admin_request": [_REQUEST, _REQUEST | {"error_code"}],
     "forwarded": [_REQUEST | {"forward_id", "error_code", "envelope_error_code"}],
     "forwarded_received": [(_REQUEST - {"connection_id"}) | {"forward_id", "error_code"}],
     "quota_changed": [{"entity_path", "message"}],
@@ -137,4 +139,9 @@ def test_actions_and_protocols_are_in_the_schemas_enums() -> None:
 def test_only_aggregates_have_ocsfs_count() -> None:
     counted = {event for event in ocsf.EVENTS if "count" in attributes_of(event)}
 
-    assert counted == {"authorization_summary", "authorization_collapsed", "throttled"}
+    assert counted == {
+        "authorization_summary",
+        "authorization_collapsed",
+        "request_summary",
+        "throttled",
+    }
