@@ -118,7 +118,9 @@ class AuditLog:
         if event_class != ADMIN:
             return event_class if event_class in self._policy.synced else None
         waits = ADMIN in self._policy.synced or self._policy.by_class.get(ADMIN) == REFUSE
-        is_change = event.event in ("authorization", "admin_request") and event.method in self.changes_at_broker
+        is_change = (
+            event.event in ("authorization", "admin_request") and event.method in self.changes_at_broker
+        )
         return ADMIN if waits and is_change else None
 
     async def lets_go_on(self, classes: Collection[str]) -> bool:

@@ -5,7 +5,7 @@ and forwarding.controller.facts for what a controller has answered. Never asked 
 what a broker answers there passes without being read, and its records have no error code.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.audit.record import AuditEvent
@@ -14,6 +14,15 @@ from proxy.wire.message import Message
 
 NAMES = ("name", "topic_name", "resource_name", "group_id", "transactional_id", "topic", "user", "host")
 """The fields that name the resource a part of a response is about, by API."""
+
+_TYPE_NAMED_BY = {
+    "name": "TOPIC",
+    "topic_name": "TOPIC",
+    "topic": "TOPIC",
+    "group_id": "GROUP",
+    "transactional_id": "TRANSACTIONAL_ID",
+}
+"""The resource type that a field names; the other fields name any."""
 
 _OF_DENIAL = {
     "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -41,8 +50,8 @@ def tell(events: Iterable[AuditEvent], response: Any) -> None:
     for event in events:
         if top:
             event.error_code = int(top)
-        elif event.resource_name in by_name:
-            event.error_code = by_name[event.resource_name]
+        elif (named := _named(by_name, event)) is not None:
+            event.error_code = named
         elif event.granted is False:
             # Once for all denials: an answer may have as many parts as its request had bytes.
             others = _different(response) if others is None else others
@@ -50,16 +59,25 @@ def tell(events: Iterable[AuditEvent], response: Any) -> None:
             event.error_code = int(own) if own in others else (*others, int(ErrorCode.NONE))[0]
 
 
+def _named(by_name: Mapping[tuple[str | None, str], int], event: AuditEvent) -> int | None:
+    """The error of the part that is about the event's resource. A group may be called like a topic."""
+    name = event.resource_name or ""
+    named = by_name.get((event.resource_type, name))
+    return by_name.get((None, name)) if named is None else named
+
+
 def _different(response: Any) -> list[int]:
     """The errors in it, each once."""
     return [int(code) for code in dict.fromkeys(_codes(response)) if code != ErrorCode.NONE]
 
 
-def _by_name(response: Any) -> Iterator[tuple[str, int]]:
+def _by_name(response: Any) -> Iterator[tuple[tuple[str | None, str], int]]:
+    """Resource type (None: any) and name, and the error of the part."""
     for part in _parts(response):
-        name = next((getattr(part, field) for field in NAMES if hasattr(part, field)), None)
-        if name is not None:
-            yield name, error_of(part)
+        field = next((field for field in NAMES if hasattr(part, field)), None)
+        name = None if field is None else getattr(part, field)
+        if field is not None and name is not None:
+            yield (_TYPE_NAMED_BY.get(field), name), error_of(part)
 
 
 def _codes(message: Any) -> Iterator[int]:

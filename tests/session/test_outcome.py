@@ -43,7 +43,7 @@ def test_the_error_of_an_answer_is_that_at_its_top_or_its_first_part_that_has_on
 
 
 def events(*names: str) -> list[AuditEvent]:
-    return [AuditEvent(event="authorization", resource_name=name) for name in names]
+    return [AuditEvent(event="authorization", resource_type="TOPIC", resource_name=name) for name in names]
 
 
 def test_each_resource_is_told_its_own_error_where_the_answer_names_it() -> None:
@@ -52,6 +52,26 @@ def test_each_resource_is_told_its_own_error_where_the_answer_names_it() -> None
     tell(asked, created(("a", 0), ("b", 29)))
 
     assert [event.error_code for event in asked] == [0, 29, None]
+
+
+def test_a_group_called_like_a_topic_is_not_told_the_topics_error() -> None:
+    group = AuditEvent(event="authorization", resource_type="GROUP", resource_name="orders", granted=False)
+    asked = [group, *events("orders")]
+
+    response = types.OffsetCommitResponse
+    topic = response.OffsetCommitResponseTopic
+    failed = response.OffsetCommitResponsePartition
+    tell(
+        asked,
+        response(
+            topics=[
+                topic(name="orders", partitions=[failed(error_code=3)]),
+                topic(name="payments", partitions=[failed(error_code=30)]),
+            ]
+        ),
+    )
+
+    assert [event.error_code for event in asked] == [30, 3]
 
 
 def test_all_resources_are_told_the_error_of_the_whole_answer() -> None:
