@@ -60,7 +60,7 @@ demo: setup ## Play the whole story on loopback and write the audit report
 
 # A test that needs Kafka is skipped where there is none, save here: no suite goes silently dark.
 test: setup ## Run every test
-	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
+	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
 
 CASES ?= 2000
 SEED ?= 1

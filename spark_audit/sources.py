@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
+from spark_audit.no_rows import no_rows
 
 PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -43,6 +44,8 @@ _LAPTOP = {
     # What VACUUM lists directories with; the default is ten thousand tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.ui.enabled": "false",
+    # Of each plan, for the UI: "formatted" writes it out twice, and once more for each stage.
+    "spark.sql.ui.explainMode": "simple",
     # Nobody looks at them without the UI, and a thousand queries with their plans fill a small heap.
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "10",
@@ -176,8 +179,7 @@ def _widen(spark: SparkSession, path: str, schema: StructType) -> None:
 
 def _create(spark: SparkSession, path: str, schema: StructType) -> None:
     # Not CREATE TABLE: it refuses a directory in which one was killed before it had committed.
-    none = spark.createDataFrame([], schema)
-    none.write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
+    no_rows(spark, schema).write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
 
 
 def table_property(spark: SparkSession, path: str, name: str) -> str | None:
@@ -212,7 +214,7 @@ def read_table(spark: SparkSession, path: str, schema: StructType | None = None)
 def read_state(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
     """A table of our own making; no rows where it was never written."""
     if not DeltaTable.isDeltaTable(spark, path):
-        return spark.createDataFrame([], schema)
+        return no_rows(spark, schema)
     return spark.read.format("delta").load(path)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
+from spark_audit.no_rows import no_rows
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import findings, sample, words
@@ -191,7 +192,7 @@ def _of_what_is_lost() -> Column:
 
 def _none(frame: DataFrame) -> DataFrame:
     # Here and now: in a clean trail, which is the rule, most of the plan need not even be made.
-    return frame.sparkSession.createDataFrame([], S.FINDING)
+    return no_rows(frame.sparkSession, S.FINDING)
 
 
 def _pairs(asked: DataFrame, told: DataFrame) -> DataFrame:

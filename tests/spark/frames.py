@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
+from spark_audit.no_rows import no_rows
 from tests.spark.audit_trail import NOON_MS, Record, Trail
 
 KAFKA = T.StructType(
@@ -49,12 +50,17 @@ def moment(time_ms: int) -> datetime:
     return datetime.fromtimestamp(time_ms / 1000, UTC)
 
 
+def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: T.StructType) -> DataFrame:
+    """Rows of Python's, the JVM's from now on as those of a table are: else each look asks Python anew."""
+    return spark.createDataFrame(rows, schema).localCheckpoint() if rows else no_rows(spark, schema)
+
+
 def kafka_frame(
     spark: SparkSession, pairs: Sequence[tuple[bytes | None, bytes | None]], topic: str = "audit"
 ) -> DataFrame:
     """Keys and values as rows of a topic, offsets from 0."""
     rows = [(k, v, topic, 0, offset, moment(NOON_MS)) for offset, (k, v) in enumerate(pairs)]
-    return spark.createDataFrame(rows, KAFKA)
+    return frame(spark, rows, KAFKA)
 
 
 def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
@@ -73,7 +79,7 @@ def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
         )
         for offset, record in enumerate(records)
     ]
-    return spark.createDataFrame(rows, S.AUDIT)
+    return frame(spark, rows, S.AUDIT)
 
 
 def log_frame(spark: SparkSession, log: Sequence[Record]) -> DataFrame:
@@ -92,7 +98,7 @@ def log_frame(spark: SparkSession, log: Sequence[Record]) -> DataFrame:
         )
         for record in log
     ]
-    return spark.createDataFrame(rows, S.METADATA_LOG)
+    return frame(spark, rows, S.METADATA_LOG)
 
 
 def frames(spark: SparkSession, trail: Trail) -> tuple[DataFrame, DataFrame]:

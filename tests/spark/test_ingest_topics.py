@@ -60,7 +60,7 @@ def test_partitions_that_are_added_between_runs_are_read_from_their_beginning(
     told = read(source)
 
     assert in_tables(spark, tables, source.topics) == source.held()
-    assert told[0].startswith("audit: 3 records in 1 batches")
+    assert any(text.startswith("audit: 3 records in 1 batches") for text in told)
     assert sources.read_table(spark, tables.audit).select("kafka_partition").distinct().count() == 3
 
 

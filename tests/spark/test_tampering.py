@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_audit import schema as S
+from spark_audit.no_rows import no_rows
 from spark_audit.reconciliation import reconcile
 from tests.spark.audit_trail import Process, Trail
 from tests.spark.frames import key as key_of
@@ -107,7 +108,7 @@ def found_after(
     lost = administer(trail, "lost:")["first_offset"]
     trail.log = [record for record in trail.log if record["offset"] != lost]
     lines = [line for name, boots in of_each(trail) for line in left_by(hands, name, boots, key)]
-    nothing = spark.createDataFrame([], S.QUARANTINE)
+    nothing = no_rows(spark, S.QUARANTINE)
     # Lines are parsed once here; a real table is read again and again.
     audit = table(spark, lines).persist()
     result = reconcile(audit, nothing, log_frame(spark, trail.log), chain_key=key)

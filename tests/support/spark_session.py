@@ -12,8 +12,12 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# For a dozen rows the compiler is the cost: plans are interpreted, the JVM stops at its first compiler.
+# For a dozen rows the plans are the cost, and the compilers: plans are made once and not again with each
+# stage, they are interpreted, the JVM stops at its first compiler. What is run as a process of its own
+# (penstock audit) has Spark's and our own defaults.
 FOR_A_DOZEN_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
