@@ -14,7 +14,8 @@ progress          what a stream tells of its way
 stream_errors     why a stream ended, and how to go on
 reprocess         the quarantine read again by a later release
 writer_lock       one writer at a time on a local disk
-together          small frames in one partition
+together          small frames in one partition; no_rows: frames of none
+in_force          the log without what was taken back
 trail             the tables as the checks read them: duplicates out, settings of each process
 reconcile/        one file per check: tables -> findings
 reconciliation    all checks -> findings, and what could not be checked

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.copies import each_record_once, later_copies
+from spark_audit.in_force import in_force
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.changes import changes
@@ -66,7 +67,7 @@ def reconcile(
     of_days, near = records, records
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _neighbours(wanted))
-    log = together(metadata_log)
+    log = in_force(together(metadata_log))
     judged = verdicts(of_days, log, log_end, few).persist()
     until_ms = judged_until_ms(stretches)
     checks = {

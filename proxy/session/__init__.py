@@ -19,7 +19,8 @@ client_state    decisions, buckets and counts of one client id at one image; sum
 former_clients  those left behind of whose requests some are not answered yet
 request         a frame that is all there: decoded, decided, carried out
 memory          what requests that are not all there may take; frames: how large they may be
-refused         requests that cannot be served
+refused         requests that cannot be served; not_ready: none can
+unasked         requests that ask for no right; outcome: what an answer comes to, for the audit
 asking          questions of our own to the broker; upstream_login: our session there, renewed
 verdicts        a verdict carried out
 gate            what all sessions of a proxy share

@@ -144,5 +144,6 @@ def environment() -> Environment:
         "verb": lambda record: "−" if record.startswith("Remove") else "+",
     }
     geometry = {"width": plots.WIDTH, "height": plots.HEIGHT}
-    made.globals |= geometry | {"written_rows": aggregates.WRITTEN, "rows": aggregates.ROWS}
+    limits = {"written_rows": aggregates.WRITTEN, "rows": aggregates.ROWS, "latest": aggregates.LATEST}
+    made.globals |= geometry | limits
     return made
