@@ -235,12 +235,17 @@ def new_id() -> bytes:
 
 
 def forwardable_versions(broker: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
-    """What may come in an Envelope: our codec's versions, and the broker's for what it carries out."""
+    """What may come in an Envelope: our codec's versions, and the broker's for what it carries out.
+
+    `broker` is empty while the broker was not reached: then ours alone. A proxy asks once, when it connects,
+    and offers nothing else to its clients for as long as it is connected; it minds its broker's versions too.
+    """
     offered: dict[int, VersionRange] = {}
     for api_key in SERVED:
         versions = codecs.request_versions(api_key)
         ours = (versions[0], versions[-1])
-        both = common(ours, broker.get(api_key, (0, -1))) if api_key in TO_BROKER else ours
+        is_bounded = bool(broker) and api_key in TO_BROKER
+        both = common(ours, broker.get(api_key, (0, -1))) if is_bounded else ours
         if both is not None:
             offered[api_key] = both
     return offered

@@ -59,8 +59,6 @@ def librdkafka_settings(user: User, entrance: Entrance) -> dict[str, Any]:
         "sasl.mechanism": user.mechanism,
         "sasl.username": user.name,
         "sasl.password": user.password,
-        # A machine that is so slow that this one request takes 10 s would be taken for a broker of 2015.
-        "api.version.request.timeout.ms": 60_000,
         **tls,
     }
 

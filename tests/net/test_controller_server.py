@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from forwarding import envelope
+from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
 from forwarding.retry import AUTHORIZER_NOT_READY
+from forwarding.versions import FORWARDABLE
 from proxy.demo.broker import Broker
 from proxy.demo.certificates import write
 from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
@@ -73,6 +75,31 @@ async def test_before_the_log_is_loaded_a_sender_is_told_to_wait_in_words_it_kno
 
     assert told == [ErrorCode.UNKNOWN_SERVER_ERROR, AUTHORIZER_NOT_READY]
     assert made.process.not_ready() == "the metadata log is not loaded yet"
+
+
+@pytest.mark.spec("E8", "S9")
+async def test_a_controller_that_knows_no_broker_yet_offers_what_brokers_carry_out_too() -> None:
+    """Else a proxy that reached it in its first moments offered no CreateTopics until it connected again."""
+    made = made_controller(controller_settings(nowhere(), "t"))
+    async with (
+        running(made, wait=False) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        assert await forwarder.reached(5_000)
+
+        told = forwarder.controller_api_versions or {}
+
+    assert FORWARDABLE - {ApiKey.UPDATE_FEATURES} <= told.keys()
+    assert told[ApiKey.CREATE_TOPICS][1] == codecs.request_versions(ApiKey.CREATE_TOPICS)[-1]
+
+
+@pytest.mark.spec("E8")
+def test_of_what_brokers_carry_out_a_broker_that_is_known_bounds_the_versions() -> None:
+    told = forwardable_versions({int(ApiKey.CREATE_TOPICS): (2, 5)})
+
+    assert told[ApiKey.CREATE_TOPICS] == (2, 5)
+    assert ApiKey.DELETE_TOPICS not in told
+    assert ApiKey.CREATE_ACLS in told
 
 
 @pytest.mark.spec("S3")
