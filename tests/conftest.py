@@ -4,6 +4,7 @@
 file is never divided, so that its fixtures are made once.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,36 @@ pytest_plugins = [
 HERE = Path(__file__).parent
 
 
+LONGEST = (
+    "test_demo.py",
+    "test_reconciliation.py",
+    "test_tampering.py",
+    "test_cluster.py",
+    "test_ingest_kills.py",
+    "test_kraft_audit.py",
+    "test_chaos.py",
+    "test_trail.py",
+)
+"""Begun first: a worker that came to one of them last would be alone with it. Few stacks at once."""
+COMPUTING, WAITING = ("spark",), ("interop", "net", "clients", "differential", "chaos")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: whoever is done early then still finds small ones to take."""
-    items.sort(key=lambda item: item.path.relative_to(HERE).parts[0] != "spark")
+    """The longest first, the small ones last; between them those that compute among those that wait."""
+    files = list(dict.fromkeys(item.path for item in items))
+    place = {path: number for number, path in enumerate(_in_order(files))}
+    items.sort(key=lambda item: place[item.path])
+
+
+def _in_order(files: Sequence[Path]) -> list[Path]:
+    longest = sorted(
+        (path for path in files if path.name in LONGEST), key=lambda path: LONGEST.index(path.name)
+    )
+    left = [path for path in files if path.name not in LONGEST]
+    part_of = {path: path.relative_to(HERE).parts[0] for path in left}
+    woven: list[tuple[float, Path]] = []
+    for parts in (COMPUTING, WAITING):
+        some = [path for path in left if part_of[path] in parts]
+        woven += [(number / len(some), path) for number, path in enumerate(some)]
+    small = [path for path in left if part_of[path] not in COMPUTING + WAITING]
+    return [*longest, *(path for _, path in sorted(woven)), *small]

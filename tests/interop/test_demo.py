@@ -18,7 +18,7 @@ from proxy.demo.tools import KafkaTools
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-STORY_TIMEOUT_MS = 400_000
+STORY_TIMEOUT_MS = 600_000
 
 
 def _exists(pid: int) -> bool:
