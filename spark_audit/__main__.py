@@ -298,6 +298,7 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
     tables = Tables(arguments.tables)
     audit = sources.read_table(spark, tables.audit, S.AUDIT)
+    sources.suit_plans(spark, tables)
     quarantine = sources.read_table(spark, tables.quarantine, S.QUARANTINE)
     return audit, quarantine, sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
 

@@ -6,7 +6,7 @@ Everything else is DataFrame -> DataFrame. Paths may be local or URIs of anythin
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,15 @@ _LAPTOP = {
     # Without it the code cache is small by default, and would be full within minutes.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
+SMALL_TRAIL_BYTES = 32 << 20
+"""Of table `audit` on storage: some hundred thousand records."""
+_FOR_SMALL_TRAILS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Plans are interpreted, and made once: of ten thousand records to compile them, and to plan anew after each
+stage, is two fifths of a reconciliation's CPU."""
 AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
 
 
@@ -144,6 +153,25 @@ def to_fetch(jars: Path) -> list[str]:
     """Those of PACKAGES that are not among Spark's own jars, as they are in our image."""
     named = {package: "{1}-{2}.jar".format(*package.split(":")) for package in PACKAGES}
     return [package for package, name in named.items() if not (jars / name).exists()]
+
+
+def suit_plans(spark: SparkSession, tables: Tables) -> None:
+    """Have plans made as suits the size of table `audit`, as far as the user has not said how."""
+    detail = DeltaTable.forPath(spark, tables.audit).detail().select("sizeInBytes").first()
+    said = {name for name, _ in spark.sparkContext.getConf().getAll()}
+    for name, value in plan_settings(0 if detail is None else detail["sizeInBytes"], said).items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
+
+
+def plan_settings(size_bytes: int, said: Collection[str]) -> dict[str, str | None]:
+    """Setting -> value, None for Spark's own; without those that the user has `said`."""
+    is_small = size_bytes <= SMALL_TRAIL_BYTES
+    return {
+        name: value if is_small else None for name, value in _FOR_SMALL_TRAILS.items() if name not in said
+    }
 
 
 def create_tables(spark: SparkSession, tables: Tables) -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tests.chaos.counted import Asked
@@ -43,7 +44,12 @@ def faults(document: dict[str, Any], ledger: Ledger, watch: Watch) -> list[str]:
         *_denials(boots, ledger),
         *_changes([row for mine in boots.values() for row in mine], document["acls"], ledger),
         *(f"{count} quarantined" for count in [document["quarantined"]] if count),
-        *unexplained(boots, document["findings"], {each.name: each.killed_at_ms for each in watch.all}),
+        *unexplained(
+            boots,
+            document["findings"],
+            {each.name: each.killed_at_ms for each in watch.all},
+            {(each.process, each.boot): each.forwarding for each in watch.readings},
+        ),
     ]
 
 
@@ -88,30 +94,52 @@ def _key(row: Row) -> tuple[str, str, int]:
     return row["proxy_id"], row["boot_id"], row["sequence"]
 
 
-def unexplained(boots: Boots, found: list[dict[str, Any]], killed: Killed) -> Iterator[str]:
-    """All but what a kill explains: of a forward under way when its proxy was killed one side alone tells."""
-    cut_off = _cut_off(boots, killed)
+def unexplained(
+    boots: Boots,
+    found: list[dict[str, Any]],
+    killed: Killed,
+    waiting: Mapping[tuple[str, int], int] = MappingProxyType({}),
+) -> Iterator[str]:
+    """All but what a kill explains: of a forward under way when its proxy was killed one side alone tells.
+
+    `waiting`: by process and boot, how many forwards were under way at its last reading.
+    """
+    cut_off = _cut_off(boots, killed, waiting)
     for finding in found:
         forward_id = json.loads(finding["evidence"]).get("forward_id")
         if finding["check"] != IN_FLIGHT or forward_id not in cut_off:
             yield f"{finding['check']}: {finding['explanation']}"
 
 
-def _cut_off(boots: Boots, killed: Killed) -> set[str]:
-    """Forwards that the controller answered when their proxy was dead, or had no time to write it down."""
-    at_ms = {
-        rows[0]["boot_id"]: killed[process][number]
+def _cut_off(boots: Boots, killed: Killed, waiting: Mapping[tuple[str, int], int]) -> set[str]:
+    """Forwards that the controller answered when their proxy was dead, or had no time to write it down.
+
+    And those that the proxy waited for when it was killed, its last reading says how many: a controller that
+    is frozen or slow answers a connection that was given up, and the proxy asks again while its client waits.
+    """
+    ended = {
+        rows[0]["boot_id"]: (killed[process][number], waiting.get((process, number), 0))
         for process, of_process in in_order(boots).items()
         for number, rows in enumerate(of_process)
         if number in killed.get(process, {})
     }
-    answered = [row for rows in boots.values() for row in rows if row["event"] == "forwarded_received"]
-    return {
-        row["forward_id"]
-        for row in answered
-        if (killed_ms := at_ms.get(row["forward_id"].split("/")[1])) is not None
-        and row["time_ms"] > killed_ms - LAST_WORDS_MS
-    }
+    told = {row["forward_id"] for rows in boots.values() for row in rows if row["event"] == "forwarded"}
+    untold: dict[str, list[Row]] = defaultdict(list)
+    for row in (row for rows in boots.values() for row in rows if row["event"] == "forwarded_received"):
+        boot = row["forward_id"].split("/")[1]
+        if boot in ended and row["forward_id"] not in told:
+            untold[boot].append(row)
+    return {row["forward_id"] for boot, rows in untold.items() for row in _excused(rows, *ended[boot])}
+
+
+def _excused(untold: list[Row], killed_ms: int, waiting: int) -> list[Row]:
+    """Of the answers that a proxy did not tell, the ones its kill explains."""
+    newest_first = sorted(untold, key=lambda row: -row["time_ms"])
+    return [
+        row
+        for number, row in enumerate(newest_first)
+        if number < waiting or row["time_ms"] > killed_ms - LAST_WORDS_MS
+    ]
 
 
 def _ingested_once(rows: list[Row]) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Reading:
     """By event."""
     queued_bytes: int = 0
     unshipped: int = 0
+    forwarding: int = 0
+    """Requests that wait for a controller's answer."""
 
     @property
     def count(self) -> int:

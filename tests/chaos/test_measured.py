@@ -94,6 +94,22 @@ def test_a_forward_that_a_kill_cut_off_is_explained_and_nothing_else_is() -> Non
     ]
 
 
+def test_as_many_forwards_as_a_killed_proxy_waited_for_are_explained_the_newest_first() -> None:
+    """A controller that was frozen answers whom it had in hand, long after the proxy has given that up."""
+    proxy = [row | {"boot_id": "killed"} for row in boot("started")]
+    answers = {"p/killed/1": 1_000, "p/killed/2": 2_000, "p/killed/3": 3_000}
+    controller = [
+        {"event": "forwarded_received", "forward_id": name, "time_ms": at_ms, "boot_id": "c"}
+        for name, at_ms in answers.items()
+    ]
+    there: Boots = {(PROCESS, "killed"): proxy, ("controller-1", "c"): controller}
+    found = [finding("forwarded.unknown_to_proxy", name) for name in answers]
+
+    left = list(unexplained(there, found, {PROCESS: {0: 9_000}}, {(PROCESS, 0): 2}))
+
+    assert left == ["forwarded.unknown_to_proxy: p/killed/1"]
+
+
 def summary(sequence: int, end_ms: int, **numbers: int) -> Row:
     numbers = {"count": 0, "request_bytes": 0, "response_bytes": 0} | numbers
     names: dict[str, Any] = {"event": "authorization_summary", "client_id": CLIENT_ID, "method": "Fetch"}

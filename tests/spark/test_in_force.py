@@ -70,7 +70,6 @@ def test_who_was_let_in_by_an_acl_of_an_aborted_transaction_is_found(spark: Spar
     trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch", client_id="a", connection_id="c")
     trail.stop()
     audit, quarantine = audit_frame(spark, trail.audit), no_rows(spark, S.QUARANTINE)
-    clean = reconcile(audit, quarantine, log_frame(spark, trail.log))
     (added,) = (each for each in trail.log if each["api_key"] == ACL)
     around = [
         added | {"offset": added["offset"] + shift, "api_key": kind, "record": NAMES[kind], "body": "{}"}
@@ -81,5 +80,4 @@ def test_who_was_let_in_by_an_acl_of_an_aborted_transaction_is_found(spark: Spar
     aborted = log_frame(spark, [*others, around[0], added, around[1]])
     found = reconcile(audit, quarantine, aborted)
 
-    assert [row[S.CHECK] for row in clean.findings] == []
     assert "decisions.wrongly_granted" in [row[S.CHECK] for row in found.findings]

@@ -80,3 +80,21 @@ def test_tables_may_lie_in_any_storage() -> None:
 
     assert tables.audit == "s3a://bucket/penstock/audit"
     assert tables.checkpoint("audit") == "s3a://bucket/penstock/_checkpoints/audit"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "said", "are_set"),
+    [
+        (sources.SMALL_TRAIL_BYTES, (), True),
+        (sources.SMALL_TRAIL_BYTES + 1, (), False),
+        (0, ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"), True),
+    ],
+)
+def test_plans_of_a_small_trail_are_interpreted_unless_the_user_says_otherwise(
+    size_bytes: int, said: tuple[str, ...], are_set: bool
+) -> None:
+    told = sources.plan_settings(size_bytes, said)
+
+    assert {value is not None for value in told.values()} == {are_set}
+    assert told.keys().isdisjoint(said)
+    assert len(told) + len(said) == 3
