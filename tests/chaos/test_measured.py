@@ -1,5 +1,6 @@
 """The comparison itself: what fits is no fault, and each way in which a table can be wrong is one."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -74,15 +75,20 @@ def finding(check: str, forward_id: str) -> Row:
     return {"check": check, "explanation": forward_id, "evidence": f'{{"forward_id": "{forward_id}"}}'}
 
 
-def test_a_forward_that_a_kill_cut_off_is_explained_and_nothing_else_is() -> None:
+def answered_alone(answers: Mapping[str, int]) -> tuple[Boots, list[Row]]:
+    """Forwards that a controller answered at those times and a killed proxy did not tell; as findings too."""
     proxy = [row | {"boot_id": "killed"} for row in boot("started")]
-    answers = {"p/killed/1": 9_000, "p/killed/2": 3_000, "p/another/3": 9_000}
     controller = [
         {"event": "forwarded_received", "forward_id": name, "time_ms": at_ms, "boot_id": "c"}
         for name, at_ms in answers.items()
     ]
     there: Boots = {(PROCESS, "killed"): proxy, ("controller-1", "c"): controller}
-    found = [finding("forwarded.unknown_to_proxy", name) for name in answers]
+    return there, [finding("forwarded.unknown_to_proxy", name) for name in answers]
+
+
+def test_a_forward_that_a_kill_cut_off_is_explained_and_nothing_else_is() -> None:
+    answers = {"p/killed/1": 9_000, "p/killed/2": 3_000, "p/another/3": 9_000}
+    there, found = answered_alone(answers)
     found.append(finding("forwarded.different_error", "p/killed/1"))
 
     left = list(unexplained(there, found, {PROCESS: {0: 8_500}}))
@@ -96,14 +102,8 @@ def test_a_forward_that_a_kill_cut_off_is_explained_and_nothing_else_is() -> Non
 
 def test_as_many_forwards_as_a_killed_proxy_waited_for_are_explained_the_newest_first() -> None:
     """A controller that was frozen answers whom it had in hand, long after the proxy has given that up."""
-    proxy = [row | {"boot_id": "killed"} for row in boot("started")]
     answers = {"p/killed/1": 1_000, "p/killed/2": 2_000, "p/killed/3": 3_000}
-    controller = [
-        {"event": "forwarded_received", "forward_id": name, "time_ms": at_ms, "boot_id": "c"}
-        for name, at_ms in answers.items()
-    ]
-    there: Boots = {(PROCESS, "killed"): proxy, ("controller-1", "c"): controller}
-    found = [finding("forwarded.unknown_to_proxy", name) for name in answers]
+    there, found = answered_alone(answers)
 
     left = list(unexplained(there, found, {PROCESS: {0: 9_000}}, {(PROCESS, 0): 2}))
 
