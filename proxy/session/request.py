@@ -74,7 +74,7 @@ def _asked(
         produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
     )
     verdicts.tell_outcome(call, verdict)
-    if early is None:  # Else it is refused because there is no room for records of it.
+    if early is None:  # Else its refusal is on record already, or there is no room for one.
         unasked.tell(call, verdict, session.client)
     session.note(call, effects)
     return verdicts.act(session, call, message, verdict, trailing, effects)
