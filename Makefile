@@ -52,7 +52,7 @@ fetch: $(INSTALLED)
 
 $(SPARK_FETCHED): $(INSTALLED)
 	@$(call say,Spark packages for the audit jobs)
-	$(BIN)/python -c 'from spark_audit.sources import open_session; open_session("local[1]").stop()'
+	$(BIN)/python -c 'from spark_audit.session import open_session; open_session("local[1]").stop()'
 	@touch $@
 
 demo: setup ## Play the whole story on loopback and write the audit report

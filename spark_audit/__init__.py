@@ -1,7 +1,8 @@
 """The audit trail in Spark: Kafka topics into Delta tables, tables into findings, findings into a page.
 
 schema            the columns, by name                     (knows nothing)
-sources           the session, Delta tables, files
+sources           Delta tables, files
+session           the Spark session, its packages and settings
 topics            Kafka: which topic it is, its records as a stream
 metadata_records  one KRaft record's bytes -> name and JSON
 record_batches    Kafka's record batches as they lie in a file

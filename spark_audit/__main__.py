@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import schema as S
-from spark_audit import sources
+from spark_audit import session, sources
 from spark_audit.ingest import INTERVAL_MS, Topics, ingest, ingest_continuously
 from spark_audit.kraft_commit import SETTLE_MS
 from spark_audit.kraft_import import import_kraft_log
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     command: Command = arguments.command
     try:
-        spark = sources.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
+        spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return command(spark, arguments)
     except (SourceError, OSError) as error:
         return _failed(str(error))

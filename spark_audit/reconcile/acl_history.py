@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, blind
+from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
 
 ADDED, REMOVED = "added_offset", "removed_offset"
 PATTERN_NAME, PERMISSION = "pattern_name", "permission_type"
@@ -18,6 +18,7 @@ EPOCH = "epoch"
 NEVER = 2**63 - 1
 BEFORE_THE_FIRST = -1
 BLIND = "blind"
+_STRETCHES = f"array<struct<{BLIND_FIRST}: bigint, {BLIND_LAST}: bigint>>"
 
 
 def acl_changes(metadata_log: DataFrame) -> DataFrame:
@@ -94,9 +95,12 @@ def history_lost(metadata_log: DataFrame) -> DataFrame:
     `lost_before`: below this offset, -1 if nowhere. `blind`: in these stretches (first, last) of Kafka's own
     log, which ends them with a snapshot.
     """
+    lost = orphan_removals(metadata_log)
+    before = F.coalesce(F.max(S.LOG_OFFSET), F.lit(BEFORE_THE_FIRST)).alias("lost_before")
+    if not any_hole(metadata_log):
+        return lost.agg(before).withColumn(BLIND, F.array().cast(_STRETCHES))
     stretches = blind(metadata_log)
     within = F.col(S.LOG_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST))
-    lost = orphan_removals(metadata_log).join(F.broadcast(stretches), within, "left_anti")
-    before = lost.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(BEFORE_THE_FIRST)).alias("lost_before"))
+    known = lost.join(F.broadcast(stretches), within, "left_anti").agg(before)
     told = stretches.agg(F.collect_list(F.struct(BLIND_FIRST, BLIND_LAST)).alias(BLIND))
-    return before.crossJoin(told)
+    return known.crossJoin(told)

@@ -57,7 +57,7 @@ def described(log: DataFrame) -> DataFrame:
 
 def creation_of(log: DataFrame) -> DataFrame:
     """What was written with a TopicRecord when the topic was made: offset, created_at (that record's)."""
-    of_log = log.where(~F.col(S.FROM_SNAPSHOT)).select(S.LOG_OFFSET, S.API_KEY)
+    of_log = _of_log(log).select(S.LOG_OFFSET, S.API_KEY)
     some = of_log.where(F.col(S.API_KEY).isin(S.TOPIC_RECORD, *_CREATION))
     # Offsets without a gap have the same distance to their number.
     number = F.row_number().over(Window.orderBy(S.LOG_OFFSET))
@@ -75,9 +75,8 @@ def holes(log: DataFrame) -> DataFrame:
 
     All of the log is put into order only where the number of its records says that there is a hole.
     """
-    of_log = log.where(~F.col(S.FROM_SNAPSHOT)).select(S.LOG_OFFSET, S.DATE, S.LOG_TIMESTAMP)
-    row = of_log.agg(F.max(S.LOG_OFFSET), F.count_distinct(S.LOG_OFFSET)).first()
-    if row is None or row[0] is None or row[0] + 1 == row[1]:
+    of_log = _of_log(log).select(S.LOG_OFFSET, S.DATE, S.LOG_TIMESTAMP)
+    if not any_hole(log):
         of_log = of_log.limit(0)
     before = F.coalesce(F.lag(S.LOG_OFFSET).over(Window.orderBy(S.LOG_OFFSET)), F.lit(-1))
     followed = of_log.withColumn("before", before).where(F.col(S.LOG_OFFSET) > F.col("before") + 1)
@@ -87,6 +86,12 @@ def holes(log: DataFrame) -> DataFrame:
         S.DATE,
         S.LOG_TIMESTAMP,
     )
+
+
+def any_hole(log: DataFrame) -> bool:
+    """Whether an offset below the highest has no record; a log in a topic of ours is not asked."""
+    row = _of_log(log).agg(F.max(S.LOG_OFFSET), F.count_distinct(S.LOG_OFFSET)).first()
+    return row is not None and row[0] is not None and bool(row[0] + 1 != row[1])
 
 
 def blind(log: DataFrame) -> DataFrame:
@@ -106,6 +111,11 @@ def blind(log: DataFrame) -> DataFrame:
 def key_of(change: Column) -> Column:
     """One text for a change: two are the same when they are equal in all parts."""
     return F.to_json(change)
+
+
+def _of_log(log: DataFrame) -> DataFrame:
+    """Kafka's own log, without its snapshots."""
+    return log.where(~F.col(S.FROM_SNAPSHOT))
 
 
 def _field(name: str) -> Column:

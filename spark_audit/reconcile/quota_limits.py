@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, blind
+from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
 from spark_audit.reconcile.quota_history import (
     CLIENT,
     CONSUMER_DEFAULT,
@@ -35,8 +35,9 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
 
     Without those of offsets where the log has a hole: what held there nobody knows.
     """
-    unknown = F.col(S.METADATA_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST) - 1)
-    clients = clients.join(F.broadcast(blind(metadata_log)), unknown, "left_anti")
+    if any_hole(metadata_log):
+        unknown = F.col(S.METADATA_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST) - 1)
+        clients = clients.join(F.broadcast(blind(metadata_log)), unknown, "left_anti")
     by_log = governing(clients, quota_intervals(metadata_log))
     told = F.broadcast(quota_settings(records))
     joined = clients.join(by_log, list(CLIENT), "left").join(told, list(AUTHOR), "left")

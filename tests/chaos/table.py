@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit import sources
+from spark_audit import session, sources
 from spark_audit.ingest import Topics, ingest
 from spark_audit.reconciliation import reconcile
 from spark_audit.sources import Tables
@@ -45,7 +45,7 @@ TOLD = (
 
 
 def main(bootstrap: str, directory: str, out: str) -> None:
-    spark = sources.open_session(master="local[2]")
+    spark = session.open_session(master="local[2]")
     Path(out).write_text(json.dumps(told_by(spark, bootstrap, directory), default=str), encoding="utf-8")
     spark.stop()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import sources, topics
+from spark_audit import session, sources, topics
 from spark_audit.sources import SourceError, Tables
 
 pytestmark = pytest.mark.spec("D4", "D7")
@@ -34,7 +34,7 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
 def test_packages_that_are_among_sparks_own_jars_are_not_fetched(tmp_path: Path) -> None:
     (tmp_path / "delta-spark_2.13-4.0.0.jar").touch()
 
-    assert sources.to_fetch(tmp_path) == ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"]
+    assert session.to_fetch(tmp_path) == ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"]
 
 
 def test_no_file_means_no_options() -> None:

@@ -23,7 +23,9 @@ FOR_A_DOZEN_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    ),
 }
 # collect() leaves its socket to the garbage collector.
 LEAVES_A_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -32,8 +34,8 @@ LEAVES_A_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWa
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     # Only here: every other run of pytest would pay for the import too.
-    from spark_audit import sources
+    from spark_audit import session
 
-    session = sources.open_session(master="local[2]", settings=FOR_A_DOZEN_ROWS)
-    yield session
-    session.stop()
+    started = session.open_session(master="local[2]", settings=FOR_A_DOZEN_ROWS)
+    yield started
+    started.stop()
