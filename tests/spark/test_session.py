@@ -15,7 +15,8 @@ LOOKUP = "r\n"
 def test_a_function_that_was_used_once_is_not_looked_up_again(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client: Any = spark.sparkContext._gateway._gateway_client
+    gateway: Any = spark.sparkContext._gateway
+    client = gateway._gateway_client
     send, sent = client.send_command, list[str]()
 
     def told(command: str, *arguments: Any, **named: Any) -> Any:
