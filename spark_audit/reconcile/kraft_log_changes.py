@@ -89,7 +89,7 @@ def holes(log: DataFrame) -> DataFrame:
 
 
 def any_hole(log: DataFrame) -> bool:
-    """Whether an offset below the highest has no record; a log in a topic of ours is not asked."""
+    """Whether an offset of Kafka's own log has no record; false of a log in a topic: markers leave none."""
     row = _of_log(log).agg(F.max(S.LOG_OFFSET), F.count_distinct(S.LOG_OFFSET)).first()
     return row is not None and row[0] is not None and bool(row[0] + 1 != row[1])
 
