@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak hostile ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
 	format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -84,6 +84,9 @@ chaos: setup ## Kill and freeze proxies, controller, brokers, ingest under load 
 
 soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothing may be found (SEED=1)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
+
+hostile: setup ## Attack a live proxy beside a normal user; prints what each attack cost (ONLY=NAME, SHORT=1)
+	$(BIN)/python -m tests.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
 
 kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with a tail of its own, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py

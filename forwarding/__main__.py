@@ -23,8 +23,9 @@ from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, WatchedUsers, load, split_host_port
+from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
-from proxy.net import audit_page
+from proxy.net import audit_page, collector, descriptors, log_lines
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
 from proxy.net.audit_room import AuditPolicy
@@ -33,11 +34,14 @@ from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
+from proxy.net.descriptors import DescriptorSeries
 from proxy.net.http import HttpServer
+from proxy.net.log_lines import LogSeries
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
+from proxy.net.spool_lock import Holder, lock_spool
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import Authorizer, load_authorizer
@@ -52,6 +56,7 @@ log = structlog.get_logger(__name__)
 
 def run_controller(config_path: str | Path) -> int:
     """Run one controller; 0 after a drain, 1 after a fault, 2 when it cannot start as configured."""
+    files = descriptors.raise_limit()
     try:
         config = load(Path(config_path), ControllerConfig)
         authorizer = load_authorizer(
@@ -61,19 +66,26 @@ def run_controller(config_path: str | Path) -> int:
         # Each request is decided anew here: there is nothing to forget.
         reloads = FileReloads(registry)
         upkeep = AuthorizerUpkeep(authorizer, reloads, lambda: None)
-        settings, users = process_settings(config), WatchedUsers(config.users_file, reloads)
+        settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
-        spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes)
+        author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
+        lock = lock_spool(
+            config.audit.spool_dir, Holder.this_process(author.role, author.proxy_id, author.boot_id)
+        )
+        spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes, lock)
         policy = config.audit.policy()
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("controller cannot start", error=str(error))
         return EXIT_CONFIG
+    report_files(config, files)
+    collector.start()
     try:
         uvloop.run(
             _run(
                 config,
+                author,
                 settings,
                 logins,
                 authorizer,
@@ -92,6 +104,7 @@ def run_controller(config_path: str | Path) -> int:
 
 async def _run(
     config: ControllerConfig,
+    author: Author,
     settings: ProcessSettings,
     logins: "_Logins",
     authorizer: Authorizer,
@@ -101,7 +114,6 @@ async def _run(
     reloads: FileReloads,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
-    author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
     audit = AuditLog(
         author,
         spool,
@@ -111,6 +123,8 @@ async def _run(
         [_log_line],
     )
     registry.register(AuditCollector(audit))
+    registry.register(LogSeries())
+    registry.register(DescriptorSeries())
     reloads.record = audit.append
     kept = partial(audit.kept, CLASSES)
     process = ControllerProcess(
@@ -203,8 +217,10 @@ def _log_line(event: AuditEvent) -> None:
         last_offset=event.last_offset,
         forward_id=event.forward_id,
         detail=event.message,
+        stranger=event.principal is None,
     )
 
 
 if __name__ == "__main__":
+    log_lines.configure("INFO", queued=True)
     sys.exit(run_controller(sys.argv[1]))

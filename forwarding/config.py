@@ -35,9 +35,10 @@ from proxy.config import (
     require_users_file,
     split_host_port,
 )
+from proxy.net.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
-from proxy.security.protected import acls_in_log
+from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTIONAL_ID, acls_in_log
 
 
 class BrokerPeer(Peer):
@@ -49,8 +50,8 @@ class BrokerPeer(Peer):
 class MetadataLog(Part):
     """The log this controller writes."""
 
-    topic: str = "__penstock_metadata"
-    transactional_id: Annotated[str, Field(min_length=1)] = "penstock-controller"
+    topic: str = DEFAULT_METADATA_TOPIC
+    transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
 
 
 class MutationQuota(QuotaRules):
@@ -127,8 +128,8 @@ def _knows_owners(authorizer: Authorizer) -> bool:
     return bool(name) and acls_in_log(load_authorizer(name or "", authorizer.settings()))
 
 
-def process_settings(config: ControllerConfig) -> ProcessSettings:
-    """What the controller process is made of."""
+def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> ProcessSettings:
+    """What the controller process is made of. `files`: how many it may have open."""
     listener = config.listener
     host, port = split_host_port(listener.bind)
     return ProcessSettings(
@@ -143,6 +144,7 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         revoke_immediately=config.sessions_revoke_immediately,
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
         topic=config.metadata.topic,
+        audit_topic=config.audit.topic,
         transactional_id=config.metadata.transactional_id,
         tokens=_token_settings(config),
         owners=OwnerSettings(config.topics.topic_owner_creator),
@@ -156,8 +158,13 @@ def process_settings(config: ControllerConfig) -> ProcessSettings:
         limits=ServerLimits(
             max_frame_bytes=config.limits.decoded_request_max_bytes,
             max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,
-            max_connections=min(config.limits.max_connections, listener.max_connections or sys.maxsize),
+            max_connections=min(
+                config.limits.max_connections,
+                listener.max_connections or sys.maxsize,
+                max(1, files - RESERVED),
+            ),
             idle_ms=config.limits.connections_max_idle_ms,
+            login_timeout_ms=config.limits.login_timeout_ms,
             failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
             drain_ms=config.limits.drain_timeout_ms,
         ),

@@ -28,8 +28,19 @@ FORWARDABLE = frozenset(
 )
 """E2: the requests that change what the cluster has agreed on, and so go to the controller."""
 
+TRANSACTIONAL_ID_TAG = 10_000
+"""Of the controller's ApiVersions response: the id that no client may use, UTF-8 (docs/decisions/0007)."""
+
 VersionRange = tuple[int, int]
 """Lowest and highest version, both included."""
+
+
+def transactional_id_of(tags: Mapping[int, bytes]) -> str | None:
+    """The controller's transactional id, by the tags of its ApiVersions response; None: it does not say."""
+    try:
+        return tags.get(TRANSACTIONAL_ID_TAG, b"").decode() or None
+    except UnicodeDecodeError:
+        return None
 
 
 def common(one: VersionRange, other: VersionRange) -> VersionRange | None:

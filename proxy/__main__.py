@@ -29,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # Whoever looks at a log wants to see it, and not that we connect.
     level = "WARNING" if arguments.command == "shell" else _level(arguments.config)
-    log_lines.configure(level, None if seat is None else json.loads(seat)["number"])
+    serves = arguments.command in ("proxy", "controller")
+    log_lines.configure(level, None if seat is None else json.loads(seat)["number"], queued=serves)
     return int(arguments.run(arguments))
 
 
@@ -94,11 +95,13 @@ def _controller(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from proxy.check import check
+    from proxy.check import check, warnings
 
     problems = check(arguments.config)
     for problem in problems:
         print(problem, file=sys.stderr)
+    for warning in warnings(arguments.config):
+        print(f"warning: {warning}", file=sys.stderr)
     if not problems:
         print(f"{arguments.config}: ok")
     return EXIT_CONFIG if problems else 0

@@ -11,10 +11,14 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
 from proxy.config import ConfigError, Listener, ProxyConfig, WatchedUsers, load
+from proxy.config.proxy_principals import proxy_principals
+from proxy.files_limit import missing_files
+from proxy.net import descriptors
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.oauthbearer import KeySources
+from proxy.net.spool_lock import locked_by_another
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import load_authorizer
@@ -41,9 +45,20 @@ def check(path: Path) -> list[str]:
             _logins(config.listener, credentials)
         else:
             _listeners(config, credentials)
+            proxy_principals(config)
     except (ConfigError, TlsError, ValueError) as error:
         problems += [f"{path}: {line}" for line in str(error).splitlines()]
     return problems
+
+
+def warnings(path: Path) -> list[str]:
+    """What is wrong on this machine with a file that can be used; a line each."""
+    try:
+        config = load(path, ControllerConfig) if _is_controllers(path) else load(path, ProxyConfig)
+    except ConfigError:
+        return []
+    found = locked_by_another(config.audit.spool_dir), missing_files(config, descriptors.highest_limit())
+    return [f"{path}: {message}" for message in found if message is not None]
 
 
 def _listeners(config: ProxyConfig, credentials: Credentials) -> None:

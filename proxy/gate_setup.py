@@ -3,9 +3,12 @@
 Used by proxy.process, which swaps in what changes later: image, versions, what the broker can do.
 """
 
+from time import perf_counter_ns
+
 import structlog
 
 from proxy.config import ProxyConfig
+from proxy.config.proxy_principals import proxy_principals
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
@@ -13,9 +16,10 @@ from proxy.quota.rate import alone
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal_serde import load_principal_serde
-from proxy.security.protected import ProtectedTopics
+from proxy.security.protected import ProtectedResources
 from proxy.session.gate import Gate, Limits
 from proxy.session.memory import RequestMemory
+from proxy.wire.work import Pace
 from proxy.workers.member import Member
 
 log = structlog.get_logger(__name__)
@@ -32,8 +36,20 @@ def gate(config: ProxyConfig, member: Member | None) -> Gate:
         keeps_topic_configs=ours,
         makes_topics_at_controller=ours,
         memory=RequestMemory(config.limits.queued_max_request_bytes),
+        pace=Pace(perf_counter_ns),
         token_secret=config.delegation_token.secret(),
+        proxy_principals=proxy_principals(config),
     )
+
+
+def protect_writer(gate: Gate, transactional_id: str) -> bool:
+    """Keep clients from this transactional id and its group too; False when they were kept from it before."""
+    guarded = gate.authorizer
+    assert isinstance(guarded, ProtectedResources)
+    if transactional_id in guarded.own.transactional_ids:
+        return False
+    gate.authorizer = ProtectedResources(guarded.authorizer, guarded.own.with_writer(transactional_id))
+    return True
 
 
 def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
@@ -48,8 +64,7 @@ def _authorizer(config: ProxyConfig) -> Authorizer:
     name = config.authorizer.authorizer_class_name or ""
     if not name:
         log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
-    topics = frozenset((config.metadata.topic, config.audit.topic))
-    return ProtectedTopics(load_authorizer(name, config.authorizer.settings()), topics)
+    return ProtectedResources(load_authorizer(name, config.authorizer.settings()), config.own_resources)
 
 
 def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
@@ -63,4 +78,5 @@ def _limits(config: ProxyConfig) -> Limits:
         limits.socket_request_max_bytes,
         limits.decoded_request_max_bytes,
         limits.sasl_server_max_receive_size,
+        limits.decoded_request_max_elements,
     )

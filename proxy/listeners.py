@@ -14,14 +14,16 @@ from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerConfig
 from proxy.config import ProxyConfig, split_host_port
 from proxy.metadata.image import QuotasImage
+from proxy.net import descriptors
 from proxy.net.admission import Admission
 from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
-from proxy.net.clock import now_ms
 from proxy.net.connection import Connection
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.edge import Trail
 from proxy.net.listener import Forwarder, Listener, Observer
+from proxy.net.pieces import done_in_pieces
+from proxy.net.turns import Turns
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
 from proxy.quota.accept_rate import AcceptRates
@@ -29,9 +31,6 @@ from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQu
 from proxy.quota.rate import alone
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.workers.member import Member
-
-STARVED_POLL_S = 0.02
-"""How often room is looked for; nothing is looked at while nobody waits."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +54,7 @@ class Listeners:
     ) -> None:
         """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
         self._config = config
-        self._memory = gate.memory
+        self._turns = Turns(gate.pace)
         self._parts = (gate, verifications, broker, identity, forward, record, observer, trail)
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
@@ -68,7 +67,11 @@ class Listeners:
         self._connection_quotas = quotas
         self._reuse_port = member is not None
         self._admission = Admission(
-            quotas, lambda: gate.image, observer, AcceptRates(*_accept_limits(config), *windows, rates)
+            quotas,
+            lambda: gate.image,
+            observer,
+            AcceptRates(*_accept_limits(config), *windows, rates),
+            descriptors.limit(),
         )
 
     @property
@@ -92,31 +95,26 @@ class Listeners:
         await asyncio.gather(*(listener.drain(timeout_ms) for listener in self._open))
         # The closed connections' last bytes and last records leave in the loop's next turns.
         await asyncio.sleep(0.05)
+        await self._turns.idle()
 
-    def sweep(self, moment_ms: int) -> None:
-        """Write out what was counted, close idle connections."""
+    async def sweep(self, moment_ms: int, share: float) -> None:
+        """Write out what was counted, close idle connections; in pieces that take this share of the time."""
+        await done_in_pieces(self._swept(moment_ms), share=share)
+
+    def _swept(self, moment_ms: int) -> Iterator[None]:
         idle_ms = self._config.limits.connections_max_idle_ms
         idle_since_ms = moment_ms - idle_ms if idle_ms else 0
-        for listener in self._open:
-            for connection in list(listener.connections):
-                connection.sweep(moment_ms, idle_since_ms)
-                if self._config.connections_expired_close_idle:
-                    connection.end_if_expired(moment_ms)
+        incomplete_since_ms = moment_ms - self._config.limits.request_incomplete_max_ms
+        for connection in list(self.connections()):
+            connection.sweep(moment_ms, idle_since_ms, incomplete_since_ms)
+            if self._config.connections_expired_close_idle:
+                connection.end_if_expired(moment_ms)
+            yield
 
     def connections(self) -> Iterator[Connection]:
         """Those of all listeners at this moment."""
         for listener in self._open:
             yield from listener.connections
-
-    async def feed_starved(self) -> None:
-        """Let clients go on that had no room for their requests, until cancelled."""
-        while True:
-            await asyncio.sleep(STARVED_POLL_S)
-            if not self._memory.waiting:
-                continue
-            for listener in self._open:
-                for connection in list(listener.connections):
-                    connection.try_again(now_ms())
 
     def tell_addresses(self, facts: BrokerFacts) -> None:
         """Under which addresses clients of each listener reach the brokers that there are."""
@@ -150,6 +148,7 @@ class Listeners:
             verifications,
             identity,
             trail,
+            self._turns,
         )
         host, port = split_host_port(entry.bind)
         bound = await listener.start(host, port, self.tls[index], reuse_port=self._reuse_port)
@@ -188,6 +187,7 @@ def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials
         security_protocol=entry.security_protocol,
         principal_builder=entry.principal_builder(),
         failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
+        login_timeout_ms=config.limits.login_timeout_ms,
         early_start=entry.name in config.authorizer.early_start_listeners,
     )
 

@@ -5,11 +5,13 @@ Nothing is decided here; parts are made, connected, started in order and stopped
 """
 
 import asyncio
-import gc
 import json
 import secrets
 import signal
+from collections import deque
+from collections.abc import Iterator
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import structlog
@@ -22,9 +24,10 @@ from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
 from proxy.control_plane import ControlPlane
+from proxy.files_limit import report_files
 from proxy.listeners import Listeners
 from proxy.metadata.image import MetadataImage
-from proxy.net import audit_page
+from proxy.net import audit_page, collector, descriptors
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
@@ -32,16 +35,20 @@ from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
+from proxy.net.descriptors import DescriptorSeries
 from proxy.net.http import HttpServer
+from proxy.net.log_lines import LogSeries
 from proxy.net.oauthbearer import KeySources
+from proxy.net.pieces import done_in_pieces, in_pieces
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
+from proxy.net.spool_lock import Holder, lock_spool
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError
-from proxy.net.verification import Verifications
+from proxy.net.verification import Verifications, hashing_threads
 from proxy.net.watched_file import FileReloads
 from proxy.security.backoff import LoginBackoff
 from proxy.session import served
@@ -56,6 +63,8 @@ from proxy.workers.spools import ship_left_over
 from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
+SWEEP_SHARE = 0.2
+"""Of the time of one loop, for the sweep: it is spread over some of the interval."""
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
@@ -66,19 +75,21 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
 
     `seat`: given by a supervisor to each of its workers (proxy.workers.seat).
     """
+    files = descriptors.raise_limit()
     try:
         path, worker = Path(config_path), None if seat is None else Seat.read(seat)
         config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
         if worker is None and config.workers > 1:
+            report_files(config, files)
             return run_supervisor(path)
         process = ProxyProcess(config, None if worker is None else worker.member(config))
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         log.error("proxy cannot start", error=str(error))
         return EXIT_CONFIG
+    if worker is None:
+        report_files(config, files)
     disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
-    # What was made so far lives as long as the process; the collector need not look at it again.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    collector.start()
     try:
         uvloop.run(process.run())
     except Exception:
@@ -106,9 +117,13 @@ class ProxyProcess:
         self._new_sink = partial(AuditSink, internal, config.audit.topic)
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
+        self._holder = Holder.this_process("proxy", config.proxy_id, self.author.boot_id)
+        # The first worker's directory is the one that its supervisor has locked, for all of them.
+        alone = member is None or member.number > 0
+        lock = lock_spool(config.audit.spool_dir, self._holder) if alone else None
         self._audit = AuditLog(
             self.author,
-            Spool(config.audit.spool_dir, config.audit.spool_max_bytes),
+            Spool(config.audit.spool_dir, config.audit.spool_max_bytes, lock),
             self._new_sink(),
             now_ms,
             config.audit.policy(),
@@ -126,7 +141,7 @@ class ProxyProcess:
             self.author.boot_id,
             self._registry,
             self._on_image,
-            lambda _versions: self._offer_versions(),
+            lambda _versions: self._on_controller(),
             member,
         )
         self._loader, self._feed, self._forwarder = (
@@ -135,7 +150,7 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._watch = BrokerWatch(self._broker, self._on_broker)
-        self._verifications = Verifications(self._registry)
+        self._verifications = Verifications(self._registry, hashing_threads(config.workers))
         self._credentials = Credentials(
             self._users.known,
             lambda: self._gate.image,
@@ -162,6 +177,8 @@ class ProxyProcess:
         self._certificates = Certificates(
             [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
         )
+        self._quota_changes: deque[tuple[int, str]] = deque()
+        self._quotas_changed = asyncio.Event()
         self._open = False
         self._draining = asyncio.Event()
         self._registry.register(
@@ -174,6 +191,8 @@ class ProxyProcess:
                 lambda: self._forwarder.connected,
             )
         )
+        self._registry.register(LogSeries())
+        self._registry.register(DescriptorSeries())
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
         if member is not None:
             self._registry.register(member)
@@ -207,10 +226,10 @@ class ProxyProcess:
                     self._audit.run(),
                     self._upkeep.run(),
                     self._certificates.run(),
-                    self._listeners.feed_starved(),
                     self._identity.run(),
                     self._users.run(),
                     self._revocations.run(),
+                    self._record_quota_changes(),
                     self._ship_left_over(),
                 )
             ]
@@ -229,6 +248,8 @@ class ProxyProcess:
             if self._member is not None:
                 self._member.leave()
             self._verifications.close()
+        for event in self._quota_events():
+            self._audit.append(event)
         self._audit.append(AuditEvent(event="stopped"))
         await self._audit.close(AUDIT_CLOSE_MS)
         if http is not None:
@@ -251,17 +272,17 @@ class ProxyProcess:
     async def _ship_left_over(self) -> None:
         if self._member is None or self._member.number == 0:
             directory, workers = self._config.audit.spool_dir, self._config.workers
-            locked = self._member is not None
-            await ship_left_over(directory, workers, self._new_sink, locked=locked)
+            await ship_left_over(directory, workers, self._new_sink, self._holder)
 
     async def _sweep(self) -> None:
         """Write out what was counted, close idle connections, forget idle buckets."""
         while True:
             await asyncio.sleep(self._config.audit.summary_interval_ms / 1000)
             moment_ms = now_ms()
-            self._listeners.sweep(moment_ms)
-            self._gate.quotas.drop_idle(moment_ms)
-            self._telemetry.end_idle_quotas(moment_ms)
+            await self._listeners.sweep(moment_ms, SWEEP_SHARE)
+            await done_in_pieces(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
+            await done_in_pieces(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
+            collector.collect_if_few()
 
     async def _forward(self, request: ToController) -> ControllerReply:
         if not await self._audit.admits_change():
@@ -286,16 +307,25 @@ class ProxyProcess:
         before, self._gate.image = self._gate.image, image
         if before is None or before.scram is not image.scram or before.tokens is not image.tokens:
             self._credentials_changed()
-        for path in changed_quota_paths:
+        if changed_quota_paths:
+            self._quota_changes.extend(zip(repeat(image.offset), changed_quota_paths, strict=False))
+            self._quotas_changed.set()
+
+    async def _record_quota_changes(self) -> None:
+        """Record each entity whose limits have changed; a reload of the log may bring thousands."""
+        while True:
+            await self._quotas_changed.wait()
+            self._quotas_changed.clear()
+            async for event in in_pieces(self._quota_events()):
+                self._audit.append(event)
+
+    def _quota_events(self) -> Iterator[AuditEvent]:
+        while self._quota_changes:
+            offset, path = self._quota_changes.popleft()
             # KIP-55 has the notification spelled like this.
             notification = json.dumps({"version": 2, "entity_path": path})
-            self._audit.append(
-                AuditEvent(
-                    event="quota_changed",
-                    entity_path=path,
-                    message=notification,
-                    metadata_offset=image.offset,
-                )
+            yield AuditEvent(
+                event="quota_changed", entity_path=path, message=notification, metadata_offset=offset
             )
 
     def _credentials_changed(self) -> None:
@@ -318,6 +348,18 @@ class ProxyProcess:
         self._gate.auto_creates_topics = facts.auto_creates_topics
         self._offer_versions()
         self._listeners.tell_addresses(facts)
+
+    def _on_controller(self) -> None:
+        named = self._forwarder.controller_transactional_id
+        if named is not None and gate_setup.protect_writer(self._gate, named):
+            log.warning(
+                "the controller writes its log with another transactional id than this file says:"
+                " clients are kept from both; set metadata.transactional.id as in controller.yaml",
+                controller=named,
+                configured=self._config.metadata.transactional_id,
+            )
+            self._forget_decisions()
+        self._offer_versions()
 
     def _offer_versions(self) -> None:
         if self._facts is not None:

@@ -25,14 +25,16 @@ HERE = Path(__file__).parent
 
 
 LONGEST = (
+    "test_chaos.py",
     "test_demo.py",
     "test_reconciliation.py",
     "test_tampering.py",
     "test_cluster.py",
     "test_ingest_kills.py",
     "test_kraft_audit.py",
-    "test_chaos.py",
     "test_trail.py",
+    "test_hostile_users.py",
+    "test_hostile_strangers.py",
 )
 """Begun first: a worker that came to one of them last would be alone with it. Few stacks at once."""
 COMPUTING, WAITING = ("spark",), ("interop", "net", "clients", "differential", "chaos")

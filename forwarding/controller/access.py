@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
+from proxy.security.protected import protected_among
+from proxy.wire.work import spend
+
+_NAMES_AT_A_TIME = 32
+_DECISION_UNITS = 8
+"""What a decision and its event cost, in the units of proxy.wire.work."""
 
 
 @dataclass(slots=True)
@@ -22,8 +28,6 @@ class Access:
     api_version: int
     correlation_id: int
     forward_id: str | None = None
-    protected_topics: frozenset[str] = frozenset()
-    """Topics no client may touch through the controller: the metadata log itself and the audit topic."""
     events: list[AuditEvent] = field(default_factory=list)
 
     def to_cluster(self, operation: Operation, *, quiet: bool = False) -> bool:
@@ -33,6 +37,15 @@ class Access:
     def to_topics(self, operation: Operation, names: Iterable[str], *, quiet: bool = False) -> set[str]:
         """Those of the topics that the principal may do this to."""
         return self._allowed(operation, ResourceType.TOPIC, names, quiet)
+
+    def to_topics_of_cluster(self, operation: Operation, names: Iterable[str]) -> set[str]:
+        """Those of the topics that a right on the whole cluster covers, once the principal has that right.
+
+        It does not cover Penstock's own topics: each of them is decided, and its denial is recorded.
+        """
+        wanted = list(names)
+        own = protected_among(self.authorizer, ResourceType.TOPIC, wanted)
+        return set(wanted).difference(own) | self.to_topics(operation, own)
 
     def to_group(self, operation: Operation, name: str) -> bool:
         """May the principal do this to the group?"""
@@ -45,26 +58,18 @@ class Access:
     def _allowed(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str], quiet: bool
     ) -> set[str]:
-        wanted = list(dict.fromkeys(names))
-        actions = [Action(operation, resource_type, name) for name in wanted]
-        allowed = set()
-        for action, decision in zip(actions, self._decisions(actions), strict=True):
-            if decision.allowed:
-                allowed.add(action.resource_name)
-            if decision.allowed or not quiet:
-                self.events.append(self._event(action, decision))
+        wanted, allowed = list(dict.fromkeys(names)), set()
+        for start in range(0, len(wanted), _NAMES_AT_A_TIME):
+            few = wanted[start : start + _NAMES_AT_A_TIME]
+            actions = [Action(operation, resource_type, name) for name in few]
+            decisions = self.authorizer.authorize(self.context, actions)
+            for action, decision in zip(actions, decisions, strict=True):
+                if decision.allowed:
+                    allowed.add(action.resource_name)
+                if decision.allowed or not quiet:
+                    self.events.append(self._event(action, decision))
+            spend(_DECISION_UNITS * len(few))
         return allowed
-
-    def _decisions(self, actions: list[Action]) -> list[Decision]:
-        decisions = self.authorizer.authorize(self.context, actions)
-        return [
-            PROTECTED if self._protects(action) else decision
-            for action, decision in zip(actions, decisions, strict=True)
-        ]
-
-    def _protects(self, action: Action) -> bool:
-        # Not even a super user: who may rewrite the metadata log may do anything to anyone, unrecorded.
-        return action.resource_type == ResourceType.TOPIC and action.resource_name in self.protected_topics
 
     def _event(self, action: Action, decision: Decision) -> AuditEvent:
         context = self.context
@@ -89,6 +94,3 @@ class Access:
             acl_id=decision.acl_id,
             metadata_offset=None if context.image is None else context.image.offset,
         )
-
-
-PROTECTED = Decision(allowed=False, rule="protected.topic", acl_id=None)

@@ -42,13 +42,14 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Acl, Operation, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
-from proxy.security.principal import Principal
+from proxy.security.principal import ANONYMOUS, Principal
 from proxy.session.apis.refusal import refusal
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader
 
 CLUSTER_DENIED = "Cluster authorization failed."
+PROXYS_PRINCIPAL = "A proxy's principal must not be used by clients for administrative requests."
 NO_TOKENS = TokenSettings()
 NO_IDS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -79,7 +80,6 @@ class Controller:
         authorizer: Authorizer,
         deserialize_principal: Callable[[bytes], Principal],
         new_id: Callable[[], bytes],
-        protected_topics: frozenset[str] = frozenset(),
         tokens: TokenSettings = NO_TOKENS,
         owners: OwnerSettings = NO_OWNERS,
         policies: Policies = NO_POLICIES,
@@ -88,7 +88,6 @@ class Controller:
         self._authorizer = authorizer
         self._deserialize_principal = deserialize_principal
         self._new_id = new_id
-        self._protected_topics = protected_topics
         self._tokens = tokens
         self._owners = owners
         self._policies = policies
@@ -150,8 +149,9 @@ class Controller:
             header.api_version,
             header.correlation_id,
             forwarded.forward_id,
-            self._protected_topics,
         )
+        if forwarded.principal == sender.principal != ANONYMOUS:
+            return _of_a_proxy(forwarded, sender, image)
         token_decision = TOKEN_DECISIONS.get(header.api_key)
         if token_decision is not None:
             token_id = uuid_text(self._new_id())
@@ -226,6 +226,35 @@ class Controller:
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             f"Principal {sender.principal} does not have required CLUSTER_ACTION for envelope",
         )
+
+
+def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> Verdict:
+    """A client logged in at the sending proxy with the proxy's own principal: it is no user (KIP-590)."""
+    header = forwarded.header
+    event = AuditEvent(
+        event="request_refused",
+        listener=sender.listener,
+        host=forwarded.host,
+        principal=str(forwarded.principal),
+        forwarding_principal=str(sender.principal),
+        client_id=header.client_id,
+        method=ApiKey.name_of(header.api_key),
+        api_version=header.api_version,
+        correlation_id=header.correlation_id,
+        forward_id=forwarded.forward_id,
+        granted=False,
+        error_code=int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        metadata_offset=image.offset,
+        message=f"a client of the proxy {sender.principal} has logged in with the proxy's own principal",
+    )
+    answer = refusal(
+        header.api_key,
+        header.api_version,
+        forwarded.message,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        PROXYS_PRINCIPAL,
+    )
+    return Verdict(Outcome((), answer), (event,))
 
 
 CLUSTER_RIGHTS: dict[int, Operation] = {

@@ -18,9 +18,13 @@ from proxy.session.apis.refusal import ANY_VERSION, refusal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 SALTED_PASSWORD_BYTES = {ScramMechanism.SCRAM_SHA_256: 32, ScramMechanism.SCRAM_SHA_512: 64}
 """The size of each mechanism's hash, and so of what it makes of a password."""
+
+_ALTERATION_UNITS = 64
+"""What a key made from a salted password costs at the most, in the units of proxy.wire.work."""
 
 Fault = tuple[ErrorCode, str]
 NO_FAULT: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None)
@@ -37,7 +41,7 @@ def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
         return Outcome((), refused)
     records: dict[str, Any] = {}
     faults: dict[str, Fault] = {}
-    for alteration in [*request.deletions, *request.upsertions]:
+    for alteration in paced([*request.deletions, *request.upsertions], _ALTERATION_UNITS):
         name = alteration.name
         fault = faults.get(name) or _twice(name in records) or _fault(alteration, image)
         if fault is None:

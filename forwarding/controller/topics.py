@@ -160,12 +160,10 @@ def topics_in_question(request: Any) -> list[Key]:
 
 
 def _with_cluster_right(access: Access, operation: Operation, names: Iterable[str]) -> set[str]:
-    wanted = set(names)
-    if not wanted:
-        return set()
-    if access.to_cluster(operation, quiet=True):
-        return wanted - access.protected_topics
-    return access.to_topics(operation, names)
+    wanted = list(names)
+    if wanted and access.to_cluster(operation, quiet=True):
+        return access.to_topics_of_cluster(operation, wanted)
+    return access.to_topics(operation, wanted)
 
 
 def _create_error(count: int) -> dict[str, Any]:
@@ -197,7 +195,7 @@ def _delete_rights(access: Access, names: list[str], by_name: Set[str | None]) -
     """Which may be deleted, which described."""
     describable = access.to_topics(Operation.DESCRIBE, names, quiet=True)
     if names and access.to_cluster(Operation.DELETE, quiet=True):
-        all_of_them = set(names) - access.protected_topics
+        all_of_them = access.to_topics_of_cluster(Operation.DELETE, names)
         return all_of_them, describable | all_of_them
     deletable = access.to_topics(Operation.DELETE, names)
     # DELETE implies DESCRIBE, but not against a DENY of it: asked for, so that the denial is written down.

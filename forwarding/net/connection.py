@@ -10,8 +10,9 @@ from typing import Any
 
 from forwarding.controller.controller import Sender
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION
+from forwarding.versions import TRANSACTIONAL_ID_TAG
 from proxy.audit.record import AuditEvent
-from proxy.net.verification import Verifications
+from proxy.net.verification import Client, Verifications
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import (
     AuthenticationContext,
@@ -54,6 +55,8 @@ class Surroundings:
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
     revoke_immediately: bool = False
     """sessions.revoke.immediately."""
+    transactional_id: str = ""
+    """The controller's own, which proxies keep their clients from."""
 
 
 class UnknownPrincipal(Exception):
@@ -72,9 +75,18 @@ class Connection:
     """The state of one connection."""
 
     def __init__(
-        self, connection_id: str, host: str, surroundings: Surroundings, certificate: bytes | None = None
+        self,
+        connection_id: str,
+        host: str,
+        surroundings: Surroundings,
+        certificate: bytes | None = None,
+        is_there: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`certificate`: the peer's own in DER, verified. UnknownPrincipal, and it is recorded."""
+        """`certificate`: the peer's own in DER, verified; `is_there`: the peer has not left.
+
+        UnknownPrincipal, and it is recorded.
+        """
+        self._is_there = is_there
         self._connection_id = connection_id
         self._host = host
         self._around = surroundings
@@ -102,13 +114,28 @@ class Connection:
             around.record(event)
             raise UnknownPrincipal(event.message) from error
 
+    def _client(self) -> Client:
+        authentication = self._authentication
+        return Client(
+            listener=self._around.listener,
+            mechanism=authentication.mechanism or "",
+            host=self._host,
+            principal=str(authentication.principal) if authentication.known else None,
+            is_there=self._is_there,
+        )
+
     @property
     def authenticated(self) -> bool:
         """The peer is known, and may send larger frames."""
         return self._authentication.phase is Phase.COMPLETE
 
+    @property
+    def known(self) -> bool:
+        """The same, also while the peer logs in again."""
+        return self._authentication.known
+
     async def receive(self, frame: bytes) -> Reply:
-        """Serve one request frame, without its length prefix."""
+        """Serve one request frame, without its length prefix. NotChecked: the peer is to be cut off."""
         now_ms = self._around.now_ms()
         if self._authentication.phase is Phase.BARE_TOKENS:
             return await self._bare_token(frame, now_ms)
@@ -160,8 +187,8 @@ class Connection:
         return Reply(data, "authentication failed" if step.close else None)
 
     async def _verified(self, step: Step) -> Step:
-        while step.work is not None:
-            outcome = await self._around.verifications.outcome(step.work, step.ready, step.delay_ms)
+        while step.check is not None:
+            outcome = await self._around.verifications.outcome(step.check, self._client())
             step = self._authentication.verified(outcome, self._around.now_ms())
         return step
 
@@ -180,7 +207,10 @@ class Connection:
             only: dict[int, VersionRange] = {ApiKey.API_VERSIONS: (low, high)}
             header = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id, 0)
             return Reply(_frame(header, _versions_response(only, ErrorCode.UNSUPPORTED_VERSION)))
-        return Reply(_frame(header, _versions_response(offered, ErrorCode.NONE)))
+        response = _versions_response(offered, ErrorCode.NONE)
+        if codecs.is_flexible(header.api_key, header.api_version):
+            response.unknown_tags = {TRANSACTIONAL_ID_TAG: self._around.transactional_id.encode()}
+        return Reply(_frame(header, response))
 
     def _unexpected(self, header: RequestHeader) -> Reply:
         name = ApiKey.name_of(header.api_key)

@@ -1,34 +1,40 @@
-"""Which controller is the active one: the member of a consumer group that holds the log's partition.
+"""Which controller is the active one: the member of a group at the broker that the group has chosen.
 
-Kafka elects: it notices a member that died, and gives the partition to another. An election only says who
-should claim the log; that nobody else writes is assured by the claim itself (forwarding.net.log). `run`
-belongs in the process's TaskGroup.
+Kafka notices a member that died, and the others choose again. An election only says who should claim the
+log; that nobody else writes is assured by the claim itself (forwarding.net.log). So an active controller
+does not stop for what others do to the group: only silence of the broker, or a claim of the controller
+that the group chose, ends its term. `run` belongs in the process's TaskGroup.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import structlog
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from forwarding.net.log import FAILURES, PARTITION, connection_arguments
+from forwarding.net.disturbances import Disturbances, Kind
+from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
 from forwarding.retry import Backoff
-from proxy.net.channel import EndpointSettings
+from proxy.net.channel import ChannelError, ChannelTimeout, EndpointSettings
+from proxy.wire.error_codes import ErrorCode
 
 SESSION_TIMEOUT_MS = 6_000
 """A controller that is silent for so long is replaced; less than this Kafka does not take by default."""
 HEARTBEAT_INTERVAL_MS = 1_500
-POLL_MS = 500
-STOP_TIMEOUT_S = 5
-BACKOFF = Backoff(initial_ms=200, maximum_ms=5_000)
+CONFIRM_TIMEOUT_MS = 1_000
+BACKOFF = Backoff(initial_ms=50, maximum_ms=1_000)
+MAX_MEMBERS_TOLD = 20
+
+HOLDER, NOT_HOLDER = b"holder", b""
+_CLAIM = re.compile(rb"penstock:(\d{1,15})")
+_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 log = structlog.get_logger(__name__)
 
 
 def chosen(members: Mapping[str, int]) -> str:
-    """Who is to hold the partition; `members`: member id -> since when it has held it (ms), 0 for not at all.
+    """Who is to hold the log; `members`: member id -> since when it has held it (ms), 0 for not at all.
 
     The one who won last keeps it: a member that joins does not take over from one that does its work, and
     one that was away for a while (frozen, cut off) and thinks that it still holds it does not get it back.
@@ -36,114 +42,242 @@ def chosen(members: Mapping[str, int]) -> str:
     return min(members, key=lambda member: (-members[member], member))
 
 
-class Incumbency:
-    """aiokafka's partition assignor for one partition, by `chosen`."""
-
-    name = "penstock-incumbency"
-    version = 0
-
-    def __init__(self, topic: str, held_since_ms: Callable[[], int]) -> None:
-        self._topic = topic
-        self._held_since_ms = held_since_ms
-
-    def metadata(self, topics: Iterable[str]) -> Any:
-        """What this member tells the group when it joins."""
-        claim = str(self._held_since_ms()).encode()
-        return ConsumerProtocolMemberMetadata(self.version, list(topics), claim)
-
-    def assign(self, _cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
-        """Asked of the member that Kafka made the group's leader, with what all members told."""
-        holder = chosen({member: int(told.user_data) for member, told in members.items()})
-        return {
-            member: ConsumerProtocolMemberAssignment(
-                self.version, [(self._topic, [PARTITION])] if member == holder else [], b""
-            )
-            for member in members
-        }
-
-    def on_assignment(self, assignment: Any) -> None:
-        """Election hears of it as the consumer's listener."""
+def held_since_ms(metadata: bytes) -> int | None:
+    """What a controller said when it joined; None from a client that is not a controller."""
+    match = _CLAIM.fullmatch(metadata)
+    return None if match is None else int(match[1])
 
 
-class Election(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ships no types
+class Election:
     """This process's standing in the group."""
 
     def __init__(
-        self, endpoint: EndpointSettings, topic: str, group_id: str, now_ms: Callable[[], int]
+        self,
+        endpoint: EndpointSettings,
+        group_id: str,
+        now_ms: Callable[[], int],
+        disturbances: Disturbances,
     ) -> None:
         self._endpoint = endpoint
-        self._topic = topic
         self._group_id = group_id
         self._now_ms = now_ms
+        self._disturbances = disturbances
+        self._member_id = ""
+        self._generation = -1
         self._held_since_ms = 0
-        self._renewed = asyncio.Event()
+        self._heard_s = 0.0
+        self._blocked_since_s: float | None = None
+        self._unseated = False
+        self._has_joined = False
+        self._failures = 0
+        self._asked = asyncio.Event()
+        self._confirmed = asyncio.Event()
         self.won = asyncio.Event()
-        """Set while the partition is ours."""
+        """Set while this controller should be the active one."""
         self.lost = asyncio.Event()
-        """Set while it is not."""
+        """Set while it should not."""
         self._hold(won=False)
 
     async def run(self) -> None:
         """Be a member of the group until cancelled."""
-        failures = 0
+        self._hear()
         while True:
             try:
-                await self._take_part()
-                failures = 0
-            except FAILURES as error:
-                failures += 1
-                log.warning("controller election interrupted", group=self._group_id, error=repr(error))
-                await asyncio.sleep(BACKOFF.pause_ms(failures, 0.5, BACKOFF.maximum_ms) / 1000)
+                async with await Coordinator.open(self._endpoint, self._group_id) as group:
+                    await self._take_part(group)
+            except (ChannelError, GroupError) as error:
+                self._failures += 1
+                # Kafka makes its topic for groups when the first one is asked for, and says so by errors.
+                tell = log.warning if self._has_joined else log.info
+                tell("controller election interrupted", group=self._group_id, error=str(error))
+                if self._is_away():
+                    self._hold(won=False)
+                await self._pause()
 
-    def renew(self) -> None:
-        """Leave and join again: what we know of our standing may be out of date."""
-        self._hold(won=False)
-        self._renewed.set()
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """The group is deciding anew. Nothing changes until it has: whoever else wins will fence us."""
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """The group has decided."""
-        won = TopicPartition(self._topic, PARTITION) in set(assigned)
-        log.info("controller elected" if won else "controller stands by", group=self._group_id)
-        self._hold(won=won)
-
-    async def _take_part(self) -> None:
-        self._renewed.clear()
-        consumer = AIOKafkaConsumer(
-            group_id=self._group_id,
-            enable_auto_commit=False,
-            auto_offset_reset="latest",
-            partition_assignment_strategy=(Incumbency(self._topic, lambda: self._held_since_ms),),
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-            **connection_arguments(self._endpoint),
-        )
-        consumer.subscribe([self._topic], listener=self)
-        try:
-            await consumer.start()
-            while not self._renewed.is_set():
-                # Nothing is read here: the records come by the metadata feed. But a member has to poll.
-                consumer.pause(*consumer.assignment())
-                await consumer.getmany(timeout_ms=POLL_MS)
-        finally:
+    async def confirmed(self) -> bool:
+        """Whether this controller should go on, as the group says now; asked when its claim was lost."""
+        self._confirmed.clear()
+        self._asked.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONFIRM_TIMEOUT_MS / 1000):
+                await self._confirmed.wait()
+        if self._unseated or self._is_away():
+            # The group has chosen another controller, or may have, and somebody has claimed the log.
             self._hold(won=False)
-            await _stop(consumer)
+        return self.won.is_set()
+
+    async def tell_fenced(self) -> None:
+        """Somebody has claimed the log whom the group did not choose."""
+        if not self._disturbances.is_due(Kind.FENCED):
+            self._disturbances.tell(Kind.FENCED)
+            return
+        try:
+            async with await Coordinator.open(self._endpoint, self._group_id) as group:
+                members = (await group.describe()).members
+        except (ChannelError, GroupError):
+            members = ()
+        self._disturbances.tell(Kind.FENCED, _told(members))
+
+    async def _take_part(self, group: Coordinator) -> None:
+        try:
+            while True:
+                if await self._join(group):
+                    self._has_joined, self._failures = True, 0
+                    await self._beat(group)
+                else:
+                    self._failures += 1
+                    await self._pause()
+        except asyncio.CancelledError:
+            self._hold(won=False)
+            with suppress(ChannelError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await group.leave([self._member_id])
+            raise
+
+    async def _join(self, group: Coordinator) -> bool:
+        """Whether this is a member of a group that works."""
+        claim, was_away = b"penstock:%d" % self._held_since_ms, self._is_away()
+        try:
+            joined = await group.join(self._member_id, claim, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)
+        except ChannelTimeout:
+            await self._hurry()
+            raise
+        except GroupError as error:
+            if not was_away:
+                # However long the answer took, the group has not chosen without us meanwhile.
+                self._hear()
+            return await self._not_joined(group, error)
+        self._member_id, self._generation = joined.member_id, joined.generation
+        try:
+            assignment = await group.sync(joined, _assignments(joined))
+        except GroupError as error:
+            return await self._not_joined(group, error)
+        self._hear()
+        return await self._decided(group, joined, assignment)
+
+    async def _not_joined(self, group: Coordinator, error: GroupError) -> bool:
+        match error.error_code:
+            case code if code in _OUT:
+                await self._removed(group)
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                self._hear()
+            case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+                self._hear()
+                # Where others have another protocol no controller is a member: it could not have joined.
+                await self._blocked(group, [])
+            case _:
+                raise error
+        return False
+
+    async def _decided(self, group: Coordinator, joined: Joined, assignment: bytes) -> bool:
+        self._unseated = False
+        if assignment == HOLDER or joined.leads:
+            self._blocked_since_s = None
+            if joined.leads and None in map(held_since_ms, joined.members.values()):
+                self._disturbances.tell(Kind.ALIEN, _told((await group.describe()).members))
+            self._hold(won=assignment == HOLDER)
+            return True
+        described = await group.describe()
+        if described.state != STABLE:
+            return False
+        controllers = [each for each in described.members if held_since_ms(each.metadata) is not None]
+        if not any(each.assignment == HOLDER for each in controllers):
+            await self._blocked(group, controllers)
+            return False
+        self._blocked_since_s = None
+        if self.won.is_set():
+            # It keeps what it holds, so somebody else made this choice. Active until the log is claimed.
+            self._unseated = True
+            self._disturbances.tell(Kind.UNSEATED, _told(described.members))
+        else:
+            self._hold(won=False)
+        return True
+
+    async def _beat(self, group: Coordinator) -> None:
+        """Until the group is to be joined again."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_INTERVAL_MS / 1000):
+                    await self._asked.wait()
+            self._asked.clear()
+            try:
+                await group.heartbeat(self._generation, self._member_id)
+                self._hear()
+            except GroupError as error:
+                if error.error_code in _OUT:
+                    await self._removed(group)
+                elif error.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+                    self._hear()
+                else:
+                    raise
+                return
+            finally:
+                self._confirmed.set()
+
+    async def _removed(self, group: Coordinator) -> None:
+        self._member_id = ""
+        is_away = self._is_away()
+        self._hear()
+        if is_away:
+            self._hold(won=False)
+        elif self.won.is_set():
+            self._disturbances.tell(Kind.EVICTED, _told((await group.describe()).members))
+
+    async def _blocked(self, group: Coordinator, controllers: Sequence[Member]) -> None:
+        """Others keep the group from choosing a controller: they have to go."""
+        described = await group.describe()
+        known = {each.member_id for each in controllers}
+        aliens = [each for each in described.members if each.member_id not in known]
+        if aliens:
+            self._disturbances.tell(Kind.ALIEN, _told(aliens))
+            await group.evict(aliens, are_ours=described.is_ours)
+        now_s = asyncio.get_running_loop().time()
+        self._blocked_since_s = self._blocked_since_s or now_s
+        if now_s - self._blocked_since_s > SESSION_TIMEOUT_MS / 1000 and not self.won.is_set():
+            # Safe with several controllers too: the log has one writer, whoever claimed it last.
+            self._disturbances.tell(Kind.NO_ELECTION, _told(aliens))
+            self._hold(won=True)
+
+    async def _hurry(self) -> None:
+        """A member that does not join again holds up all others: everybody is to join anew."""
+        async with await Coordinator.open(self._endpoint, self._group_id) as group:
+            mine = [each for each in (await group.describe()).members if each.member_id == self._member_id]
+            if mine:
+                # No generation has come about without us.
+                self._hear()
+            await self._blocked(group, mine)
+
+    def _hear(self) -> None:
+        self._heard_s = asyncio.get_running_loop().time()
+
+    def _is_away(self) -> bool:
+        """So long that others may have chosen again without us."""
+        return asyncio.get_running_loop().time() - self._heard_s > SESSION_TIMEOUT_MS / 1000
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(BACKOFF.pause_ms(self._failures, 0.5, BACKOFF.maximum_ms) / 1000)
 
     def _hold(self, *, won: bool) -> None:
+        if won != self.won.is_set() or not self._has_joined:
+            log.info("controller elected" if won else "controller stands by", group=self._group_id)
         if not won:
             self._held_since_ms = 0
+            self._unseated = False
         elif not self._held_since_ms:
             self._held_since_ms = self._now_ms()
         (self.won.set if won else self.won.clear)()
         (self.lost.clear if won else self.lost.set)()
 
 
-async def _stop(consumer: AIOKafkaConsumer) -> None:
-    """Leave the group if it can be reached; if not, it finds out by itself."""
-    try:
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await consumer.stop()
-    except FAILURES as error:
-        log.info("controller left the election without saying so", error=repr(error))
+def _assignments(joined: Joined) -> dict[str, bytes]:
+    """Of the member that leads: who is to hold the log. A client that is not a controller never is."""
+    claims = {member: held_since_ms(metadata) for member, metadata in joined.members.items()}
+    controllers = {member: claim for member, claim in claims.items() if claim is not None}
+    if not joined.leads or not controllers:
+        return {}
+    holder = chosen(controllers)
+    return {member: HOLDER if member == holder else NOT_HOLDER for member in joined.members}
+
+
+def _told(members: Sequence[Member]) -> list[str]:
+    return [str(member) for member in members[:MAX_MEMBERS_TOLD]]

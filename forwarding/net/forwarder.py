@@ -17,6 +17,7 @@ import structlog
 from forwarding import envelope
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.retry import CONNECTION_LOST, Backoff, Step, next_step
+from forwarding.versions import transactional_id_of
 from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs
@@ -26,8 +27,9 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import decode_response_header
 
 ATTEMPT_TIMEOUT_MS = 5_000
-"""A controller that is silent for so long may be frozen or cut off: the others are asked. If it was only
-slow, it is asked again with the same forward id, and answers with what the first attempt came to."""
+"""A controller that sends nothing at all for so long, with requests in flight, may be frozen or cut off: the
+others are asked. If it was only slow, it is asked again with the same forward id, and answers with what the
+first attempt came to."""
 
 ApiVersions = Mapping[int, tuple[int, int]]
 
@@ -86,6 +88,8 @@ class Forwarder:
         self._numbers = count()
         self.controller_api_versions: ApiVersions | None = None
         """What the controller we last reached speaks (E8); None before the first."""
+        self.controller_transactional_id: str | None = None
+        """What it writes its log with; None when it does not say, as Kafka's own controller."""
 
     @property
     def connected(self) -> bool:
@@ -178,17 +182,17 @@ class Forwarder:
             return _Reply(ErrorCode.REQUEST_TIMED_OUT)
         # Zero would be no time at all; what is left is at least worth a try.
         left_ms = max(1, deadline_ms - self._now_ms())
-        limit_ms = min(left_ms, self._attempt_timeout_ms)
         try:
             version = channel.version(ApiKey.ENVELOPE, (0, envelope.MAX_VERSION))
             raw = await channel.send_body(
-                ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=limit_ms
+                ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=left_ms
             )
             message, _ = codecs.response(ApiKey.ENVELOPE, 0).decode(raw)
         except ChannelTimeout as error:
-            log.warning("controller is silent", forward_id=request.forward_id, error=str(error))
-            self._abandon(channel)
-            return _Reply(CONNECTION_LOST if limit_ms < left_ms else ErrorCode.REQUEST_TIMED_OUT)
+            # The client's own deadline, which says nothing about the controller. Others share the channel:
+            # it is given up by `_until_silent` alone.
+            log.debug("deadline of a request passed", forward_id=request.forward_id, error=str(error))
+            return _Reply(ErrorCode.REQUEST_TIMED_OUT)
         except ChannelError as error:
             log.info("forward interrupted", forward_id=request.forward_id, error=str(error))
             return _Reply(CONNECTION_LOST)
@@ -209,7 +213,10 @@ class Forwarder:
         seen = envelope.client_sees(error_code)
         log_line = {"forward_id": request.forward_id, "attempts": attempts}
         if error_code == ErrorCode.REQUEST_TIMED_OUT:
-            log.warning("no controller answered in time", last=_reason(reply.error_code), **log_line)
+            # With a controller at hand it was the client that did not wait, which is no fault of anyone's.
+            impatient = reply.error_code == ErrorCode.REQUEST_TIMED_OUT and self.connected
+            tell = log.info if impatient else log.warning
+            tell("no controller answered in time", last=_reason(reply.error_code), **log_line)
         else:
             # E6: the fault is in how proxy and controller are set up, and only the operator can mend it.
             log.error("controller refused the envelope", error=_reason(error_code), **log_line)
@@ -261,6 +268,7 @@ class Forwarder:
         self._abandoned.clear()
         self._channel = channel
         self.controller_api_versions = dict(channel.api_versions)
+        self.controller_transactional_id = transactional_id_of(channel.api_versions_tags)
         self._on_api_versions(self.controller_api_versions)
         self._found.set()
         self._reached.set()
@@ -273,10 +281,22 @@ class Forwarder:
 
     async def _until_of_no_use(self, channel: Channel) -> None:
         async with asyncio.TaskGroup() as tasks:
-            ends = [tasks.create_task(channel.wait_closed()), tasks.create_task(self._abandoned.wait())]
+            ends = [
+                tasks.create_task(channel.wait_closed()),
+                tasks.create_task(self._abandoned.wait()),
+                tasks.create_task(self._until_silent(channel)),
+            ]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for end in ends:
                 end.cancel()
+
+    async def _until_silent(self, channel: Channel) -> None:
+        left_ms = self._attempt_timeout_ms
+        while left_ms > 0:
+            await asyncio.sleep(left_ms / 1000)
+            left_ms = self._attempt_timeout_ms - channel.silent_ms
+        log.warning("controller is silent", endpoint=channel.endpoint.address, silent_ms=channel.silent_ms)
+        self._abandon(channel)
 
     def _pause_ms(self, attempt: int, left_ms: int) -> int:
         return self._backoff.pause_ms(attempt, secrets.randbelow(1000) / 1000, left_ms)

@@ -17,7 +17,7 @@ from forwarding.retry import Backoff
 from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import FeedTimeout
 
-BACKOFF = Backoff(initial_ms=200, maximum_ms=5_000)
+BACKOFF = Backoff(initial_ms=50, maximum_ms=1_000)
 
 log = structlog.get_logger(__name__)
 
@@ -38,11 +38,14 @@ class Leader:
             tasks.create_task(self._election.run())
             while True:
                 await self._election.won.wait()
-                if await self._until_done(self._writer.activate, self._election.won.is_set):
-                    await self._lead()
+                while await self._until_done(self._writer.activate, self._election.won.is_set):
+                    if not await self._lead():
+                        break
+                    if self._writer.fenced:
+                        tasks.create_task(self._election.tell_fenced())
 
-    async def _lead(self) -> None:
-        """Until the election or the log says otherwise."""
+    async def _lead(self) -> bool:
+        """Until the election or the log says otherwise; whether the log is to be claimed again at once."""
         async with asyncio.TaskGroup() as tasks:
             ends = [
                 tasks.create_task(self._election.lost.wait()),
@@ -51,11 +54,12 @@ class Leader:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for end in ends:
                 end.cancel()
-        if self._writer.lost.is_set():
-            # Fenced, or cut off for a while: either way another may have been elected meanwhile, and
-            # claiming the log back without asking would fence it.
-            self._election.renew()
+        # Fenced, or cut off for a while: either way another may have been elected meanwhile, and
+        # claiming the log back without asking would fence it.
+        if self._writer.lost.is_set() and await self._election.confirmed():
+            return True
         await self._writer.resign()
+        return False
 
     async def _ensure_topic(self) -> None:
         await self._broker.ensure_topic(self._topic)

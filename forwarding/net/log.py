@@ -16,6 +16,7 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import AuthenticationFailedError as KafkaAuthenticationFailed
 from aiokafka.errors import KafkaError, ProducerFenced
 
+from forwarding.net import aiokafka_lines, renewed_logins
 from proxy.net.bearer_token import TokenError, TokenSource
 from proxy.net.channel import EndpointSettings
 from proxy.net.producer_end import end
@@ -30,6 +31,9 @@ FAILURES = (KafkaError, OSError, TimeoutError, RuntimeError, AssertionError)
 """What aiokafka raises when it cannot go on; its states are guarded by assertions."""
 
 log = structlog.get_logger(__name__)
+
+renewed_logins.install()
+aiokafka_lines.install()
 
 
 class LogUnavailable(Exception):

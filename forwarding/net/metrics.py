@@ -36,6 +36,12 @@ class ControllerMetrics:
             "Commits whose outcome had to be read from the log",
             registry=registry,
         )
+        self.disturbances = Counter(
+            "penstock_controller_disturbances_total",
+            "What other clients did to the election or to the claim of the log",
+            ("kind",),
+            registry=registry,
+        )
         self.active = Gauge(
             "penstock_controller_active",
             "1 while this is the controller that may write the metadata log",

@@ -23,6 +23,7 @@ from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.net.broker import Broker
 from forwarding.net.carried_out import CarriedOut
 from forwarding.net.connection import Surroundings
+from forwarding.net.disturbances import Disturbances
 from forwarding.net.election import Election
 from forwarding.net.leader import Leader
 from forwarding.net.log import MetadataLog
@@ -34,13 +35,16 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError, EndpointSettings
+from proxy.net.login_metrics import LoginMetrics
 from proxy.net.metadata_feed import TopicFeed
+from proxy.net.telemetry import AuthorizerCollector
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
+from proxy.security.protected import OwnResources, ProtectedResources, election_group
 from proxy.session.authentication import SaslListener
 from proxy.wire import codecs
 
@@ -65,6 +69,7 @@ class ProcessSettings:
     """A proxy whose credential was changed or removed is cut off at its next request."""
     broker: EndpointSettings
     topic: str
+    audit_topic: str
     transactional_id: str
     limits: ServerLimits = field(default_factory=ServerLimits)
     tokens: TokenSettings = NO_TOKENS
@@ -106,6 +111,7 @@ class ControllerProcess:
         self.metrics = ControllerMetrics(registry)
         self.loader = Loader(self._on_image)
         # Asked at each scrape: an authorizer's ACLs may change without an image.
+        registry.register(AuthorizerCollector(authorizer))
         self.metrics.acl_count.set_function(lambda: authorizer.acl_count(self.loader.image))
         carried_out = CarriedOut(lambda: self.loader.image)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, carried_out.note)
@@ -116,12 +122,12 @@ class ControllerProcess:
             enforced=settings.mutations_enforced,
             excluded=settings.mutations_excluded,
         )
+        own = OwnResources.of(settings.topic, settings.audit_topic, settings.transactional_id)
         self.writer = Writer(
             Controller(
-                authorizer,
+                ProtectedResources(authorizer, own),
                 settings.principal_serde.deserialize,
                 new_id,
-                frozenset((settings.topic,)),
                 settings.tokens,
                 settings.owners,
                 settings.policies,
@@ -138,20 +144,22 @@ class ControllerProcess:
             self.mutation_quotas,
             carried_out,
         )
-        group_id = f"{settings.transactional_id}-election"
-        election = Election(settings.broker, settings.topic, group_id, now_ms)
+        group_id = election_group(settings.transactional_id)
+        disturbances = Disturbances(self.metrics.disturbances, settings.transactional_id, group_id, now_ms)
+        election = Election(settings.broker, group_id, now_ms, disturbances)
         self._leader = Leader(self.writer, election, self._broker, settings.topic)
         surroundings = Surroundings(
             settings.listener,
             sasl(lambda: self.loader.image),
             lambda: forwardable_versions(self._broker.known_versions),
             self.writer.serve,
-            record,
+            _told_to(LoginMetrics(registry).read, record),
             now_ms,
             Verifications(registry),
             settings.security_protocol,
             settings.principal_builder,
             settings.revoke_immediately,
+            settings.transactional_id,
         )
         tls = None if settings.tls is None else settings.tls.context
         self.server = Server(
@@ -224,6 +232,14 @@ class ControllerProcess:
 
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
         self.metrics.metadata_offset.set(image.offset)
+
+
+def _told_to(*readers: Callable[[AuditEvent], None]) -> Callable[[AuditEvent], None]:
+    def tell(event: AuditEvent) -> None:
+        for read in readers:
+            read(event)
+
+    return tell
 
 
 def new_id() -> bytes:

@@ -13,6 +13,9 @@ import structlog
 
 from forwarding.net.connection import Connection, Surroundings, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
+from proxy.net.incomplete_logins import IncompleteLogins
+from proxy.net.logins import LOGIN_TIMEOUT
+from proxy.net.verification import NotChecked
 from proxy.security.host import host_address
 
 LENGTH_BYTES = 4
@@ -28,7 +31,7 @@ class ServerLimits:
     max_unauthenticated_frame_bytes: int = 512 * 1024
     max_connections: int = 1_000
     idle_ms: int = 600_000
-    authentication_ms: int = 30_000
+    login_timeout_ms: int = 30_000
     failed_authentication_delay_ms: int = 100
     drain_ms: int = 30_000
 
@@ -54,6 +57,7 @@ class Server:
         self._numbers = count()
         self._draining = asyncio.Event()
         self._idle: set[asyncio.StreamWriter] = set()
+        self._incomplete = IncompleteLogins(surroundings.listener, surroundings.record, surroundings.now_ms)
         self._tasks: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
         self.port = port
@@ -79,6 +83,7 @@ class Server:
                 _, late = await asyncio.wait(self._tasks, timeout=self._limits.drain_ms / 1000)
                 for task in late:
                     task.cancel()
+        self._incomplete.flush()
 
     def drain(self) -> None:
         """Accept no one any more, close idle connections, let the others finish their request."""
@@ -123,39 +128,80 @@ class Server:
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         connection_id = f"{self._around.listener}-{number}"
         try:
-            connection = Connection(connection_id, host_address(address[0]), self._around, certificate)
+            host = host_address(address[0])
+            connection = Connection(
+                connection_id, host, self._around, certificate, lambda: not _has_left(reader, writer)
+            )
         except UnknownPrincipal as error:
-            log.warning("connection refused", peer=address[0], error=str(error))
+            log.warning("connection refused", peer=address[0], error=str(error), stranger=True)
             return "authentication failed"
+        try:
+            return await self._conversation(reader, writer, connection)
+        except NotChecked as error:
+            self._incomplete.add(host, error.reason)
+            return error.reason
+        except TimeoutError:
+            if connection.known:
+                raise
+            self._incomplete.add(host, LOGIN_TIMEOUT)
+            return LOGIN_TIMEOUT
+
+    async def _conversation(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> str:
+        """Requests and their responses, until a reason to close."""
+        loop = asyncio.get_running_loop()
+        login_ends_s = loop.time() + self._limits.login_timeout_ms / 1000
         while not self._draining.is_set():
-            frame = await self._read(reader, writer, connection)
+            frame = await self._read(reader, writer, connection, login_ends_s)
             if frame is None:
                 return "frame too large"
+            received_s = loop.time()
             reply = await connection.receive(frame)
+            login_ends_s += loop.time() - received_s  # How long we take is not the peer's fault.
             if reply.close == "authentication failed":
                 # Answered late on purpose, as Kafka does: guessing passwords should take time.
                 await asyncio.sleep(self._limits.failed_authentication_delay_ms / 1000)
-            writer.write(reply.data)
-            await writer.drain()
+            await _send(writer, reply.data)
             if reply.close is not None:
-                log.info("connection closed", peer=address[0], reason=reply.close)
+                peer = writer.get_extra_info("peername")[0]
+                log.info("connection closed", peer=peer, reason=reply.close, stranger=not connection.known)
                 return reply.close
         return "drained"
 
     async def _read(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        connection: Connection,
+        login_ends_s: float,
     ) -> bytes | None:
         limits = self._limits
-        wait_ms = limits.idle_ms if connection.authenticated else limits.authentication_ms
+        ends_s = asyncio.get_running_loop().time() + limits.idle_ms / 1000
+        if not connection.known and limits.login_timeout_ms:
+            ends_s = login_ends_s
         self._idle.add(writer)
-        async with asyncio.timeout(wait_ms / 1000):
+        async with asyncio.timeout_at(ends_s):
             size = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big", signed=True)
             known = connection.authenticated
             limit = limits.max_frame_bytes if known else limits.max_unauthenticated_frame_bytes
             # Before the body arrives: a stranger must not make us hold more than one small buffer.
             if not 0 <= size <= limit:
-                log.warning("frame refused", size_bytes=size, limit_bytes=limit)
+                log.warning("frame refused", size_bytes=size, limit_bytes=limit, stranger=not known)
                 return None
             frame = await reader.readexactly(size)
         self._idle.discard(writer)
         return frame
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    """ConnectionError when the peer has gone while its request was served."""
+    if writer.transport.is_closing():
+        # uvloop's transports raise RuntimeError when they are written to once they are closed.
+        raise ConnectionResetError("closed by peer")
+    writer.write(data)
+    await writer.drain()
+
+
+def _has_left(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    return writer.is_closing() or reader.at_eof()

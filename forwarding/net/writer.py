@@ -6,7 +6,8 @@ counts. Whether this is the active controller is the log's word: a fenced one an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,32 +25,43 @@ from forwarding.controller.facts import (
 from forwarding.controller.gone_topics import GoneTopics
 from forwarding.controller.in_effect import in_effect
 from forwarding.controller.outcome import AskBroker, Outcome
-from forwarding.controller.record_keys import key_of
 from forwarding.controller.tokens import expired_tokens
 from forwarding.envelope import Forwarded, Refused, answer, refusal
 from forwarding.net.answered import Answered, Key, forward_key
 from forwarding.net.broker import Broker
 from forwarding.net.carried_out import CarriedOut, Transaction
-from forwarding.net.log import MAX_BATCH_BYTES, Committed, CommitUnknown, Entry, Fenced, MetadataLog
+from forwarding.net.log import Committed, CommitUnknown, Entry, Fenced, MetadataLog
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.mutations import Mutations
+from forwarding.net.own_responses import (
+    MAX_RECORD_BYTES,
+    NOT_CONTROLLER,
+    PASSING,
+    error_name,
+    log_entries,
+    refused,
+    too_large,
+    unrecordable,
+)
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.net.pieces import in_pieces, in_slices
 from proxy.quota.mutation import MutationQuotas
-from proxy.session.apis.refusal import refusal as refusal_of_all
 from proxy.session.outcome import error_of
-from proxy.wire import metadata_records
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 REPLAY_TIMEOUT_MS = 10_000
 """How long a committed change may take to come back through the log."""
 DEFAULT_BROKER_TIMEOUT_MS = 30_000
-MAX_RECORD_BYTES = MAX_BATCH_BYTES - 10_000
+REGAIN_TIMEOUT_MS = 2_000
+MANY_EVENTS = 50
+"""Of one request: more of them are recorded in slices."""
+"""How long a request waits here for the log to be claimed again, before its proxy is told."""
 
 OwnEvent = Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent]
 
@@ -106,6 +118,11 @@ class Writer:
         """Set while active, to be waited for."""
         self.lost = asyncio.Event()
         """Set when the log is no longer ours, or we no longer know."""
+        self.fenced = False
+        """Why it was lost: somebody else has claimed the log."""
+        self._decided = asyncio.Event()
+        """Not set from the moment the log is lost until it is ours again, or is given up."""
+        self._decided.set()
 
     async def activate(self) -> None:
         """Claim the log and catch up with its end; LogUnavailable, ChannelError or FeedTimeout if not yet."""
@@ -116,12 +133,14 @@ class Writer:
             self._settle()
             self.lost.clear()
             self._set_active(True)
+            self._decided.set()
             log.info("controller is active", metadata_offset=self._loader.image.offset)
 
     async def resign(self) -> None:
         """Answer NOT_CONTROLLER from now on; a request that is being served is served to its end."""
         async with self._turn:
             self._set_active(False)
+            self._decided.set()
             await self._log.resign()
 
     async def serve(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
@@ -133,14 +152,14 @@ class Writer:
 
     async def _served(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
         image = self._loader.image if self._loader.ready else None
-        opened, events = self._controller.open(envelope, sender, image)
-        self._tell(events)
+        opened, events = await in_slices(partial(self._controller.open, envelope, sender, image))
+        await self._tell(events)
         if isinstance(opened, Refused):
             return self._refused(opened, envelope_version, sender)
         if image is None:
             fault = Refused(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
             return self._refused(fault, envelope_version, sender)
-        if not self.active:
+        if not self.active and not await self._regained():
             return self._refused(NOT_CONTROLLER, envelope_version, sender)
         return await self._once(opened, sender, envelope_version)
 
@@ -162,6 +181,14 @@ class Writer:
         response = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, envelope_version)
         try:
             response = await self._carry_out(forwarded, sender, envelope_version)
+            until_ms = self._now_ms() + REGAIN_TIMEOUT_MS
+            while response.error_code == ErrorCode.NOT_CONTROLLER and self._now_ms() < until_ms:
+                if not await self._regained():
+                    break
+                # Claimed again, so the log is read to its end: what was committed of it is known.
+                response = self._answers.get(key) or await self._carry_out(
+                    forwarded, sender, envelope_version
+                )
         finally:
             del self._running[key]
             result.set_result(response)
@@ -177,15 +204,17 @@ class Writer:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
         if not await self._may_write():
             # D3: a change that could not be recorded is not made. The attempt is, as soon as there is room.
-            return self._answered(forwarded, sender, _unrecordable(forwarded))
+            return self._answered(forwarded, sender, unrecordable(forwarded))
         async with self._turn:
             if not self.active:
                 return self._refused(NOT_CONTROLLER, envelope_version, sender)
             image = self._loader.image
             names = {key: topic.name for key, topic in existing.items()}
             ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
-            verdict = self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, tried)
-            self._tell(verdict.events)
+            verdict = await in_slices(
+                partial(self._controller.decide, forwarded, sender, image, names, self._now_ms(), ids, tried)
+            )
+            await self._tell(verdict.events)
             await self._kept()  # Who asked, and by what right, survives us before the change does.
             decision = verdict.decision
             if isinstance(decision, Outcome):
@@ -199,18 +228,18 @@ class Writer:
         self, outcome: Outcome, forwarded: Forwarded, sender: Sender, envelope_version: int
     ) -> Any:
         if not outcome.records:
-            return self._answered(forwarded, sender, outcome.response)
-        entries = _entries(outcome.records)
+            return await in_slices(partial(self._answered, forwarded, sender, outcome.response))
+        entries = await in_slices(partial(log_entries, outcome.records))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
-            return self._answered(forwarded, sender, _too_large(forwarded, largest))
+            return await in_slices(lambda: self._answered(forwarded, sender, too_large(forwarded, largest)))
         unsettled = Unsettled(outcome.records, partial(self._found, forwarded, sender, outcome))
         committed = await self._append(entries, forwarded.forward_id, unsettled)
         if committed is None:
             # The proxy asks again with the same id, and by then the log has told.
             return self._refused(NOT_CONTROLLER, envelope_version, sender)
-        self._tell(quotas_changed(outcome.records, committed.last_offset))
-        return self._answered(forwarded, sender, outcome.response, committed)
+        await self._tell(list(quotas_changed(outcome.records, committed.last_offset)))
+        return await in_slices(partial(self._answered, forwarded, sender, outcome.response, committed))
 
     def _again(self, decided: Outcome, done: Transaction, forwarded: Forwarded, sender: Sender) -> Any:
         """Another controller has carried it out, and could not answer any more."""
@@ -265,7 +294,7 @@ class Writer:
             response = await self._mutations.carry_out(forwarded, sender, decision.request, image, ask)
             response = decision.merge(response)
             if decision.follow_up is None:
-                return self._answered(forwarded, sender, response)
+                return await in_slices(partial(self._answered, forwarded, sender, response))
             topic_ids = await self._broker.topic_ids(decision.follow_up.unknown_ids(response))
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
@@ -280,7 +309,7 @@ class Writer:
         header = forwarded.header
         log.warning("no answer from the broker", method=ApiKey.name_of(header.api_key), error=str(error))
         # Done or not is unknown: for that Kafka's clients have this code.
-        return _refused(forwarded, ErrorCode.REQUEST_TIMED_OUT)
+        return refused(forwarded, ErrorCode.REQUEST_TIMED_OUT)
 
     def _settle(self) -> None:
         """The log is read to its end: was the commit whose outcome was lost in it?"""
@@ -295,7 +324,8 @@ class Writer:
 
     def _found(self, forwarded: Forwarded, sender: Sender, outcome: Outcome, committed: Committed) -> None:
         """The log has told that a request was carried out: so it is answered when it comes again."""
-        self._tell(quotas_changed(outcome.records, committed.last_offset))
+        for event in quotas_changed(outcome.records, committed.last_offset):
+            self._record(event)
         response = self._answered(forwarded, sender, outcome.response, committed)
         self._answers.put(forward_key(sender, forwarded), response)
 
@@ -322,7 +352,7 @@ class Writer:
             if not records or not await self._may_write():
                 return False
             unsettled = Unsettled(records, partial(self._removed, records, event))
-            committed = await self._append(_entries(records), None, unsettled)
+            committed = await self._append(log_entries(records), None, unsettled)
             if committed is not None:
                 unsettled.tell(committed)
             return committed is not None
@@ -339,20 +369,30 @@ class Writer:
         offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
         self._record(forwarded_received(sender, forwarded, error_code, offsets, self._loader.image.offset))
         method = ApiKey.name_of(forwarded.header.api_key)
-        self._metrics.requests.labels(method, _error_name(error_code)).inc()
+        self._metrics.requests.labels(method, error_name(error_code)).inc()
         return answer(forwarded.header, response, offsets[1])
 
     def _refused(self, fault: Refused, envelope_version: int, sender: Sender) -> Any:
-        error = _error_name(fault.error_code)
+        error = error_name(fault.error_code)
         self._metrics.envelopes_refused.labels(error).inc()
         if fault.error_code not in PASSING:
             log.warning("envelope refused", sender=str(sender.principal), error=error, reason=fault.message)
             self._record(envelope_refused(sender, fault.error_code, fault.message))
         return refusal(fault.error_code, envelope_version)
 
+    async def _regained(self) -> bool:
+        """Whether the log, just lost, is ours again: so the request need not go back to the proxy."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REGAIN_TIMEOUT_MS / 1000):
+                await self._decided.wait()
+        return self.active
+
     def _lose(self, reason: str, *, fenced: bool) -> None:
-        log.warning("controller is no longer active", reason=reason, fenced=fenced)
+        tell = log.info if fenced else log.warning
+        tell("controller is no longer active", reason=reason, fenced=fenced)
         self._set_active(False)
+        self.fenced = fenced
+        self._decided.clear()
         self.lost.set()
 
     def _set_active(self, active: bool) -> None:
@@ -360,36 +400,11 @@ class Writer:
         (self.activated.set if active else self.activated.clear)()
         self._metrics.active.set(active)
 
-    def _tell(self, events: Iterable[AuditEvent]) -> None:
-        for event in events:
+    async def _tell(self, events: Sequence[AuditEvent]) -> None:
+        """Record them, in slices where they are many."""
+        if len(events) < MANY_EVENTS:
+            for event in events:
+                self._record(event)
+            return
+        async for event in in_pieces(events):
             self._record(event)
-
-
-NOT_CONTROLLER = Refused(ErrorCode.NOT_CONTROLLER, "not the active controller")
-PASSING = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
-"""Refusals that say nothing but "later" or "elsewhere": counted, not recorded."""
-
-
-def _entries(records: Iterable[Any]) -> list[Entry]:
-    return [Entry(key_of(record).encode(), metadata_records.encode_record(record)) for record in records]
-
-
-def _too_large(forwarded: Forwarded, size_bytes: int) -> Any:
-    message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
-    return _refused(forwarded, ErrorCode.POLICY_VIOLATION, message)
-
-
-def _unrecordable(forwarded: Forwarded) -> Any:
-    message = "The audit trail of the controller is full: no change can be recorded, so none is made."
-    return _refused(forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, message)
-
-
-def _error_name(error_code: int) -> str:
-    if error_code == AUTHORIZER_NOT_READY:
-        return "AUTHORIZER_NOT_READY"
-    return ErrorCode(error_code).name
-
-
-def _refused(forwarded: Forwarded, error_code: ErrorCode, message: str | None = None) -> Any:
-    header = forwarded.header
-    return refusal_of_all(header.api_key, header.api_version, forwarded.message, error_code, message)

@@ -11,12 +11,23 @@ DENIAL = "denial"
 AUTHENTICATION = "authentication"
 """Logins, and sessions that ended because of one."""
 SUMMARY = "summary"
-"""Counted traffic, and what is told from time to time."""
+"""Counted traffic, what is told from time to time, and what an administrator has only read."""
 PROCESS = "process"
 """The begin and the end of a boot: a few records, without which nothing else of it can be read."""
 
 CLASSES = (ADMIN, DENIAL, AUTHENTICATION, SUMMARY)
 """Those that have a policy; there is always room for PROCESS."""
+
+READS = frozenset(
+    (
+        "DescribeAcls",
+        "DescribeClientQuotas",
+        "DescribeDelegationToken",
+        "DescribeUserScramCredentials",
+        "InitProducerId",
+    )
+)
+"""APIs whose allowed actions are recorded one by one though they change nothing of the cluster's."""
 
 _BY_EVENT = {
     "started": PROCESS,
@@ -25,13 +36,15 @@ _BY_EVENT = {
     "high_water": SUMMARY,
     "authentication": AUTHENTICATION,
     "authentication_failed": AUTHENTICATION,
+    "authentication_incomplete": AUTHENTICATION,
     "reauthentication": AUTHENTICATION,
     "reauthentication_failed": AUTHENTICATION,
     "session_expired": AUTHENTICATION,
     "session_expired_idle": AUTHENTICATION,
     "session_revoked": AUTHENTICATION,
     "authorization_summary": SUMMARY,
-    "authorization_collapsed": DENIAL,
+    "authentication_collapsed": AUTHENTICATION,
+    "request_collapsed": DENIAL,
     "request_refused": DENIAL,
     "request_summary": SUMMARY,
     "admin_request": ADMIN,
@@ -45,13 +58,17 @@ _BY_EVENT = {
     "quota_used": SUMMARY,
 }
 
-EVENTS = (*_BY_EVENT, "authorization")
+EVENTS = (*_BY_EVENT, "authorization", "authorization_collapsed")
 """All there are."""
 
 
 def class_of(event: AuditEvent) -> str:
     """An event that has no line above is kept like an administrator's."""
-    if event.event == "authorization":
+    if event.event in ("authorization", "authorization_collapsed"):
+        if not event.granted:
+            return DENIAL
         # Granted ones are recorded one by one where the request is an administrative one.
-        return ADMIN if event.granted else DENIAL
+        return SUMMARY if event.method in READS else ADMIN
+    if event.event == "admin_request" and event.error_code:
+        return DENIAL
     return _BY_EVENT.get(event.event, ADMIN)

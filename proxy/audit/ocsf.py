@@ -48,12 +48,15 @@ _BY_EVENT = {
     "reauthentication": Ocsf(AUTHENTICATION, 1, "Logon", SUCCESS, INFORMATIONAL),
     "authentication_failed": Ocsf(AUTHENTICATION, 1, "Logon", FAILURE, MEDIUM),
     "reauthentication_failed": Ocsf(AUTHENTICATION, 1, "Logon", FAILURE, MEDIUM),
+    "authentication_incomplete": Ocsf(AUTHENTICATION, 1, "Logon", UNKNOWN, LOW),
     "session_expired": Ocsf(AUTHENTICATION, 2, "Logoff", SUCCESS, LOW),
     "session_expired_idle": Ocsf(AUTHENTICATION, 2, "Logoff", SUCCESS, INFORMATIONAL),
     "session_revoked": Ocsf(AUTHENTICATION, 2, "Logoff", SUCCESS, LOW),
     "authorization": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
     "authorization_summary": Ocsf(API_ACTIVITY, OTHER, "", UNKNOWN, INFORMATIONAL),
-    "authorization_collapsed": Ocsf(API_ACTIVITY, OTHER, "", FAILURE, MEDIUM),
+    "authorization_collapsed": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
+    "authentication_collapsed": Ocsf(AUTHENTICATION, 1, "Logon", FAILURE, MEDIUM),
+    "request_collapsed": Ocsf(API_ACTIVITY, OTHER, "Refuse", FAILURE, MEDIUM),
     "request_refused": Ocsf(API_ACTIVITY, OTHER, "Refuse", FAILURE, MEDIUM),
     "request_summary": Ocsf(API_ACTIVITY, OTHER, "", UNKNOWN, INFORMATIONAL),
     "admin_request": Ocsf(API_ACTIVITY, OTHER, "", None, INFORMATIONAL),
@@ -141,7 +144,14 @@ ATTRIBUTES_OF_CLASS: Mapping[int, Mapping[str, tuple[str, ...]]] = {
 }
 """Beside ATTRIBUTES, and before them."""
 
-AGGREGATES = ("authorization_summary", "authorization_collapsed", "request_summary", "throttled")
+AGGREGATES = (
+    "authorization_summary",
+    "authorization_collapsed",
+    "authentication_collapsed",
+    "request_collapsed",
+    "request_summary",
+    "throttled",
+)
 """Their `count` is OCSF's; that of others counts no events."""
 FIXED = {"metadata.version": SCHEMA_VERSION, "metadata.product.name": "Penstock", "app.name": "Penstock"}
 """What is the same in every event whose class has it."""

@@ -14,7 +14,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
 - `quota`: whom quotas hold, and whether they do
-- `proxy`: the whole file
+- `proxy`: the whole file; `proxy_principals`: who must not be a client
 """
 
 from proxy.config.audit import Audit

@@ -8,8 +8,9 @@ from pydantic import Field, field_validator
 from proxy.audit.chain import MIN_KEY_BYTES
 from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
 from proxy.config.parts import ExistingFile, FilePath, Milliseconds, Part
-from proxy.net.audit_room import QUEUE_MAX_BYTES, AuditPolicy
+from proxy.net.audit_room import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
 from proxy.net.audit_writer import Fsync
+from proxy.security.protected import DEFAULT_AUDIT_TOPIC
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
 """Classes that somebody waits for."""
@@ -17,7 +18,7 @@ Policy = Literal["refuse", "drop-and-count"]
 
 
 class Audit(Part):
-    topic: str = "__penstock_audit"
+    topic: str = DEFAULT_AUDIT_TOPIC
     spool_dir: FilePath
     spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
     spool_fsync: Fsync = Fsync.INTERVAL
@@ -26,6 +27,7 @@ class Audit(Part):
     fsync_denial: bool = False
     fsync_authentication: bool = False
     queue_max_bytes: Annotated[int, Field(ge=1 << 18)] = QUEUE_MAX_BYTES
+    rate_per_principal: Annotated[int, Field(ge=0)] = RATE_PER_PRINCIPAL
     policy_admin: Policy = "refuse"
     policy_denial: Policy = "drop-and-count"
     policy_authentication: Policy = "drop-and-count"
@@ -49,6 +51,7 @@ class Audit(Part):
             frozenset(name for name in SYNCED if getattr(self, f"fsync_{name}")),
             self.queue_max_bytes,
             None if self.chain_key_file is None else _key(self.chain_key_file),
+            self.rate_per_principal,
         )
 
 

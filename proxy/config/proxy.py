@@ -17,8 +17,17 @@ from proxy.config.upstream import Upstream, require_addresses
 from proxy.net.quorum import CLUSTER_METADATA
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
+from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
-from proxy.session.gate import DEFAULT_QUEUED_BYTES
+from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTIONAL_ID, OwnResources
+from proxy.session.gate import DEFAULT_MAX_ELEMENTS, DEFAULT_QUEUED_BYTES
+
+
+def _principal(text: str) -> str:
+    return str(parse_principal(text))
+
+
+PrincipalText = Annotated[str, AfterValidator(_principal)]
 
 
 class LoginBackoff(Part):
@@ -37,7 +46,9 @@ class LoginBackoff(Part):
 class Metadata(Part):
     """The topic of our own controllers' log; Kafka's where `controller.mode` is kraft."""
 
-    topic: str = "__penstock_metadata"
+    topic: str = DEFAULT_METADATA_TOPIC
+    transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
+    """As in controller.yaml: no client may use it, nor the controllers' group, which is named after it."""
 
     @field_validator("topic")
     @classmethod
@@ -72,10 +83,13 @@ class Quota(QuotaRules):
 class Limits(Part):
     socket_request_max_bytes: Annotated[int, Field(ge=1024)] = 100 * 1024 * 1024
     decoded_request_max_bytes: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
+    decoded_request_max_elements: Annotated[int, Field(ge=1_000)] = DEFAULT_MAX_ELEMENTS
+    request_incomplete_max_ms: Annotated[Milliseconds, Field(ge=1_000)] = 120_000
     sasl_server_max_receive_size: Annotated[int, Field(ge=1024)] = 512 * 1024
     queued_max_request_bytes: Annotated[int, Field(ge=1024)] = DEFAULT_QUEUED_BYTES
     max_connections: Annotated[int, Field(ge=1)] = 10_000
     connections_max_idle_ms: Milliseconds = 600_000
+    login_timeout_ms: Milliseconds = 30_000
     drain_timeout_ms: Milliseconds = 30_000
 
     @model_validator(mode="after")
@@ -135,6 +149,7 @@ class ProxyConfig(Part):
     metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
     authorizer: Authorizer = Authorizer()
     principal_serde_class: SerdeClass = DEFAULT_SERDE_CLASS
+    proxy_principals: tuple[PrincipalText, ...] = ()
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
     audit: Audit
@@ -161,6 +176,8 @@ class ProxyConfig(Part):
             return metadata
         if "topic" in metadata.model_fields_set:
             raise ValueError(f"topic: with controller.mode kraft the log is {CLUSTER_METADATA}")
+        if "transactional_id" in metadata.model_fields_set:
+            raise ValueError("transactional.id: with controller.mode kraft no client writes the log")
         return Metadata.model_construct(topic=CLUSTER_METADATA)
 
     @model_validator(mode="after")
@@ -175,6 +192,13 @@ class ProxyConfig(Part):
         if unknown:
             raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
         return self
+
+    @property
+    def own_resources(self) -> OwnResources:
+        """What no client may touch."""
+        ours = self.controller.mode == "penstock"
+        transactional_id = self.metadata.transactional_id if ours else None
+        return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id)
 
     def told_settings(self) -> dict[str, str]:
         """What decisions rest on besides the log, for whoever evaluates them again later."""

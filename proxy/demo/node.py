@@ -4,7 +4,7 @@ Made by proxy.demo.stack, one for each broker of the cluster.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,20 @@ def numbered(what: str, node_id: int) -> str:
 
 
 def penstock(
-    role: str, name: str, config: Path, logs: Path, environment: Mapping[str, str] | None = None
+    role: str,
+    name: str,
+    config: Path,
+    logs: Path,
+    environment: Mapping[str, str] | None = None,
+    starter: Sequence[str] = (),
 ) -> ChildProcess:
-    """`penstock proxy -c ...` or `penstock controller -c ...`, from this checkout."""
+    """`penstock proxy -c ...` or `penstock controller -c ...`, from this checkout.
+
+    `starter`: a program that is given the command, and executes it.
+    """
     return ChildProcess(
         f"the {name}" if name == role else name,
-        [sys.executable, "-m", "proxy", role, "-c", str(config)],
+        [*starter, sys.executable, "-m", "proxy", role, "-c", str(config)],
         logs / f"{name}.log",
         {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1", **(environment or {})},
     )

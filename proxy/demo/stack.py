@@ -44,6 +44,8 @@ class StackSettings:
     controller_changes: Mapping[str, Any] = field(default_factory=dict)
     proxy_environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that the proxies have besides ours."""
+    controller_environment: Mapping[str, str] = field(default_factory=dict)
+    """The same for the controller."""
 
 
 class Stack:
@@ -198,7 +200,7 @@ class Stack:
         file = settings.write_controller(
             self.directory / "controller", self.wiring, self._proxies, self._wanted.controller_changes
         )
-        return penstock("controller", "controller", file, self.logs)
+        return penstock("controller", "controller", file, self.logs, self._wanted.controller_environment)
 
     def _broker(self, number: int, login: User) -> Broker:
         wanted = BrokerSettings(

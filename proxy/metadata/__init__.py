@@ -13,6 +13,7 @@
     loader.py         batches in, images out; knows when the high-water mark is reached
     tree.py           the image as paths, for `penstock shell`
     sharded_map.py    the immutable mapping under the images
+    sorted_names.py   sorted names under the images, searched by prefix
     errors.py         what a log that cannot be applied raises
     sanitizer.py      names as they appear in paths, metrics and quota-ids
 

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
-from proxy.metadata.acls_image import AclsImage, Grant, PatternAcls, ResourceAcls, Subject
+from proxy.metadata.acls_image import AclsImage, Entry, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.sorted_names import Pair, SortedNames
 
 
 def acl_from_record(record: Any) -> Acl:
@@ -77,7 +78,7 @@ def _changed_resource(resource: ResourceAcls, outdated: list[Acl], current: list
         prefix_lengths=tuple(sorted(lengths)),
         prefixes_of_length=MappingProxyType(lengths),
         acls_of_subject=_changed_counts(resource.acls_of_subject, outdated, current),
-        grants=_changed_grants(resource.grants, outdated, current),
+        names=_changed_names(resource.names, outdated, current),
     )
 
 
@@ -93,29 +94,31 @@ def _of_pattern(
 def _changed_patterns(
     patterns: ShardedMap[str, PatternAcls], outdated: list[Acl], current: list[Acl]
 ) -> ShardedMap[str, PatternAcls]:
-    touched: dict[str, dict[Subject, tuple[Acl, ...] | None]] = {}
-    for acl in (*outdated, *current):
-        subjects = touched.setdefault(acl.resource_name, {})
-        subject = (acl.principal, acl.host)
-        if subject not in subjects:
-            pattern = patterns.get(acl.resource_name)
-            subjects[subject] = pattern.get(subject) if pattern is not None else None
-    for acl in outdated:
-        subjects, subject = touched[acl.resource_name], (acl.principal, acl.host)
-        subjects[subject] = tuple(other for other in subjects[subject] or () if other.id != acl.id)
-    for acl in current:
-        subjects, subject = touched[acl.resource_name], (acl.principal, acl.host)
-        subjects[subject] = tuple(sorted((*(subjects[subject] or ()), acl), key=_deny_first))
+    touched: dict[str, dict[Subject, dict[str, Acl]]] = {}
+    for acls, stays in ((outdated, False), (current, True)):
+        for acl in acls:
+            subjects, subject = touched.setdefault(acl.resource_name, {}), (acl.principal, acl.host)
+            if subject not in subjects:
+                pattern = patterns.get(acl.resource_name)
+                before = () if pattern is None else pattern.get(subject) or ()
+                subjects[subject] = {other.id: other for other in before}
+            if stays:
+                subjects[subject][acl.id] = acl
+            else:
+                subjects[subject].pop(acl.id, None)
     return patterns.updated(
         {name: _changed_pattern(patterns.get(name), subjects) for name, subjects in touched.items()}
     )
 
 
 def _changed_pattern(
-    pattern: PatternAcls | None, subjects: dict[Subject, tuple[Acl, ...] | None]
+    pattern: PatternAcls | None, subjects: dict[Subject, dict[str, Acl]]
 ) -> PatternAcls | None:
     changed = (pattern if pattern is not None else PatternAcls()).updated(
-        {subject: acls or None for subject, acls in subjects.items()}
+        {
+            subject: tuple(sorted(by_id.values(), key=_deny_first)) or None
+            for subject, by_id in subjects.items()
+        }
     )
     return changed if changed else None
 
@@ -133,20 +136,20 @@ def _changed_counts(
     )
 
 
-def _changed_grants(
-    grants: ShardedMap[Grant, ShardedMap[str, Acl]], outdated: list[Acl], current: list[Acl]
-) -> ShardedMap[Grant, ShardedMap[str, Acl]]:
-    touched: dict[Grant, dict[str, Acl | None]] = {}
-    for acls, stays in ((outdated, False), (current, True)):
+def _changed_names(
+    names: ShardedMap[Entry, SortedNames], outdated: list[Acl], current: list[Acl]
+) -> ShardedMap[Entry, SortedNames]:
+    touched: dict[Entry, tuple[list[Pair], list[Pair]]] = {}
+    for acls, place in ((outdated, 0), (current, 1)):
         for acl in acls:
-            if acl.permission_type == PermissionType.ALLOW:
-                grant = (acl.principal, acl.host, acl.operation)
-                touched.setdefault(grant, {})[acl.id] = acl if stays else None
-    changes: dict[Grant, ShardedMap[str, Acl] | None] = {}
-    for grant, by_id in touched.items():
-        changed = (grants.get(grant) or ShardedMap()).updated(by_id)
-        changes[grant] = changed if changed else None
-    return grants.updated(changes)
+            allows = acl.permission_type == PermissionType.ALLOW
+            entry = (acl.principal, acl.host, acl.operation, acl.pattern_type, allows)
+            touched.setdefault(entry, ([], []))[place].append((acl.resource_name, acl.id))
+    changes: dict[Entry, SortedNames | None] = {}
+    for entry, (removed, added) in touched.items():
+        changed = (names.get(entry) or SortedNames.EMPTY).updated(removed, added)
+        changes[entry] = changed if changed else None
+    return names.updated(changes)
 
 
 def _changed_lengths(

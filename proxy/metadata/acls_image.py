@@ -4,19 +4,20 @@
 
 A decision probes the literal name, the wildcard, and one prefix for each length that some
 prefixed pattern has; below each it looks up those of four subjects that have ACLs at all. So it costs
-O(length of the name), whatever the number of ACLs, principals or hosts. Beside it stand the ALLOWs of
-each subject, for the question whether there is any resource they may do something to. Made by acls_delta,
-read by proxy.security.
+O(length of the name), whatever the number of ACLs, principals or hosts. Beside it stand the sorted names of
+what each subject is allowed and denied, for the question whether there is any resource they may do
+something to. Made by acls_delta, read by proxy.security.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
 from proxy.metadata.acl import WILDCARD, Acl, AclFilter, Operation, PatternType, ResourceType
 from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.sorted_names import SortedNames
 
 Subject = tuple[str, str]
 """(principal, host) as an ACL names them, wildcards included."""
@@ -24,8 +25,8 @@ Subject = tuple[str, str]
 PatternAcls = ShardedMap[Subject, tuple[Acl, ...]]
 """The ACLs on one resource pattern, by subject; within a subject DENY stands before ALLOW."""
 
-Grant = tuple[str, str, Operation]
-"""A subject and what an ALLOW lets it do, as the ACL says it: ALL is one of its own."""
+Entry = tuple[str, str, Operation, PatternType, bool]
+"""A subject, an operation as the ACL says it (ALL is one of its own), literal or prefixed, ALLOW or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class ResourceAcls:
     prefixes_of_length: MappingProxyType[int, int] = field(default_factory=lambda: MappingProxyType({}))
     acls_of_subject: ShardedMap[Subject, int] = field(default_factory=ShardedMap)
     """How many ACLs each subject has; a subject that has none is not there."""
-    grants: ShardedMap[Grant, ShardedMap[str, Acl]] = field(default_factory=ShardedMap)
+    names: ShardedMap[Entry, SortedNames] = field(default_factory=ShardedMap)
+    """The names of the patterns of equal ACLs, with the ids of these."""
 
     def covering(self, resource_name: str) -> Iterator[PatternAcls]:
         """The ACLs on each pattern that covers `resource_name`: literal, longest prefix first, wildcard."""
@@ -85,8 +87,25 @@ class AclsImage:
         return len(self.by_id)
 
     def select(self, acl_filter: AclFilter) -> Iterator[Acl]:
-        """Every ACL the filter matches, in no particular order. O(number of ACLs)."""
-        return (acl for acl in self.by_id.values() if acl_filter.matches(acl))
+        """Every ACL the filter matches, in no particular order.
+
+        A filter that names a resource looks at the ACLs on patterns of that name, or that cover it; any other
+        one at all ACLs.
+        """
+        return (acl for acl in self._candidates(acl_filter) if acl_filter.matches(acl))
+
+    def _candidates(self, acl_filter: AclFilter) -> Iterable[Acl]:
+        name = acl_filter.resource_name
+        if name is None:
+            return self.by_id.values()
+        # Some patterns may be given twice, an ACL must not be.
+        patterns = {
+            id(pattern): pattern
+            for resource in self.resources.values()
+            for pattern in (*resource.covering(name), resource.literal.get(name), resource.prefixed.get(name))
+            if pattern is not None
+        }
+        return (acl for pattern in patterns.values() for acls in pattern.values() for acl in acls)
 
     def existing(self, acl: Acl) -> Acl | None:
         """The ACL that says the same as `acl` whatever its id, or None: CreateAcls makes it only once."""

@@ -5,7 +5,7 @@ records it has just committed. A record is a wire message; offsets are the loade
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -99,9 +99,9 @@ class MetadataDelta:
         )
 
     @property
-    def changed_quota_paths(self) -> tuple[str, ...]:
-        """The entities whose limits the records change, as KIP-55 paths, in log order, each once."""
-        return tuple(entity.path for entity in self._changed_limits())
+    def touched_quotas(self) -> Collection[QuotaEntity]:
+        """The entities that the records are about, in log order, each once."""
+        return self._limits.keys()
 
     def _add_acl(self, record: Any) -> None:
         self._acls.add(acl_from_record(record))
@@ -141,15 +141,13 @@ class MetadataDelta:
         self._tokens[record.token_id] = None
 
     def _applied_quotas(self) -> QuotasImage:
+        before = self._image.quotas.limits
         changes = {
             entity: MappingProxyType(limits) if limits else None
-            for entity, limits in self._changed_limits().items()
+            for entity, limits in self._limits.items()
+            if limits != (before.get(entity) or {})
         }
-        return QuotasImage(self._image.quotas.limits.updated(changes)) if changes else self._image.quotas
-
-    def _changed_limits(self) -> dict[QuotaEntity, dict[str, float]]:
-        before = self._image.quotas.limits
-        return {entity: now for entity, now in self._limits.items() if now != (before.get(entity) or {})}
+        return QuotasImage(before.updated(changes)) if changes else self._image.quotas
 
     def _applied_scram(self) -> ScramImage:
         before = self._image.scram.credentials

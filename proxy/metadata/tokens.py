@@ -34,6 +34,11 @@ class DelegationToken:
         """Whether that principal may renew and expire it: not who asked for it, unless it is the owner."""
         return principal == self.owner or principal in self.renewers
 
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """All whom it concerns."""
+        return (self.owner, self.requester, *self.renewers)
+
     def concerns(self, principal: str) -> bool:
         """Whether that principal owns it, asked for it or may renew it."""
         return principal == self.requester or self.renewable_by(principal)

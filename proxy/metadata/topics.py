@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.sorted_names import SortedNames
 
 OWNER = "owner"
 """The topic config that names the owner, a principal as text: "User:alice"."""
@@ -20,7 +21,6 @@ TOPIC_CONFIG = 2
 """ConfigResource.Type of a topic."""
 
 _NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
-_NO_NAMES: ShardedMap[str, str] = ShardedMap()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class TopicsImage:
 
     by_name: ShardedMap[str, Topic] = field(default_factory=ShardedMap)
     names_by_id: ShardedMap[str, str] = field(default_factory=ShardedMap)
-    owned: ShardedMap[str, ShardedMap[str, str]] = field(default_factory=ShardedMap)
-    """Owner -> the names of their topics (-> the topic's id)."""
+    owned: ShardedMap[str, SortedNames] = field(default_factory=ShardedMap)
+    """Owner -> the names of their topics, with the topics' ids."""
 
     def owner(self, name: str) -> str | None:
         """Who owns the topic, as text; None: nobody does."""
         topic = self.by_name.get(name)
         return None if topic is None else topic.owner
 
-    def owned_by(self, principal: str) -> ShardedMap[str, str]:
+    def owned_by(self, principal: str) -> SortedNames:
         """The names of the topics that the principal owns."""
-        return self.owned.get(principal) or _NO_NAMES
+        return self.owned.get(principal) or SortedNames.EMPTY
 
 
 TopicsImage.EMPTY = TopicsImage()

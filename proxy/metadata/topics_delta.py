@@ -10,6 +10,7 @@ from typing import Any
 
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.sorted_names import Pair, SortedNames
 from proxy.metadata.topics import TOPIC_CONFIG, Topic, TopicsImage
 
 
@@ -68,17 +69,15 @@ class TopicsDelta:
             before.updated(changes), self._image.names_by_id.updated(self._names), self._owned(changes)
         )
 
-    def _owned(self, changes: dict[str, Topic | None]) -> ShardedMap[str, ShardedMap[str, str]]:
-        touched: dict[str, dict[str, str | None]] = {}
+    def _owned(self, changes: dict[str, Topic | None]) -> ShardedMap[str, SortedNames]:
+        touched: dict[str, tuple[list[Pair], list[Pair]]] = {}
         for name, topic in changes.items():
-            before = self._image.by_name.get(name)
-            if before is not None and before.owner is not None:
-                touched.setdefault(before.owner, {})[name] = None
-            if topic is not None and topic.owner is not None:
-                touched.setdefault(topic.owner, {})[name] = topic.id
-        owned: dict[str, ShardedMap[str, str] | None] = {}
-        for owner, names in touched.items():
-            theirs = self._image.owned_by(owner).updated(names)
+            for state, place in ((self._image.by_name.get(name), 0), (topic, 1)):
+                if state is not None and state.owner is not None and state.id is not None:
+                    touched.setdefault(state.owner, ([], []))[place].append((name, state.id))
+        owned: dict[str, SortedNames | None] = {}
+        for owner, (removed, added) in touched.items():
+            theirs = self._image.owned_by(owner).updated(removed, added)
             owned[owner] = theirs if theirs else None
         return self._image.owned.updated(owned)
 

@@ -1,7 +1,13 @@
 """Everything that waits: sockets, topics, disks, the clock. No rule of Kafka's is decided here.
 
 listener, connection, side, buffers  clients: accept, read, carry out effects, back-pressure, drain
-upstream, broker_watch               the broker: a connection for each client; what it speaks
+turns                                whose work goes on in the next turn of the loop
+acceptor, tls_acceptor, admission, slot  who may connect
+edge, held                           what a connection needs of the process; what waits for its record
+logins, verification, fair_queue     checks of logins, in turns
+login_timeouts, incomplete_logins    logins that do not come to an end
+descriptors                          the limit of open files
+upstream, user_tokens, broker_watch  the broker: a connection for each client; what it speaks
 channel, reply_protocol              a client connection of our own to a Kafka endpoint
 metadata_feed, partition, transactions  the metadata topic into a Loader
 quorum_feed, quorum, quorum_log, quorum_leader, quorum_metrics  Kafka's own metadata log into a Loader
@@ -10,8 +16,11 @@ audit_log, spool, audit_sink         audit events onto disk and into the audit t
 audit_producer                       batches to the leader, idempotent
 audit_page, audit_metrics            how the trail fares
 producer_end                         nothing of a Kafka producer is left behind
-audit_room, audit_writer, disk_thread, audit_shipping, spool_files  what these stand on
-telemetry, log_lines, http           metrics, log lines, /metrics /healthz /readyz
+audit_room, audit_writer, disk_thread, audit_shipping  what these stand on
+spool_files, spool_lock, spool_loss  what the spool stands on
+collector                            the garbage collector, and what it is spared
+telemetry, login_metrics, http       metrics, /metrics /healthz /readyz
+log_lines, log_queue, log_sampling   log lines, which never hold anybody up
 quota_page, quota_series, exposition, pieces  /quotas, the metrics of quotas; both made in pieces
 loop_time                            what the loop spends on one client
 watched_file                         files that are read again when they change
@@ -19,6 +28,6 @@ authorizer_upkeep                    an authorizer's files, and what sessions re
 jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins
 oauthbearer, kerberos                how a listener checks tokens, and tickets
 credentials, plain_users             what logins are checked against
-verification, revocation             checks of logins that take long; credentials taken back
+revocation                           credentials taken back
 tls, clock                           certificates, time
 """

@@ -1,17 +1,24 @@
 """A listening socket whose connections are accepted here, one after the other, and not by the loop.
 
-Used by proxy.net.listener where a connection has to wait before it is treated (max.connection.creation.rate),
-or is shaken hands with in a task of ours (proxy.net.tls_acceptor).
+Used by proxy.net.listener. The loop's own server closes connections without a word when there are no
+descriptors left, takes any number at once, and cannot let one wait (max.connection.creation.rate).
 """
 
 import asyncio
+import errno
 import socket
 from collections.abc import Awaitable, Callable
 
 import structlog
 
+from proxy.net.slot import Slot
+
 ACCEPT_PAUSE_S = 0.1
 """After an accept that failed: with no descriptor left, another try at once would fail as well."""
+ACCEPTED_IN_A_TURN = 32
+"""More at once would hold the loop."""
+NO_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""Errors of ours. Others are those of the connection that would have been accepted: that is over."""
 
 Pace = Callable[[], Awaitable[None]]
 """Waits until the connection that has just come may be treated."""
@@ -20,13 +27,27 @@ log = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """Accepts, waits its time, and hands over."""
+    """Accepts, waits its time, and begins each connection in a task."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, pace: Pace | None) -> None:
+    def __init__(
+        self,
+        connection: Callable[[Slot], asyncio.BaseProtocol],
+        enter: Callable[[str, Callable[[], None]], Slot | None],
+        accept_failed: Callable[[str], None],
+        tasks: asyncio.TaskGroup,
+        pace: Pace | None = None,
+    ) -> None:
+        """`enter` gets the address and what closes the connection, which it calls where it gives no place.
+
+        `accept_failed` gets the name of the error.
+        """
+        self._connection = connection
+        self._enter = enter
+        self._accept_failed = accept_failed
         self._tasks = tasks
         self._pace = pace
         self._socket: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
+        self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     def listen(self, host: str, port: int, backlog: int, *, reuse_port: bool = False) -> int:
         """Begin; gives back the port. OSError when the address cannot be had.
@@ -38,55 +59,71 @@ class Acceptor:
             (host, port), family=family, backlog=backlog, reuse_port=reuse_port
         )
         self._socket.setblocking(False)
-        self._accepting = self._tasks.create_task(self._accept(self._socket))
+        self._resume()
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Accept no more; what was handed over goes on."""
-        if self._accepting is not None and self._socket is not None:
-            self._accepting.cancel()
-            self._socket.close()
+        """Accept no more; what was accepted goes on."""
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        if self._pause is not None:
+            self._pause.cancel()
 
-    def hand_over(self, client: socket.socket, host: str) -> None:
-        """Treat a connection from this address."""
-        raise NotImplementedError
+    async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
+        """Make a connection of the socket; what it raises ends that connection."""
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._connection(slot), client)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+    def _resume(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_IN_A_TURN):
             try:
-                client, address = await loop.sock_accept(listening)
+                client, address = listening.accept()
+            except BlockingIOError:
+                return
             except OSError as error:
-                log.error("connection not accepted", error=str(error))
-                await asyncio.sleep(ACCEPT_PAUSE_S)
+                if error.errno in NO_RESOURCES:
+                    self._wait(listening, errno.errorcode[error.errno])
+                    return
                 continue
             if self._pace is not None:
-                await self._waited(client, self._pace)
-            self.hand_over(client, address[0])
+                asyncio.get_running_loop().remove_reader(listening)
+                self._pause = self._tasks.create_task(self._paced(client, address[0], self._pace))
+                return
+            self._treat(client, address[0])
 
-    async def _waited(self, client: socket.socket, pace: Pace) -> None:
+    def _wait(self, listening: socket.socket, error: str) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        self._accept_failed(error)
+        self._pause = loop.call_later(ACCEPT_PAUSE_S, self._resume)
+
+    async def _paced(self, client: socket.socket, host: str, pace: Pace) -> None:
         try:
             await pace()
         except asyncio.CancelledError:
             client.close()
             raise
+        self._treat(client, host)
+        self._resume()
 
+    def _treat(self, client: socket.socket, host: str) -> None:
+        slot = self._enter(host, client.close)
+        if slot is not None:
+            client.setblocking(False)
+            self._tasks.create_task(self._begin(client, host, slot))
 
-class PlainAcceptor(Acceptor):
-    """Without TLS."""
-
-    def __init__(
-        self, connection: Callable[[], asyncio.BaseProtocol], tasks: asyncio.TaskGroup, pace: Pace | None
-    ) -> None:
-        super().__init__(tasks, pace)
-        self._connection = connection
-
-    def hand_over(self, client: socket.socket, host: str) -> None:
-        self._tasks.create_task(self._begin(client, host))
-
-    async def _begin(self, client: socket.socket, host: str) -> None:
+    async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(self._connection, client)
+            await self.begin(client, host, slot)
         except OSError as error:
+            # Gone before it was done, or silent: whoever checks that a port is open does no more than that.
             log.debug("connection not begun", host=host, error=str(error))
-            client.close()
+        finally:
+            if not slot.kept:
+                slot.leave()
+                client.close()

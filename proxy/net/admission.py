@@ -11,13 +11,13 @@ from typing import Protocol
 import structlog
 
 from proxy.metadata.image import MetadataImage
+from proxy.net import descriptors
 from proxy.net.acceptor import Pace
 from proxy.net.clock import now_ms
+from proxy.net.slot import Slot
 from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import ConnectionQuotas, TurnedAway, same_address
+from proxy.quota.connections import TOO_MANY, ConnectionQuotas, TurnedAway, same_address
 
-MAX_HELD = 1_000
-"""Connections that wait for being closed; with more of them there are no descriptors to spare."""
 LOG_INTERVAL_MS = 1_000
 
 log = structlog.get_logger(__name__)
@@ -28,25 +28,7 @@ class Observer(Protocol):
 
     def closed(self, listener: str, reason: str) -> None: ...
 
-
-class Slot:
-    """The place of one connection among those that are counted."""
-
-    __slots__ = ("_address", "_left", "_listener", "_quotas", "kept")
-
-    def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
-        self._quotas = quotas
-        self._listener = listener
-        self._address = address
-        self._left = False
-        self.kept = False
-        """A session has come of it: who ends that gives the place back."""
-
-    def leave(self) -> None:
-        """Give the place back; doing so again changes nothing."""
-        if not self._left:
-            self._left = True
-            self._quotas.close(self._listener, self._address)
+    def accept_failed(self, listener: str, error: str) -> None: ...
 
 
 class Admission:
@@ -58,8 +40,14 @@ class Admission:
         image: Callable[[], MetadataImage | None],
         observer: Observer,
         accept_rates: AcceptRates | None = None,
+        files: int = descriptors.UNLIMITED,
     ) -> None:
-        """`accept_rates`: how fast listeners accept, where that is limited."""
+        """`accept_rates`: how fast listeners accept, where that is limited.
+
+        `files`: how many this process may have open. With workers it may be the one that all clients come to.
+        """
+        self._most = descriptors.connections(files)
+        self._most_held = descriptors.held(files)
         self._accept_rates = accept_rates or AcceptRates()
         self.accept_waited_ms: dict[str, int] = {}
         """How long each listener has waited in all before it treated a connection."""
@@ -73,7 +61,10 @@ class Admission:
         """A place for a connection from `host`; None: `close` is called, now or after a while."""
         address = same_address(host)
         image = self._image() or MetadataImage.EMPTY
-        refused = self._quotas.open(listener, address, image.quotas, now_ms())
+        if self._quotas.count >= self._most:
+            refused: TurnedAway | None = TurnedAway(TOO_MANY)
+        else:
+            refused = self._quotas.open(listener, address, image.quotas, now_ms())
         if refused is not None:
             self._tell(listener, address, refused)
         if refused is None or refused.only_observed:
@@ -96,8 +87,20 @@ class Admission:
 
         return wait
 
+    def accept_failed(self, listener: str, error: str) -> None:
+        """A connection could not be accepted: there are no resources left."""
+        self._observer.accept_failed(listener, error)
+        told = self._told.setdefault(error, _Told())
+        told.silent += 1
+        moment_ms = now_ms()
+        if moment_ms - told.at_ms >= LOG_INTERVAL_MS:
+            log.error(
+                "connections cannot be accepted", listener=listener, error=error, since_last_line=told.silent
+            )
+            told.at_ms, told.silent = moment_ms, 0
+
     def _turn_away(self, refused: TurnedAway, close: Callable[[], None]) -> None:
-        if refused.delay_ms == 0 or self._held >= MAX_HELD:
+        if refused.delay_ms == 0 or self._held >= self._most_held:
             close()
             return
         self._held += 1

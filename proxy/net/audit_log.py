@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import structlog
 
 from proxy.audit.chain import Chain, link, sealed
-from proxy.audit.classes import ADMIN, PROCESS, class_of
+from proxy.audit.classes import ADMIN, DENIAL, PROCESS, class_of
+from proxy.audit.noise import Noise
 from proxy.audit.record import AuditEvent, Author, Encoder
 from proxy.net.audit_room import DROP_ALL_BUT_ADMIN, REFUSE, AuditPolicy, Drops, Room
 from proxy.net.audit_shipping import Shipping
@@ -20,8 +21,13 @@ from proxy.net.audit_sink import AuditSink
 from proxy.net.audit_writer import AuditWriter
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError, encode_line
+from proxy.net.spool_loss import Loss
 
 HIGH_WATER_INTERVAL_MS = 60_000
+COLLAPSED_BYTES = 64 * 1024
+"""With less room than this for denials, what is counted goes on being counted."""
+WATCH_INTERVAL_MS = 1_000
+"""How often it is looked whether the segments of the spool are still there."""
 KEPT_TIMEOUT_MS = 5_000
 """How long an administrative request waits for the disk before it is refused."""
 
@@ -55,10 +61,14 @@ class AuditLog:
         self._policy = policy
         self._encoder = Encoder(author)
         self._chain = Chain(author.key, policy.chain_key)
+        self._spool = spool
+        self._told_losses = 0
+        self._last_watch_ms = 0
         self._previous = spool.last_value
         self._writer = AuditWriter(spool, policy.fsync, policy.fsync_interval_ms)
         self._writer.on_written = self._written
         self._room = Room(spool, self._writer, policy)
+        self._noise = Noise(policy.rate_per_principal)
         self._refused: frozenset[str] = frozenset()
         self._now_ms = now_ms
         self._readers = tuple(readers)
@@ -67,7 +77,13 @@ class AuditLog:
     @property
     def unshipped_count(self) -> int:
         """Records that the audit topic does not have yet, those of earlier boots of this spool included."""
-        return self.shipping.left_count + self.sequence - self.shipping.shipped_count
+        lost = sum(loss.count for loss in self.losses)
+        return max(0, self.shipping.left_count + self.sequence - self.shipping.shipped_count - lost)
+
+    @property
+    def losses(self) -> Sequence[Loss]:
+        """Segments that others have removed, replaced or cut short while this process used them."""
+        return self._spool.losses
 
     @property
     def faults(self) -> dict[str, int]:
@@ -78,6 +94,16 @@ class AuditLog:
     def disk_waits_ms(self) -> int:
         """For how long the disk has not come back from what it was last asked."""
         return self._writer.waits_ms
+
+    @property
+    def collapsed_counts(self) -> Mapping[str, int]:
+        """Events that were counted because their principal caused too many, by class."""
+        return self._noise.collapsed_counts
+
+    @property
+    def loud(self) -> Sequence[str]:
+        """Principals and addresses whose events are being counted now."""
+        return self._noise.loud
 
     @property
     def refused(self) -> frozenset[str]:
@@ -91,8 +117,8 @@ class AuditLog:
 
     @property
     def spool_ratio(self) -> float:
-        """How full the spool is, 1 at audit.spool.max.bytes; it may be a little beyond."""
-        return self.shipping.spool_bytes / self.shipping.spool_max_bytes
+        """How full the spool is for the class of records that has the least room; 1: it has none."""
+        return self._room.spool_ratio
 
     @property
     def queued_bytes(self) -> int:
@@ -141,8 +167,9 @@ class AuditLog:
         """
         event_class = class_of(event)
         if event_class == PROCESS:
+            self._tell_collapsed(at_end=True)
             self._tell_drops()  # Nothing may come after the record that ends the boot.
-        if self._put(event, event_class):
+        if not self._noise.collapses(event, self._now_ms()) and self._put(event, event_class):
             self._tell_drops()
         for reader in self._readers:
             reader(event)
@@ -169,6 +196,20 @@ class AuditLog:
         await self._writer.close(timeout_ms / 1000)
         await self.shipping.close(timeout_ms)
 
+    def _tell_collapsed(self, *, at_end: bool = False) -> None:
+        if not at_end and self._room.lacking(DENIAL, COLLAPSED_BYTES) is not None:
+            return  # What is counted stays so until there is room.
+        for event in self._noise.due(self._now_ms(), at_end=at_end):
+            log.warning(
+                "audit records collapsed",
+                event_name=event.event,
+                principal=event.principal,
+                host=event.host,
+                method=event.method,
+                count=event.count,
+            )
+            self._put(event, class_of(event))
+
     def _tell_drops(self) -> None:
         if self.drops.untold:
             count, message = self.drops.tell()
@@ -183,13 +224,21 @@ class AuditLog:
             self.drops.count(lacking, event_class)
             return False
         self._writer.put(line)
+        self._room.put(event_class, len(line))
         self.sequence += 1
         self._chain.last = chain
         return True
 
     def _written(self) -> None:
         self.shipping.more.set()
+        self._tell_losses()
         self._tell_refusals()
+
+    def _tell_losses(self) -> None:
+        for loss in self.losses[self._told_losses :]:
+            self._told_losses += 1
+            log.error("audit spool damaged by another process or by hand", detail=loss.in_words())
+            self._put(AuditEvent(event="records_dropped", count=loss.count, message=loss.in_words()), PROCESS)
 
     def _tell_refusals(self) -> None:
         refused = self._room.refused()
@@ -205,6 +254,10 @@ class AuditLog:
         while True:
             await asyncio.sleep(max(self._policy.fsync_interval_ms, 10) / 1000)
             self._tell_refusals()
+            if abs(self._now_ms() - self._last_watch_ms) >= WATCH_INTERVAL_MS:
+                self._last_watch_ms = self._now_ms()
+                self._writer.watch()
+                self._tell_collapsed()
             if abs(self._now_ms() - self._last_high_water_ms) >= HIGH_WATER_INTERVAL_MS:
                 self._last_high_water_ms = self._now_ms()
                 self.append(AuditEvent(event="high_water", count=self.sequence))

@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from proxy.audit.classes import CLASSES
 from proxy.net.audit_log import AuditLog
+from proxy.net.spool_loss import FAULTS
 
 DAMAGED = "damaged"
 """A line of the spool that could not be read back: of which class it was, nobody can tell."""
@@ -23,7 +24,9 @@ class AuditCollector(Collector):
         audit, shipping = self._audit, self._audit.shipping
         yield GaugeMetricFamily("penstock_audit_spool_bytes", "Audit spool on disk", shipping.spool_bytes)
         yield GaugeMetricFamily(
-            "penstock_audit_spool_ratio", "How full the audit spool is; 1 at its max.bytes", audit.spool_ratio
+            "penstock_audit_spool_ratio",
+            "How full the audit spool is for the class that has the least room; 1: it has none",
+            audit.spool_ratio,
         )
         yield CounterMetricFamily(
             "penstock_audit_shipped_total", "Records in the topic", shipping.shipped_count
@@ -53,18 +56,46 @@ class AuditCollector(Collector):
         )
         yield from self._ship_failures()
         yield self._faults()
+        yield self._collapsed()
+        yield from self._segment_faults()
         yield self._refusing()
         yield self._dropped()
 
     def _faults(self) -> Metric:
         faults = CounterMetricFamily(
             "penstock_audit_faults_total",
-            "How often records did not get on: write, sync, read, checkpoint (the disk), send (the topic)",
+            "How often records did not get on: write, sync, watch, read, checkpoint (disk), send (topic)",
             labels=["at"],
         )
         for at, count in self._audit.faults.items():
             faults.add_metric([at], count)
         return faults
+
+    def _collapsed(self) -> Metric:
+        collapsed = CounterMetricFamily(
+            "penstock_audit_collapsed_total",
+            "Events counted instead of recorded one by one: their principal or address caused too many",
+            labels=["class"],
+        )
+        for name in CLASSES:
+            collapsed.add_metric([name], self._audit.collapsed_counts.get(name, 0))
+        return collapsed
+
+    def _segment_faults(self) -> Iterable[Metric]:
+        losses = self._audit.losses
+        faults = CounterMetricFamily(
+            "penstock_audit_segment_faults_total",
+            "Spool segments that others have removed, replaced or truncated while they were in use",
+            labels=["fault"],
+        )
+        for fault in FAULTS:
+            faults.add_metric([fault], sum(loss.fault == fault for loss in losses))
+        yield faults
+        yield CounterMetricFamily(
+            "penstock_audit_lost_records_total",
+            "Records of this boot that were lost with such a segment",
+            sum(loss.count for loss in losses),
+        )
 
     def _ship_failures(self) -> Iterable[Metric]:
         shipping = self._audit.shipping

@@ -12,6 +12,9 @@ from proxy.audit.classes import ADMIN
 from proxy.net.audit_log import AuditLog
 
 BEHIND_AFTER_MS = 60_000
+LOUD_TOLD = 5
+LOSSES_TOLD = 3
+"""The latest ones; the log has all of them."""
 NEARLY_FULL = 0.8
 """Of audit.spool.max.bytes."""
 
@@ -24,14 +27,18 @@ def concerns(audit: AuditLog) -> list[str]:
     if audit.refused:
         told.append(f"refused, for want of a record: {', '.join(sorted(audit.refused))}")
     dropped = audit.drops.total + shipping.damaged_count
+    if audit.losses:
+        told.append("; ".join(loss.in_words() for loss in audit.losses[-LOSSES_TOLD:]))
     if dropped:
         told.append(f"{dropped} records dropped since the start")
+    if audit.loud:
+        told.append(f"too many records, counted only: {', '.join(audit.loud[:LOUD_TOLD])}")
     if trouble is not None:
         told.append(f"not shipping: {trouble.reason}")
     if age_ms > BEHIND_AFTER_MS:
         told.append(f"behind by {age_ms // 1000} s, {audit.unshipped_count} records")
     if audit.spool_ratio > NEARLY_FULL:
-        told.append(f"the spool is full to {audit.spool_ratio:.0%}")
+        told.append(f"the spool is full to {audit.spool_ratio:.0%} for some records")
     if audit.disk_error is not None:
         told.append(f"the disk takes nothing: {audit.disk_error}")
     return told
@@ -80,5 +87,10 @@ def _page(audit: AuditLog) -> Mapping[str, Any]:
             for (reason, name), count in audit.drops.counts.items()
             if count
         ],
+        "segment_faults": [
+            {"segment": str(loss.path), "fault": loss.fault, "first_lost": loss.first, "last_lost": loss.last}
+            for loss in audit.losses
+        ],
+        "collapsed": dict(audit.collapsed_counts),
         "damaged_records": shipping.damaged_count,
     }

@@ -1,14 +1,15 @@
 """Whether there is room for another audit record, by its class, and what becomes of it where there is none.
 
 Asked by proxy.net.audit_log before an event gets its number, so that what has one is never taken back
-(docs/decisions/0019). The queue is shared from the top: administrative records have all of it, summaries
-half, so that a flood of the one does not push out the other.
+(docs/decisions/0019). Queue and spool are shared by class (proxy.audit.shares), so that a flood of one class
+does not push out another (docs/decisions/0043).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL, PROCESS, SUMMARY
+from proxy.audit.classes import ADMIN, CLASSES, PROCESS
+from proxy.audit.shares import Shares
 from proxy.net.audit_writer import AuditWriter, Fsync
 from proxy.net.spool import Spool
 
@@ -16,8 +17,8 @@ REFUSE, DROP_AND_COUNT = "refuse", "drop-and-count"
 QUEUE_MAX_BYTES = 8 * 1024 * 1024
 RESERVE_BYTES = 64 * 1024
 """With less room than this, or a sixteenth of the queue, requests are refused: before a record is dropped."""
-SHARES = {ADMIN: 1.0, DENIAL: 0.9, AUTHENTICATION: 0.9, SUMMARY: 0.5}
-"""Up to where the queue may be filled with records of a class."""
+RATE_PER_PRINCIPAL = 100
+"""Records a second of what one principal can cause without changing anything."""
 
 QUEUE, SPOOL_FULL, DISK = "queue_full", "spool_full", "disk"
 REASONS = (QUEUE, SPOOL_FULL, DISK)
@@ -35,6 +36,8 @@ class AuditPolicy:
     """Classes whose requests are answered once their records are on the disk (audit.fsync.<class>)."""
     queue_max_bytes: int = QUEUE_MAX_BYTES
     chain_key: bytes | None = field(default=None, repr=False)
+    rate_per_principal: int = RATE_PER_PRINCIPAL
+    """See proxy.audit.noise; 0: no limit."""
 
 
 DROP_ALL_BUT_ADMIN = AuditPolicy({ADMIN: REFUSE})
@@ -47,7 +50,9 @@ class Room:
         self._spool = spool
         self._writer = writer
         self._policy = policy
-        self._before_bytes = spool.size_bytes + spool.removed_bytes
+        self._in_queue = Shares(policy.queue_max_bytes)
+        self._in_spool = Shares(spool.max_bytes, spool.size_bytes)
+        self._removed_before_bytes = spool.removed_bytes
         self._reserve_bytes = min(RESERVE_BYTES, policy.queue_max_bytes // 16)
         self._refusing = tuple(name for name in CLASSES if policy.by_class.get(name) == REFUSE)
 
@@ -59,11 +64,22 @@ class Room:
         """
         if event_class == PROCESS:
             return None
-        if self._writer.queued_bytes + size_bytes > SHARES[event_class] * self._policy.queue_max_bytes:
+        self._look()
+        if size_bytes > self._in_queue.room_bytes(event_class):
             return QUEUE if self._writer.error is None else DISK
         # Of what was put, and not of what is written: a line that is being written would count twice.
-        held_bytes = self._before_bytes + self._writer.put_bytes - self._spool.removed_bytes
-        return SPOOL_FULL if held_bytes + size_bytes > self._spool.max_bytes else None
+        return SPOOL_FULL if size_bytes > self._in_spool.room_bytes(event_class) else None
+
+    def put(self, event_class: str, size_bytes: int) -> None:
+        """A line was put down for the spool."""
+        self._in_queue.put(event_class, size_bytes)
+        self._in_spool.put(event_class, size_bytes)
+
+    @property
+    def spool_ratio(self) -> float:
+        """How full the spool is for the class that has the least room in it."""
+        self._look()
+        return self._in_spool.ratio
 
     def refused(self) -> frozenset[str]:
         """The classes whose requests are not to be served now.
@@ -76,6 +92,10 @@ class Room:
         return frozenset(
             name for name in self._refusing if failing or self.lacking(name, reserve) is not None
         )
+
+    def _look(self) -> None:
+        self._in_queue.left(self._writer.put_bytes - self._writer.queued_bytes)
+        self._in_spool.left(self._spool.removed_bytes - self._removed_before_bytes)
 
 
 class Drops:

@@ -24,7 +24,7 @@ RETRY_S = 0.2
 MAX_BATCH_LINES = 1_000
 HANGS_AFTER_MS = 5_000
 """A disk that has not come back for so long does not take records."""
-WRITE, SYNC = "write", "sync"
+WRITE, SYNC, WATCH = "write", "sync", "watch"
 
 Done = TypeVar("Done")
 
@@ -53,6 +53,7 @@ class AuditWriter:
         """Of all lines that were ever put."""
         self._waiting: list[tuple[int, bool, asyncio.Future[None]]] = []
         self._stop = threading.Event()
+        self._watch_due = False
         self._flush = False  # Somebody waits for the disk, not only for the kernel.
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_written: Callable[[], None] = lambda: None
@@ -60,8 +61,8 @@ class AuditWriter:
         # The thread's:
         self.written_count = 0
         """Lines that the kernel has: they survive the end of the process."""
-        self.faults = {WRITE: 0, SYNC: 0}
-        """How often the disk took nothing, or did not say that it has it."""
+        self.faults = {WRITE: 0, SYNC: 0, WATCH: 0}
+        """How often the disk took nothing, did not say that it has it, or had no segment for a lost one."""
         self._errors: dict[str, str] = {}  # What does not work at this moment, and why.
         self._busy_since_ms: int | None = None
         self._written_bytes = 0
@@ -95,6 +96,12 @@ class AuditWriter:
         self._put_count += 1
         self.put_bytes += len(line)
         self._queue.put(line)
+
+    def watch(self) -> None:
+        """Have the thread look whether the segments are still there."""
+        if self._thread is not None:
+            self._watch_due = True
+            self._queue.put(b"")
 
     def tell(self) -> None:
         """From now on the running loop is told of what was written."""
@@ -148,6 +155,7 @@ class AuditWriter:
             lines = self._next()
             self._write([line for line in lines if line])
             self._sync(wanted=self._fsync == Fsync.ALWAYS or self._flush)
+            self._watch()
             self._tell()
         self._close_spool()
 
@@ -190,6 +198,15 @@ class AuditWriter:
             self._stop.wait(RETRY_S)
             return
         self._synced_count, self._synced_at_ms = count, now_ms()
+
+    def _watch(self) -> None:
+        if self._watch_due:
+            self._watch_due = False
+            self._asked(WATCH, self._watched)
+
+    def _watched(self) -> bool:
+        self._spool.watch()
+        return True
 
     def _synced(self) -> bool:
         self._spool.sync()

@@ -9,11 +9,13 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from ssl import SSLContext
 from typing import Any, Self
 
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.bearer_token import TokenError, TokenSource
+from proxy.net.pieces import in_slices
 from proxy.net.reply_protocol import ReplyProtocol
 from proxy.net.tls import ClientTls
 from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
@@ -87,6 +89,8 @@ class Channel:
         self.endpoint = endpoint
         self.api_versions: dict[int, tuple[int, int]] = {}
         """What the endpoint speaks: API key -> lowest and highest version."""
+        self.api_versions_tags: dict[int, bytes] = {}
+        """Tagged fields of its ApiVersions response that Kafka does not have."""
         self._protocol = protocol
         self._correlation_id = 0
         self._login_lock = asyncio.Lock()
@@ -122,6 +126,11 @@ class Channel:
     def closed(self) -> bool:
         """No further request can be sent."""
         return not self._protocol.open
+
+    @property
+    def silent_ms(self) -> int:
+        """For how long the endpoint has sent nothing at all although requests are in flight."""
+        return self._protocol.silent_ms
 
     async def close(self) -> None:
         """End the connection; requests still pending fail with ChannelError."""
@@ -167,10 +176,10 @@ class Channel:
         return await self._exchange(api_key, version, client_id, body, timeout_ms)
 
     async def _request(self, api_key: int, version: int, message: Any, timeout_ms: int | None) -> Any:
-        body = codecs.request(api_key, version).encode(message)
+        body = await in_slices(partial(codecs.request(api_key, version).encode, message))
         answer = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
         try:
-            response, _ = codecs.response(api_key, version).decode(answer)
+            response, _ = await in_slices(partial(codecs.response(api_key, version).decode, answer))
         except WireError as error:
             self._protocol.abort(error)
             raise ChannelError(
@@ -216,6 +225,7 @@ class Channel:
         if response.error_code != ErrorCode.NONE:
             raise ChannelError(f"{self.endpoint.address}: ApiVersions: {_name(response.error_code)}")
         self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self.api_versions_tags = response.unknown_tags or {}
 
     async def _keep_authenticated(self) -> None:
         if not self._is_due():

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.net import loop_time
-from proxy.net.admission import Slot
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.edge import Edge
-from proxy.net.held import Held
+from proxy.net.held import Held, owned
 from proxy.net.side import Side
+from proxy.net.slot import Slot
 from proxy.security.sasl.exchange import Settled
-from proxy.session import ending, forwarding, request_time
+from proxy.session import ending, forwarding, frames, request_time
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -32,6 +32,7 @@ from proxy.session.effects import (
     UpstreamRefused,
     Verify,
 )
+from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.session.session import Session
 from proxy.session.upstream_login import UpstreamLogin
 
@@ -48,9 +49,12 @@ class Connection(Side):
         "_early",
         "_edge",
         "_held",
+        "_in_turns",
         "_last_activity_ms",
         "_linger",
+        "_read_limit_bytes",
         "_renewal",
+        "_rest",
         "session",
         "slot",
         "upstream",
@@ -58,8 +62,8 @@ class Connection(Side):
 
     session: Session
 
-    def __init__(self, edge: Edge, slot: Slot | None = None) -> None:
-        """`slot`: its place among the connections, where it already has one."""
+    def __init__(self, edge: Edge, slot: Slot) -> None:
+        """`slot`: its place among the connections."""
         super().__init__(edge.buffers)
         self.slot = slot
         self._edge = edge
@@ -71,6 +75,14 @@ class Connection(Side):
         self._linger: asyncio.TimerHandle | None = None
         self._renewal: asyncio.TimerHandle | None = None
         self._held: Held | None = None
+        self._rest: list[Effect] = []  # That a slice was too short for.
+        self._in_turns = False
+        # Of one read; 0: as much as fits into the buffer.
+        self._read_limit_bytes = STRANGERS_FREE_BYTES
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        current, limit_bytes = self._buffers.current, self._read_limit_bytes
+        return current[:limit_bytes] if limit_bytes else current
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -80,6 +92,7 @@ class Connection(Side):
             self._close_reason = "turned_away"
             return
         self.session = session
+        session.on_turn_due = self._join_turns
         self.on_drained = self._client_drained
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -92,10 +105,12 @@ class Connection(Side):
             upstream.write(data)
             if upstream.full:
                 self._update_reading()
-        elif request_time.is_measured(self.session):
-            loop_time.on_requests(self, lambda: self.session.receive(data, now_ms), now_ms)
         else:
-            self.carry_out(self.session.receive(data, now_ms))
+            if request_time.is_measured(self.session):
+                loop_time.on_requests(self, lambda: self._received(data, now_ms), now_ms)
+            else:
+                self.carry_out(self._received(data, now_ms))
+            self._edge.turns.worked()
 
     def broker_sent(self, nbytes: int) -> None:
         """So many bytes of the broker, in the receive buffer."""
@@ -106,10 +121,47 @@ class Connection(Side):
                 self.write(data)
                 if self.full:
                     self._update_reading()
-            elif request_time.is_measured(self.session):
-                loop_time.on_answers(self, lambda: self.session.broker_replied(data, now_ms), now_ms)
             else:
-                self.carry_out(self.session.broker_replied(data, now_ms))
+                if request_time.is_measured(self.session):
+                    loop_time.on_answers(self, lambda: self._broker_replied(data, now_ms), now_ms)
+                else:
+                    self.carry_out(self._broker_replied(data, now_ms))
+                self._edge.turns.worked()
+
+    def take_turn(self) -> bool:
+        """Go on with the work that is left, for a slice; whether there is more that can be done now."""
+        try:
+            self._take_turn(self._edge.now_ms())
+        except BaseException:
+            # As uvloop does it with a connection whose callback raises: this one ends, and no other.
+            self._in_turns = False
+            self.abort("internal_error")
+            raise
+        self._in_turns = bool(self._rest) or (self.session.turn_due and not self._has_to_wait)
+        return self._in_turns
+
+    def _take_turn(self, now_ms: int) -> None:
+        if self._rest:
+            self.session.gate.pace.begin(own_turn=True)
+            effects, self._rest = self._rest, []
+            self.carry_out(effects)
+        elif self.session.turn_due and not self._has_to_wait:
+            loop_time.on_requests(self, lambda: self.session.take_turn(now_ms), now_ms)
+
+    def _received(self, data: memoryview, now_ms: int) -> list[Effect]:
+        effects = self.session.receive(data, now_ms)
+        self._lend_buffer()
+        return effects
+
+    def _broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
+        effects = self.session.broker_replied(data, now_ms)
+        self._lend_buffer()
+        return effects
+
+    def _lend_buffer(self) -> None:
+        if self.session.working:
+            # Its bytes are still looked at. It is not taken back: it goes with the last view of it.
+            self._buffers.give_away()
 
     def controller_told(self, correlation_id: int, reply: ControllerReply) -> None:
         """Record what came of a `ToController`, whether its client is still there or not."""
@@ -145,6 +197,7 @@ class Connection(Side):
         for data in early:
             upstream.write(data)
         if self._close_reason is not None:
+            self.upstream = None
             upstream.close()
             return
         self._renew_login_after(upstream.session_lifetime_ms)
@@ -160,6 +213,9 @@ class Connection(Side):
         if self._held is not None:
             self._defer(effects)
             return
+        if self._rest:
+            self._rest += map(owned, effects)
+            return
         for effect in effects:
             # Nearly all are one of the first two, and nearly always there is but one.
             if type(effect) is ToClient:
@@ -173,6 +229,10 @@ class Connection(Side):
                     self._defer(effects[rest:])
                     self._edge.hold(self)
                     return
+                if self.session.gate.pace.is_over:
+                    rest = next(index for index, each in enumerate(effects, 1) if each is effect)
+                    self._rest = [owned(each) for each in effects[rest:]]
+                    break
         self._update_reading()
 
     def unkept(self) -> set[str]:
@@ -183,22 +243,24 @@ class Connection(Side):
         """What was held back leaves now."""
         held, self._held = self._held, None
         if held is not None and self._close_reason is None:
-            if self.upstream is not None:
-                self.upstream.read(not self.full)
             self.carry_out(held.effects)
 
-    def sweep(self, now_ms: int, idle_since_ms: int) -> None:
-        """Write out what was counted; end a connection on which nothing has happened since."""
-        if self._close_reason is None:
-            self.carry_out(self.session.summaries(now_ms))
-            # One that only waits for answers to say farewell after them has no claim to be waited for.
-            if self._last_activity_ms < idle_since_ms and (self.quiet or self.session.closing):
-                self.close("idle")
+    def sweep(self, now_ms: int, idle_since_ms: int, incomplete_since_ms: int = 0) -> None:
+        """Write out what was counted.
 
-    def try_again(self, now_ms: int) -> None:
-        """There may be room now for what its client is sending."""
-        if self._close_reason is None and self.session.starved:
-            loop_time.on_requests(self, lambda: self.session.try_again(now_ms), now_ms)
+        End a connection on which nothing has happened since `idle_since_ms`, or whose client has not yet sent
+        all of a request that it began before `incomplete_since_ms`.
+        """
+        if self._close_reason is None:
+            self.carry_out(self.session.sweep(now_ms))
+            # One that is closed after its last responses has no claim to be waited for, nor has one whose
+            # client neither sends the rest of a request nor takes its responses.
+            since_ms = self.session.incomplete_since_ms
+            waits_for_client = self.session.closing or self.full or since_ms is not None
+            if self._last_activity_ms < idle_since_ms and (self.quiet or waits_for_client):
+                self.close("idle")
+            elif since_ms is not None and since_ms < incomplete_since_ms:
+                self.close("request_incomplete")
 
     def end_if_expired(self, now_ms: int) -> None:
         """Past its session's end, and idle (connections.expired.close.idle)."""
@@ -237,15 +299,18 @@ class Connection(Side):
             self._linger.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
-        if self.upstream is not None:
-            self.upstream.close()
+        # Without these nothing refers to the connection from within: it is free without the collector.
+        upstream, self.upstream, self.on_drained = self.upstream, None, None
+        if upstream is not None:
+            upstream.close()
         for buffer in self._kept:
             self._buffers.take_back(buffer)
         self._kept.clear()
         if hasattr(self, "session"):
             self.session.gone()
-            for effect in self.session.summaries(self._edge.now_ms()):
-                self._carry_out_record(effect)
+            records = [effect for effect in self._rest if type(effect) is Recorded]
+            self._rest = []
+            self.carry_out([*records, *self.session.sweep(self._edge.now_ms())])
             self._edge.gone(self, reason)
 
     def eof_received(self) -> bool:
@@ -255,12 +320,21 @@ class Connection(Side):
     @property
     def quiet(self) -> bool:
         """Nothing is in flight: it may be closed without a request being lost."""
-        return not hasattr(self, "session") or (self._held is None and not len(self.session.pipeline))
+        return not hasattr(self, "session") or (
+            not self._has_to_wait and not self.session.turn_due and not len(self.session.pipeline)
+        )
+
+    @property
+    def _has_to_wait(self) -> bool:
+        """Nothing more may be done now: the client does not read, or records are not on disk yet."""
+        return self._close_reason is None and (self.full or self._held is not None)
 
     def _to_broker(self, data: Data) -> None:
         upstream = self.upstream
         if upstream is not None:
             upstream.write(data)
+            return
+        if self._close_reason is not None:
             return
         self._early.append(bytes(data))
         if not self._connecting:
@@ -292,8 +366,6 @@ class Connection(Side):
                 self._carry_out_record(effect)
             else:
                 held.take(effect)
-        if self.upstream is not None:
-            self.upstream.read(False)
         self._update_reading()
 
     def _close(self, effect: Any) -> None:
@@ -332,16 +404,32 @@ class Connection(Side):
 
     def _update_reading(self) -> None:
         # A client that does not take its answers is not heard either: our own would pile up here.
-        waits = self.full or self._held is not None or self.session.blocked
-        upstream = self.upstream
+        session, upstream = self.session, self.upstream
+        if self._close_reason is not None:
+            self._join_turns()  # For records that are left.
+            return
+        stops = self._has_to_wait or bool(self._rest)
+        waits = stops or session.blocked
         if upstream is None:
             self.read(not waits and not self._connecting)
         else:
             self.read(not waits and not upstream.full)
+            upstream.read(not stops and not session.turn_due)
+        if not session.authentication.known:
+            self._read_limit_bytes = STRANGERS_FREE_BYTES
+        else:
+            self._read_limit_bytes = FREE_BYTES if session.gate.memory.is_short(stranger=False) else 0
+        session.count_held(self.transport.get_write_buffer_size() if self.full and self.transport else 0)
+        self._join_turns()
+
+    def _join_turns(self) -> None:
+        session = self.session
+        if self._in_turns or not (self._rest or (session.turn_due and not self._has_to_wait)):
+            return
+        self._in_turns = True
+        self._edge.turns.add(frames.owner(session), self, stranger=not session.authentication.known)
 
     def _client_drained(self) -> None:
-        if self.upstream is not None:
-            self.upstream.read(self._held is None)
         self._update_reading()
 
 

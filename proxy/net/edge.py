@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent
 from proxy.net.buffers import ReceiveBuffers
+from proxy.net.turns import Turns
 from proxy.session.effects import ToController, Verify
 from proxy.session.session import Session
 
@@ -21,6 +22,7 @@ class Edge(Protocol):
     """What a connection needs of the process around it."""
 
     buffers: ReceiveBuffers
+    turns: Turns
 
     def now_ms(self) -> int: ...
 

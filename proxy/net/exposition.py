@@ -20,7 +20,7 @@ async def exposition(registry: Collector) -> bytes:
     """What `generate_latest` would give, in whose format it is."""
     text: list[bytes] = []
     before = ""
-    async for (metric,) in in_pieces(_parts(registry.collect()), 1):
+    async for metric in in_pieces(_parts(registry.collect())):
         lines = generate_latest(_One(metric))
         # HELP and TYPE stand once.
         text.append(lines if metric.name != before else lines.split(b"\n", 2)[2])

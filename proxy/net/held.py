@@ -19,11 +19,16 @@ class Held:
 
     def take(self, effect: Effect) -> None:
         """Put it behind the others; what it borrows of the receive buffer becomes its own."""
-        if isinstance(effect, ToClient | ToBroker):
-            effect = replace(effect, data=bytes(effect.data))
-        self.effects.append(effect)
+        self.effects.append(owned(effect))
 
     def unkept(self) -> set[str]:
         """The classes to wait for; empty when all may go on."""
         classes, self.classes = self.classes, set()
         return classes
+
+
+def owned(effect: Effect) -> Effect:
+    """The same effect, which borrows nothing of the receive buffer."""
+    if isinstance(effect, ToClient | ToBroker):
+        return replace(effect, data=bytes(effect.data))
+    return effect

@@ -13,6 +13,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from proxy.net.exposition import exposition
 
+MAX_CONNECTIONS = 64
+"""At a time; Prometheus and a kubelet have one each."""
 _MAX_HEAD_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
@@ -47,10 +49,15 @@ class HttpServer:
         self._registry = registry
         self._not_ready = not_ready
         self._server: asyncio.Server | None = None
+        self._open = 0
+        # Those whose request is not there yet, the oldest first.
+        self._idle: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self) -> int:
         """Listen; gives back the port, which differs from the one asked for when that was 0."""
-        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=_MAX_HEAD_BYTES)
+        self._server = await asyncio.start_server(
+            self._serve, self._host, self._port, limit=_MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -59,9 +66,15 @@ class HttpServer:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= MAX_CONNECTIONS and not self._give_way():
+            writer.close()
+            return
+        self._open += 1
+        self._idle[writer] = None
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
+                self._idle.pop(writer, None)
                 method, path, *_ = head.split(b" ", 2)
                 wanted = path.decode("latin-1").partition("?")[0]
                 if self._before is not None:
@@ -74,7 +87,18 @@ class HttpServer:
             log.exception("fault while answering over HTTP")
             writer.write(_response("500 Internal Server Error", _PLAIN, b"see the log\n"))
         finally:
+            self._open -= 1
+            self._idle.pop(writer, None)
             writer.close()
+
+    def _give_way(self) -> bool:
+        """Close the oldest connection whose request has not come; False: there is none."""
+        oldest = next(iter(self._idle), None)
+        if oldest is None:
+            return False
+        del self._idle[oldest]
+        oldest.transport.abort()
+        return True
 
     async def _answer(self, method: str, path: str) -> bytes:
         if method != "GET":

@@ -17,15 +17,19 @@ from typing import Protocol
 import structlog
 
 from proxy.audit.record import AuditEvent
-from proxy.net.acceptor import Acceptor, Pace, PlainAcceptor
-from proxy.net.admission import Admission, Slot
+from proxy.net.acceptor import Acceptor
+from proxy.net.admission import Admission
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
 from proxy.net.edge import NoTrail, Trail
+from proxy.net.logins import Logins
+from proxy.net.pieces import in_pieces
+from proxy.net.slot import Slot
 from proxy.net.tls import ServerTls
 from proxy.net.tls_acceptor import TlsAcceptor
+from proxy.net.turns import Turns
 from proxy.net.upstream import UpstreamError, connect, next_login
 from proxy.net.user_tokens import Identity, ProxyIdentity
 from proxy.net.verification import Verifications
@@ -57,6 +61,8 @@ class Observer(Protocol):
 
     def closed(self, listener: str, reason: str) -> None: ...
 
+    def accept_failed(self, listener: str, error: str) -> None: ...
+
     def upstream_error(self) -> None: ...
 
 
@@ -84,11 +90,13 @@ class Listener:
         verifications: Verifications,
         identity: Identity | None = None,
         trail: Trail | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """`admission`: of all listeners; `identity`: as whom we log in to the broker.
 
-        `trail`: what was given to `record` is kept by.
+        `trail`: what was given to `record` is kept by. `turns`: of all listeners.
         """
+        self.turns = turns or Turns(gate.pace)
         self.buffers = ReceiveBuffers()
         self.policy = policy
         self.connections: set[Connection] = set()
@@ -100,27 +108,18 @@ class Listener:
         self._tasks = tasks
         self._admission = admission
         self._identity = identity or ProxyIdentity(broker.sasl)
-        self._verifications = verifications
         self._trail = trail or NoTrail()
         self.held_class = self._trail.held_class
-        self._server: asyncio.Server | Acceptor | None = None
+        timeout_ms = 0 if policy.sasl is None else policy.login_timeout_ms
+        self._logins = Logins(policy.name, verifications, timeout_ms, record)
+        self._server: Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
         """Listen; gives back the port. `reuse_port`: other processes of ours accept there too."""
         pace = self._admission.pace(self.policy.name)
-        if tls is not None or pace is not None:
-            self._server = acceptor = self._acceptor(tls, pace)
-            return acceptor.listen(host, port, BACKLOG, reuse_port=reuse_port)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._new_connection, host, port, backlog=BACKLOG, reuse_port=reuse_port
-        )
-        return int(self._server.sockets[0].getsockname()[1])
-
-    def _acceptor(self, tls: ServerTls | None, pace: Pace | None) -> Acceptor:
-        if tls is None:
-            return PlainAcceptor(self._new_connection, self._tasks, pace)
-        return TlsAcceptor(tls, self._new_connection, self._failed, self._enter, self._tasks, pace)
+        parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
+        self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, *parts)
+        return self._server.listen(host, port, BACKLOG, reuse_port=reuse_port)
 
     def stop_accepting(self) -> None:
         if self._server is not None:
@@ -128,20 +127,17 @@ class Listener:
 
     def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
         """The session of a new connection; None: it is not served, and gets closed."""
-        if connection.slot is None:
-            connection.slot = self._enter(transport.get_extra_info("peername")[0], transport.abort)
-            if connection.slot is None:
-                return None
-        session = None
+        session, slot = None, connection.slot
         try:
             session = self._session(transport)
         finally:
             if session is None:
-                connection.slot.leave()
+                slot.leave()
                 transport.abort()
         if session is not None:
-            connection.slot.kept = True
+            slot.kept = True
             self.connections.add(connection)
+            self._logins.begin(connection)
             self._observer.opened(self.policy.name)
         return session
 
@@ -182,8 +178,8 @@ class Listener:
 
     def gone(self, connection: Connection, reason: str) -> None:
         self.connections.discard(connection)
-        if connection.slot is not None:
-            connection.slot.leave()
+        self._logins.ended(connection)
+        connection.slot.leave()
         self._observer.closed(self.policy.name, reason)
         log.debug(
             "connection closed",
@@ -197,15 +193,19 @@ class Listener:
         self.stop_accepting()
         deadline_ms = now_ms() + timeout_ms
         while self.connections and now_ms() < deadline_ms:
-            for connection in list(self.connections):
+            async for connection in in_pieces(list(self.connections)):
                 if connection.quiet:
                     connection.close("drained")
             await asyncio.sleep(0.02)
-        for connection in list(self.connections):
+        async for connection in in_pieces(list(self.connections)):
             connection.abort("drain_timeout")
+        self._logins.close()
 
-    def _new_connection(self, slot: Slot | None = None) -> Connection:
+    def _new_connection(self, slot: Slot) -> Connection:
         return Connection(self, slot)
+
+    def _accept_failed(self, error: str) -> None:
+        self._admission.accept_failed(self.policy.name, error)
 
     def _enter(self, host: str, close: Callable[[], None]) -> Slot | None:
         return self._admission.enter(self.policy.name, host, close)
@@ -302,7 +302,7 @@ class Listener:
 
     async def _verify(self, connection: Connection, login: Verify) -> None:
         try:
-            connection.verified(await self._verifications.outcome(login.work, login.ready, login.delay_ms))
+            await self._logins.verify(connection, login, lambda: connection in self.connections)
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

@@ -12,8 +12,10 @@ import structlog
 
 from proxy.metadata.loader import Loader, MetadataError
 from proxy.net.channel import ChannelError, EndpointSettings
+from proxy.net.collector import apply_image
 from proxy.net.offset_waiters import FeedTimeout, OffsetWaiters
 from proxy.net.partition import Partition, PartitionError, Place, at_leader
+from proxy.net.pieces import in_pieces
 from proxy.net.transactions import BrokenBatch, Committed, TransactionReader
 
 __all__ = ["FeedTimeout", "TopicFeed"]
@@ -39,6 +41,8 @@ class TopicFeed:
         self._topic = topic
         self._loader = loader
         self._reader = TransactionReader(loader.next_offset)
+        self._unapplied: list[Committed] = []
+        """Read while catching up; a connection that ends in between must not take it along."""
         self._topic_id: bytes | None = None
         self._waiters = OffsetWaiters(lambda: loader.image.offset if loader.ready else None)
         self._failures = 0
@@ -54,7 +58,7 @@ class TopicFeed:
                 async with at_leader(self._endpoint, self._topic) as (partition, place):
                     await self._catch_up(partition, place)
                     while True:
-                        self._apply(await self._read(partition))
+                        await self._apply(await self._read(partition))
             except (ChannelError, BrokenBatch, PartitionError) as error:
                 log.warning("metadata feed interrupted", topic=self._topic, error=str(error))
                 await asyncio.sleep(self._pause_ms() / 1000)
@@ -81,20 +85,32 @@ class TopicFeed:
         """Go on where we stood, or from the beginning if this is no longer the log we knew."""
         start, end = await partition.start_offset(), await partition.stable_offset()
         self._begin(place, start, end)
-        steps: list[Committed] = []
         while self._reader.position < end:
-            steps += await self._read(partition)
+            self._unapplied += await self._read(partition)
+        steps = self._unapplied
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
+        values: list[bytes] = []
+        async for step in in_pieces(steps):
+            values += step.values
         try:
-            self._apply([Committed(last_offset, tuple(value for step in steps for value in step.values))])
+            await self._apply([Committed(last_offset, tuple(values))])
         except MetadataError:
             _find_fault(steps)
             raise
+        self._unapplied = []
         self.connected, self._failures = True, 0
         log.info("metadata feed caught up", topic=self._topic, offset=self._loader.image.offset)
 
     async def _read(self, partition: Partition) -> list[Committed]:
-        steps = self._reader.feed(await partition.fetch(self._reader.position))
+        records = await partition.fetch(self._reader.position)
+        steps: list[Committed] = []
+        try:
+            async for step in in_pieces(self._reader.steps(records)):
+                steps += [] if step is None else [step]
+        except BrokenBatch:
+            # What came before it counts: it is not fetched again. The broken batch is, and then comes first.
+            if not steps:
+                raise
         for step in steps:
             self._on_read(step)
         return steps
@@ -114,12 +130,12 @@ class TopicFeed:
                 last_stable_offset=end,
                 recreated=recreated,
             )
-        self._reader = TransactionReader(start)
+        self._reader, self._unapplied = TransactionReader(start), []
         self._loader.reload_until(end)
 
-    def _apply(self, steps: list[Committed]) -> None:
+    async def _apply(self, steps: list[Committed]) -> None:
         for step in steps:
-            self._loader.batch(step.last_offset, step.values)
+            await apply_image(self._loader.batch_steps(step.last_offset, step.values))
         if self._loader.ready:
             self.loaded.set()
             self._waiters.wake()

@@ -30,6 +30,8 @@ def _mark(*parts: str) -> str:
 class PlainUsers:
     """A `PlainVerifier` over name -> hashed, or kept, password."""
 
+    hashes = True
+
     def __init__(self, stored: Mapping[str, str]) -> None:
         self.replace(stored)
         # User -> the hash that was matched, and what it was matched with. Written by the threads that

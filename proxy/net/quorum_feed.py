@@ -13,7 +13,9 @@ import structlog
 
 from proxy.metadata.loader import Loader
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.collector import apply_image
 from proxy.net.offset_waiters import FeedTimeout, OffsetWaiters
+from proxy.net.pieces import done_in_pieces
 from proxy.net.quorum import (
     CLUSTER_METADATA,
     UNKNOWN_OFFSET,
@@ -178,8 +180,8 @@ class QuorumFeed:
         elif fetched.diverging:
             self._step_back()
         else:
-            self._log.feed(fetched.records)
-            self._advance(fetched.high_watermark)
+            await done_in_pieces(self._log.steps(fetched.records))
+            await self._advance(fetched.high_watermark)
 
     def _step_back(self) -> None:
         """The leader's log is another one than ours: what was not committed is taken back."""
@@ -196,14 +198,14 @@ class QuorumFeed:
         self._high_watermark = UNKNOWN_OFFSET
         self._anew = True
 
-    def _advance(self, high_watermark: int) -> None:
+    async def _advance(self, high_watermark: int) -> None:
         if high_watermark < 0:
             return
         self._show_until(high_watermark)
         # A new leader may know less of what is committed than the one before; what was committed stays so.
         self._high_watermark = max(self._high_watermark, high_watermark)
         for batch in self._log.committed(self._high_watermark):
-            self._loader.batch(batch.last_offset, batch.values)
+            await apply_image(self._loader.batch_steps(batch.last_offset, batch.values))
         self._applied()
 
     def _show_until(self, high_watermark: int) -> None:
@@ -222,18 +224,18 @@ class QuorumFeed:
         position, size = 0, 1
         while position < size:
             chunk, size = await node.snapshot_chunk(wanted, position, self.leader.epoch)
-            reader.feed(chunk)
+            await done_in_pieces(reader.steps(chunk))
             position += len(chunk)
-        self._replace_by(wanted, reader.values(), max(high_watermark, wanted.end_offset))
+        await self._replace_by(wanted, reader.values(), max(high_watermark, wanted.end_offset))
 
-    def _replace_by(self, snapshot: SnapshotId, values: list[bytes], high_watermark: int) -> None:
+    async def _replace_by(self, snapshot: SnapshotId, values: list[bytes], high_watermark: int) -> None:
         if snapshot.end_offset < self._loader.next_offset and not self._anew:
             log.warning("metadata snapshot ends before what is known", end_offset=snapshot.end_offset)
             self._start_over()
         # Also with what was committed since then in it: an old image may serve, one of the past may not.
         self._high_watermark = UNKNOWN_OFFSET
         self._show_until(high_watermark)
-        self._loader.snapshot(snapshot.end_offset - 1, values)
+        await apply_image(self._loader.snapshot_steps(snapshot.end_offset - 1, values))
         self._log.start_at(snapshot.end_offset, snapshot.epoch)
         self._high_watermark = high_watermark
         self._applied()

@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
-from proxy.net.transactions import BrokenBatch
+from proxy.net.transactions import PIECE_RECORDS, BrokenBatch
 
 LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
 """Within a batch: its length from LENGTH_END on, and behind it the leader's epoch."""
@@ -61,6 +61,11 @@ class QuorumLog:
 
     def feed(self, records: bytes) -> None:
         """Take in whole batches, the last perhaps cut off; BrokenBatch names what cannot be read."""
+        for _ in self.steps(records):
+            pass
+
+    def steps(self, records: bytes) -> Iterator[None]:
+        """As `feed`, in pieces of PIECE_RECORDS, for who lets others go on in between."""
         whole, _ = split(records)
         for raw in whole:
             batch = checked(raw)
@@ -68,8 +73,11 @@ class QuorumLog:
                 continue
             if batch.base_offset > self.position:
                 raise BrokenBatch(f"the log goes on at offset {batch.base_offset}, not {self.position}")
-            values = () if batch.is_control_batch else _values(batch, self.position)
-            self._uncommitted.append(Batch(batch.next_offset - 1, _epoch(raw), values))
+            values: list[bytes] = []
+            if not batch.is_control_batch:
+                yield from _values(batch, self.position, values)
+            self._uncommitted.append(Batch(batch.next_offset - 1, _epoch(raw), tuple(values)))
+            yield
 
     def committed(self, high_watermark: int) -> list[Batch]:
         """The batches that lie before the high watermark, each given out once."""
@@ -89,13 +97,19 @@ class SnapshotReader:
         self._control_types: list[int] = []
 
     def feed(self, chunk: bytes) -> None:
+        for _ in self.steps(chunk):
+            pass
+
+    def steps(self, chunk: bytes) -> Iterator[None]:
+        """As `feed`, in pieces of PIECE_RECORDS, for who lets others go on in between."""
         whole, self._rest = split(self._rest + chunk)
         for raw in whole:
             batch = checked(raw)
             if batch.is_control_batch:
                 self._control_types += [int.from_bytes(record.key[2:4], "big") for record in batch]
             else:
-                self._values += _values(batch, batch.base_offset)
+                yield from _values(batch, batch.base_offset, self._values)
+            yield
 
     def values(self) -> list[bytes]:
         """Everything in it; BrokenBatch when it does not begin and end as a whole snapshot does."""
@@ -135,8 +149,12 @@ def checked(raw: bytes) -> Any:
     return batch
 
 
-def _values(batch: Any, position: int) -> tuple[bytes, ...]:
-    return tuple(_value(record) for record in _records(batch) if record.offset >= position)
+def _values(batch: Any, position: int, into: list[bytes]) -> Iterator[None]:
+    for number, record in enumerate(_records(batch), 1):
+        if record.offset >= position:
+            into.append(_value(record))
+        if number % PIECE_RECORDS == 0:
+            yield
 
 
 def _records(batch: Any) -> Iterator[Any]:

@@ -18,8 +18,6 @@ from proxy.session.session import Session
 MAX_ROWS = 1_000
 """Of one page; those that are throttled and fast come first."""
 
-_PIECE = 500
-"""Of anything that takes some microseconds each."""
 _STATIC = {"producer_byte_rate": "quota.producer.default", "consumer_byte_rate": "quota.consumer.default"}
 
 Row = dict[str, str | int | float | None]
@@ -34,14 +32,10 @@ async def quota_page(
     """
     holders = await _holders(list(sessions))
     buckets = quotas.active(now_ms)
-    rates: list[float] = []
-    async for piece in in_pieces(buckets, _PIECE):
-        rates += [bucket.byte_rate(now_ms) for bucket in piece]
+    rates = [bucket.byte_rate(now_ms) async for bucket in in_pieces(buckets)]
     waits = [max(bucket.throttled_until_ms - now_ms, 0) for bucket in buckets]
     shown = heapq.nlargest(MAX_ROWS, range(len(buckets)), key=lambda at: (waits[at], rates[at]))
-    rows: list[str] = []
-    async for places in in_pieces(shown, _PIECE):
-        rows += [_row(buckets[at], rates[at], holders[id(buckets[at])], now_ms) for at in places]
+    rows = [_row(buckets[at], rates[at], holders[id(buckets[at])], now_ms) async for at in in_pieces(shown)]
     mode = "enforce" if quotas.enforced else "observe"
     limited = await _addresses(addresses)
     head = json.dumps({"mode": mode, "time_ms": now_ms, "active": len(buckets), "addresses": limited})
@@ -51,9 +45,7 @@ async def quota_page(
 
 async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
     """Those that come fastest."""
-    found: list[AddressQuota] = []
-    async for piece in in_pieces(addresses, _PIECE):
-        found += piece
+    found = [address async for address in in_pieces(addresses)]
     shown = heapq.nlargest(MAX_ROWS, found, key=lambda each: each.rate)
     return [
         {
@@ -69,10 +61,9 @@ async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
 async def _holders(sessions: list[Session]) -> Counter[int]:
     """How many sessions hold a bucket, by its identity."""
     holders: Counter[int] = Counter()
-    async for piece in in_pieces(sessions, _PIECE):
-        for session in piece:
-            client = session.client
-            holders.update((id(client.producer), id(client.consumer), id(client.request)))
+    async for session in in_pieces(sessions):
+        client = session.client
+        holders.update((id(client.producer), id(client.consumer), id(client.request)))
     return holders
 
 

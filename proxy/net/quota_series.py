@@ -59,13 +59,14 @@ class ThrottledSeries(Collector):
         told.seconds += (event.throttle_time_ms or 0) / 1000
         told.last_ms = event.interval_end_ms
 
-    def end_idle(self, now_ms: int) -> None:
+    def end_idle(self, now_ms: int) -> Iterator[None]:
         """End the series of quota-ids that nobody was throttled by for an hour: their number is bounded."""
         for labels, told in list(self._told.items()):
             if told.last_ms is None:
                 told.last_ms = now_ms
             elif now_ms - told.last_ms >= IDLE_MS:
                 del self._told[labels]
+            yield
 
     def collect(self) -> Iterable[Metric]:
         told = list(self._told.items())

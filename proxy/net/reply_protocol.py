@@ -11,6 +11,10 @@ from typing import cast
 from proxy.wire.errors import WireError
 from proxy.wire.framing import FrameDecoder
 
+MAX_IN_FLIGHT = 200
+"""Requests that the peer has not responded to. Those whose callers gave up count too, for their ids are kept:
+callers in a hurry must not make the table grow while the peer is slow."""
+
 _CORRELATION_ID = Struct(">i")
 
 
@@ -20,6 +24,8 @@ class ReplyProtocol(asyncio.Protocol):
     def __init__(self, max_frame_bytes: int) -> None:
         self._decoder = FrameDecoder(max_frame_bytes)
         self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._waiting_since_s = 0.0
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -31,16 +37,31 @@ class ReplyProtocol(asyncio.Protocol):
         """Requests may still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def silent_ms(self) -> int:
+        """For how long nothing at all has come although requests are in flight; 0 if none is."""
+        if not self._pending:
+            return 0
+        return int((asyncio.get_running_loop().time() - self._waiting_since_s) * 1000)
+
     async def exchange(self, correlation_id: int, frame: bytes) -> bytes:
         """Send a request frame (with its length prefix), give back the response frame (without).
 
         ConnectionError when the connection is gone or goes. A caller that gives up leaves its id
         behind: the response is dropped when it comes.
         """
-        await self._writable.wait()
-        if self._transport is None or not self.open:
-            raise ConnectionError(self._reason())
-        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        await self._room.acquire()
+        try:
+            await self._writable.wait()
+            if self._transport is None or not self.open:
+                raise ConnectionError(self._reason())
+        except BaseException:
+            self._room.release()
+            raise
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[bytes] = loop.create_future()
+        if not self._pending:
+            self._waiting_since_s = loop.time()
         self._pending[correlation_id] = reply
         self._transport.write(frame)
         return await reply
@@ -78,6 +99,7 @@ class ReplyProtocol(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        self._waiting_since_s = asyncio.get_running_loop().time()
         try:
             for frame in self._decoder.feed(data):
                 self._resolve(frame)
@@ -91,6 +113,7 @@ class ReplyProtocol(asyncio.Protocol):
         self._writable.set()
         pending, self._pending = self._pending, {}
         for reply in pending.values():
+            self._room.release()
             if not reply.done():
                 reply.set_exception(ConnectionError(self._reason()))
 
@@ -107,6 +130,7 @@ class ReplyProtocol(asyncio.Protocol):
         reply = self._pending.pop(correlation_id, None)
         if reply is None:
             raise WireError(f"response to correlation id {correlation_id}, which was not asked")
+        self._room.release()
         if not reply.done():
             reply.set_result(frame)
 

@@ -7,9 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from proxy.net.connection import Connection
-
-AT_A_TIME = 200
-"""Some tenths of a ms."""
+from proxy.net.pieces import in_pieces
 
 
 class Revocations:
@@ -28,7 +26,5 @@ class Revocations:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            for number, connection in enumerate(list(self._connections())):
+            async for connection in in_pieces(list(self._connections())):
                 connection.end_if_revoked()
-                if number % AT_A_TIME == AT_A_TIME - 1:
-                    await asyncio.sleep(0)

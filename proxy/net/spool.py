@@ -16,6 +16,7 @@ from pathlib import Path
 
 from proxy.net.spool_files import (
     SpoolError,
+    copy_segment,
     decode_line,
     make_directory,
     open_segment,
@@ -24,6 +25,20 @@ from proxy.net.spool_files import (
     segments,
     write_at,
     write_checkpoint,
+)
+from proxy.net.spool_lock import SpoolLock
+from proxy.net.spool_loss import (
+    NO_SEQUENCES,
+    REPLACED,
+    TRUNCATED,
+    Loss,
+    after_cut,
+    fault_at,
+    fault_of,
+    first_sequence,
+    identity_of,
+    last_sequence,
+    whole_lines,
 )
 
 SEGMENT_MAX_BYTES = 16 * 1024 * 1024
@@ -46,11 +61,12 @@ class Spool:
     `write`, `sync` and `close` belong to one thread; `unshipped` and `shipped` may be called in any other.
     """
 
-    def __init__(self, directory: Path, max_bytes: int) -> None:
+    def __init__(self, directory: Path, max_bytes: int, lock: SpoolLock | None = None) -> None:
         """Opens the directory, making it. SpoolError when it or its checkpoint cannot be used.
 
         `max_bytes` is kept for whoever gives lines to it: those that were taken are written. A disk that is
         full is no error yet: it may have room by the time that something is written.
+        `lock`: on the directory.
         """
         self.max_bytes = max_bytes
         self.removed_bytes = 0
@@ -58,9 +74,25 @@ class Spool:
         # What is shipped leaves with its segment: the one written to must never be all there is room for.
         self._segment_max_bytes = min(SEGMENT_MAX_BYTES, max_bytes // 8)
         self._directory = directory
+        self._lock = lock
         # The segment ends in a part of a line that could not be taken back, or there is none.
         self._torn = False
         self._damaged: set[tuple[int, int]] = set()
+        self.losses: list[Loss] = []
+        """Segments that others have removed, replaced or cut short; only ever added to."""
+        self._foreign: set[int] = set()  # Segments that somebody else has put in the place of ours.
+        self._moved: dict[
+            int, tuple[int, int]
+        ] = {}  # Segment -> where its bytes from this offset on are now.
+        self._identities: dict[int, tuple[int, int]] = {}
+        self._sequences: dict[
+            int, tuple[int, int]
+        ] = {}  # First and last that this process wrote, by segment.
+        self._handed_out: tuple[tuple[int, int], int] = (
+            (0, 0),
+            -1,
+        )  # End and sequence of the line read last.
+        self._shipped_sequence = -1
         self._reading = threading.Lock()
         self._unsynced: list[bytes] = []
         self._synced_bytes = 0  # Of the segment written to.
@@ -74,6 +106,7 @@ class Spool:
             self._kept, self.last_value = self._read_last(numbers)
             """The last record that an earlier process left here, shipped or not; None in a new directory."""
             self._sizes = {number: segment_path(directory, number).stat().st_size for number in numbers}
+            self._identities = {number: identity_of(segment_path(directory, number)) for number in numbers}
             # Beyond the checkpoint too: whoever has removed segments by hand has left that.
             self._first_own = max(*numbers, self._shipped[0], 0, 0) + 1
             self._number = self._first_own - 1
@@ -98,6 +131,8 @@ class Spool:
         SpoolError when it takes none. Nothing of a line that was not kept is left in the spool.
         """
         try:
+            if self._file is not None and fault_of(self._file, self._sizes[self._number]):
+                self._rescue_current()
             if self._torn or self._sizes[self._number] >= self._segment_max_bytes:
                 self._roll()
             room = self._segment_max_bytes - self._sizes[self._number]
@@ -113,18 +148,37 @@ class Spool:
         except OSError as error:
             raise SpoolError(f"{self._path(self._number)}: {error.strerror}") from error
 
+    def watch(self) -> None:
+        """Notice segments that others have removed, replaced or cut short, and go on in a new one.
+
+        SpoolError when there can be no new one. To be called every second or so, by whoever writes.
+        """
+        try:
+            self._rescue_current()
+            if self._lock is not None:
+                self._lock.renew()
+            with self._reading:
+                for number in [*self._sizes]:
+                    self._watch_older(number)
+        except OSError as error:
+            raise SpoolError(f"{self._directory}: {error.strerror}") from error
+
     def unshipped(self, max_lines: int) -> list[Line]:
         """The first lines that were not shipped yet, without removing them. Costs what it reads, no more."""
         with self._reading:
             lines: list[Line] = []
             number, offset = self._shipped
             for segment in segments(self._directory):
-                if segment < number:
+                if segment < number or segment in self._foreign:
                     continue
                 for line in self._lines(segment, offset if segment == number else 0):
                     lines.append(line)
                     if len(lines) >= max_lines:
-                        return lines
+                        break
+                if len(lines) >= max_lines:
+                    break
+            if lines:
+                self._handed_out = lines[-1].end, last_sequence(lines[-1].value + b"\n") or 0
             return lines
 
     def left_count(self) -> int:
@@ -143,13 +197,18 @@ class Spool:
         SpoolError when that could not be written down: then a next process ships some of it again.
         """
         with self._reading:
+            if end == self._handed_out[0] and end[0] >= self._first_own:
+                self._shipped_sequence = self._handed_out[1]
+            while end[0] in self._moved:
+                number, begin = self._moved[end[0]]
+                end = number, max(0, end[1] - begin)
             self._shipped = end
             try:
                 # Before the checkpoint: on a full disk it is this that makes room for it.
                 for segment in segments(self._directory):
-                    if segment < min(end[0], self._kept):
+                    if segment < min(end[0], self._kept) and segment not in self._foreign:
                         self._path(segment).unlink()
-                        self.removed_bytes += self._sizes.pop(segment, 0)
+                        self._forget(segment)
             except OSError as error:
                 raise SpoolError(f"{self._directory}: {error.strerror}") from error
             write_checkpoint(self._directory, end)
@@ -198,6 +257,9 @@ class Spool:
     def _keep(self, data: bytes) -> None:
         self._sizes[self._number] += len(data)
         self._unsynced.append(data)
+        first, last = first_sequence(data), last_sequence(data)
+        if first is not None and last is not None:
+            self._sequences[self._number] = self._sequences.get(self._number, (first, 0))[0], last
 
     def _sync(self) -> None:
         if self._file is None:
@@ -218,12 +280,89 @@ class Spool:
         # While the old one is not safe, or there is no new one, the old one stays what is written to.
         self._sync()
         opened = open_segment(self._directory, self._number + 1)
+        self._go_on_in(self._number + 1, opened)
+
+    def _go_on_in(self, number: int, opened: int) -> None:
         finished, self._file = self._file, opened
-        self._number += 1
-        self._sizes[self._number] = self._synced_bytes = 0
+        self._number = number
+        self._sizes[number] = self._synced_bytes = 0
+        self._identities[number] = identity_of(opened)
         self._torn = False
         if finished is not None:
             os.close(finished)
+
+    def _rescue_current(self) -> None:
+        if self._file is not None and (fault := self._fault_of_current()):
+            self._rescue(fault)
+
+    def _fault_of_current(self) -> str | None:
+        number, size_bytes = self._number, self._sizes[self._number]
+        assert self._file is not None
+        by_file = fault_of(self._file, size_bytes)
+        if by_file == TRUNCATED:
+            return by_file
+        return fault_at(self._path(number), self._identities[number], size_bytes) or by_file
+
+    def _rescue(self, fault: str) -> None:
+        """Put what is not shipped of the segment written to into a new one: its file is still open.
+
+        Of one that was cut short only what no fsync has followed is in memory.
+        """
+        assert self._file is not None
+        number, size_bytes = self._number, self._sizes[self._number]
+        with self._reading:
+            begin = self._shipped[1] if self._shipped[0] == number else 0
+            if fault == TRUNCATED:
+                sequences = self._sequences.get(number, NO_SEQUENCES)
+                data, loss = after_cut(
+                    self._path(number),
+                    self._file,
+                    size_bytes,
+                    b"".join(self._unsynced),
+                    (max(sequences[0], self._shipped_sequence + 1), sequences[1]),
+                )
+            else:
+                data = whole_lines(self._file, begin, size_bytes)
+                loss = Loss(self._path(number), fault)
+            make_directory(self._directory)
+            after = max([number, *segments(self._directory)]) + 1
+            opened = copy_segment(self._directory, after, data)
+            if fault == REPLACED:
+                self._foreign.add(number)
+            if fault != TRUNCATED:
+                self._moved[number] = after, begin
+            self._forget(number)
+            self._go_on_in(after, opened)
+            self._keep(data)
+            self._unsynced.clear()
+            self._unsure, self._synced_bytes, self._kept = False, len(data), after
+            self.removed_bytes -= len(data)
+            self.losses.append(loss)
+
+    def _watch_older(self, number: int) -> None:
+        """A segment that is closed: what is gone of it cannot be had again."""
+        size_bytes, identity = self._sizes[number], self._identities.get(number)
+        if number == self._number or identity is None:
+            return
+        fault = fault_at(self._path(number), identity, size_bytes)
+        if fault is None:
+            return
+        first, last = self._sequences.get(number, NO_SEQUENCES)
+        first = max(first, self._shipped_sequence + 1)
+        is_shipped = number < self._shipped[0] or self._shipped == (number, size_bytes)
+        if is_shipped or (number in self._sequences and first > last):
+            loss = Loss(self._path(number), fault)
+        elif number in self._sequences:
+            loss = Loss(self._path(number), fault, first, last, size_bytes)
+        else:
+            loss = Loss(self._path(number), fault, lost_bytes=size_bytes)
+        self.losses.append(loss)
+        self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        self.removed_bytes += self._sizes.pop(number, 0)
+        self._identities.pop(number, None)
+        self._sequences.pop(number, None)
 
     def _open_first(self) -> None:
         try:

@@ -35,12 +35,27 @@ def make_directory(directory: Path) -> None:
 
 
 def open_segment(directory: Path, number: int) -> int:
-    """A descriptor to append to; its name is on the disk. OSError."""
-    opened = os.open(segment_path(directory, number), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    """A descriptor to append to, and to read from once its name is gone; its name is on the disk. OSError."""
+    opened = os.open(segment_path(directory, number), os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
     try:
         sync_directory(directory)
     except OSError:
         os.close(opened)
+        raise
+    return opened
+
+
+def copy_segment(directory: Path, number: int, data: bytes) -> int:
+    """A descriptor as of `open_segment`; the segment has these lines, on the disk. OSError: there is none."""
+    opened = open_segment(directory, number)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(opened, rest) :]
+        os.fsync(opened)
+    except OSError:
+        os.close(opened)
+        segment_path(directory, number).unlink()
         raise
     return opened
 

@@ -4,12 +4,12 @@
 open connections) is kept as plain numbers where it happens, and collected here at each scrape.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from platform import python_version
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -17,9 +17,11 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
+from proxy.net.login_metrics import LoginMetrics
 from proxy.net.quota_series import ThrottledSeries, quota_series
 from proxy.quota.connections import TURNED_AWAY
-from proxy.security.authorizer import NOT_READY, GuardedAuthorizer
+from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
+from proxy.security.principal import ANONYMOUS
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire.api_keys import ApiKey
@@ -42,46 +44,14 @@ class Telemetry:
         self.opened_count: dict[str, int] = {}
         self.closed_count: dict[str, int] = {}
         self._connections = counter("penstock_connections_total", "Connections accepted", "listener")
+        self._accept_errors = counter(
+            "penstock_accept_errors_total",
+            "Connections that could not be accepted: no descriptors or no memory",
+            "listener",
+            "error",
+        )
         self._closed = counter("penstock_connections_closed_total", "Connections ended", "listener", "reason")
-        self._authentication = counter(
-            "penstock_authentication_total",
-            "Kafka: successful-authentication-total, failed-authentication-total",
-            "listener",
-            "mechanism",
-            "outcome",
-        )
-        self._reauthentication = counter(
-            "penstock_reauthentication_total",
-            "Kafka: successful-reauthentication-total, failed-reauthentication-total",
-            "listener",
-            "mechanism",
-            "outcome",
-        )
-        self._no_reauth = counter(
-            "penstock_authentication_no_reauth_total",
-            "Kafka: successful-authentication-no-reauth-total (clients that cannot re-authenticate)",
-            "listener",
-        )
-        self._reauth_latency = Histogram(
-            "penstock_reauthentication_latency_seconds",
-            "Kafka: reauthentication-latency-avg and -max derive from it",
-            registry=registry,
-            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
-        )
-        self._killed = counter(
-            "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-count", "listener"
-        )
-        self._revoked = counter(
-            "penstock_sessions_revoked_total",
-            "Connections closed because their credential was changed or removed",
-            "listener",
-        )
-        self._delayed = counter(
-            "penstock_authentication_delayed_total", "Logins answered late after many failures", "listener"
-        )
-        self._delay = counter(
-            "penstock_authentication_delay_seconds_total", "For how long they were held", "listener"
-        )
+        self._logins = LoginMetrics(registry)
         self._denied = counter(
             "penstock_authorization_denied_total",
             "Denied actions",
@@ -102,12 +72,6 @@ class Telemetry:
             "penstock_upstream_errors_total", "Failures to reach the broker", "kind"
         )
         self._readers: dict[str, Callable[[AuditEvent], None]] = {
-            "authentication": self._read_authentication,
-            "authentication_failed": self._read_authentication,
-            "reauthentication": self._read_reauthentication,
-            "reauthentication_failed": self._read_reauthentication,
-            "session_expired": lambda event: self._killed.labels(event.listener).inc(),
-            "session_revoked": lambda event: self._revoked.labels(event.listener).inc(),
             "authorization": self._read_authorization,
             "authorization_collapsed": self._read_authorization,
             "throttled": self._throttled.read,
@@ -117,6 +81,7 @@ class Telemetry:
     def read(self, event: AuditEvent) -> None:
         """One event, as metrics and as a log line."""
         self._audit_records.labels(event.event).inc()
+        self._logins.read(event)
         reader = self._readers.get(event.event)
         if reader is not None:
             reader(event)
@@ -131,27 +96,11 @@ class Telemetry:
         if reason not in TURNED_AWAY:
             self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
 
+    def accept_failed(self, listener: str, error: str) -> None:
+        self._accept_errors.labels(listener, error).inc()
+
     def upstream_error(self) -> None:
         self._upstream_errors.labels("connect").inc()
-
-    def _read_authentication(self, event: AuditEvent) -> None:
-        outcome = "failed" if event.event.endswith("failed") else "successful"
-        self._authentication.labels(event.listener, event.mechanism or "", outcome).inc()
-        self._read_delay(event)
-        if outcome == "successful" and event.api_version == 0:
-            self._no_reauth.labels(event.listener).inc()
-
-    def _read_reauthentication(self, event: AuditEvent) -> None:
-        outcome = "failed" if event.event.endswith("failed") else "successful"
-        self._reauthentication.labels(event.listener, event.mechanism or "", outcome).inc()
-        self._read_delay(event)
-        if event.interval_start_ms is not None and event.interval_end_ms is not None:
-            self._reauth_latency.observe((event.interval_end_ms - event.interval_start_ms) / 1000)
-
-    def _read_delay(self, event: AuditEvent) -> None:
-        if event.throttle_time_ms:
-            self._delayed.labels(event.listener).inc()
-            self._delay.labels(event.listener).inc(event.throttle_time_ms / 1000)
 
     def _read_authorization(self, event: AuditEvent) -> None:
         if not event.granted:
@@ -159,9 +108,9 @@ class Telemetry:
             if event.rule == NOT_READY:
                 self._not_ready.inc()
 
-    def end_idle_quotas(self, now_ms: int) -> None:
-        """End the series of quota-ids that nobody was throttled by for an hour."""
-        self._throttled.end_idle(now_ms)
+    def end_idle_quotas(self, now_ms: int) -> Iterator[None]:
+        """End the series of quota-ids that nobody was throttled by for an hour, a step each."""
+        return self._throttled.end_idle(now_ms)
 
     def _read_refused(self, event: AuditEvent) -> None:
         kind = "unsupported" if event.method else "malformed"
@@ -172,12 +121,15 @@ class Telemetry:
             return
         told = {name: value for name in _LOGGED_FIELDS if (value := getattr(event, name)) is not None}
         failed = event.event in _WARNINGS or event.granted is False
-        (log.warning if failed else log.info)(event.event, **told)
+        (log.warning if failed else log.info)(event.event, **told, stranger=event.principal in _STRANGERS)
 
 
+_STRANGERS = (None, str(ANONYMOUS))
+"""Principals that anybody has: their lines are sampled."""
 _WARNINGS = {
     "authentication_failed",
     "reauthentication_failed",
+    "authentication_incomplete",
     "session_expired",
     "session_revoked",
     "request_refused",
@@ -205,6 +157,23 @@ _LOGGED_FIELDS = (
     "message",
     "count",
 )
+
+
+def authorizer_errors(authorizer: Authorizer) -> Metric:
+    """How often the configured authorizer raised an exception."""
+    inner = unprotected(authorizer)
+    errors = inner.error_count if isinstance(inner, GuardedAuthorizer) else 0
+    return CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
+
+
+class AuthorizerCollector(Collector):
+    """For a process that has no `StateCollector`: the controller."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def collect(self) -> Iterable[Metric]:
+        yield authorizer_errors(self._authorizer)
 
 
 class StateCollector(Collector):
@@ -258,10 +227,12 @@ class StateCollector(Collector):
     def _memory(self) -> Iterable[Metric]:
         memory = self._gate.memory
         yield GaugeMetricFamily(
-            "penstock_request_memory_bytes", "Taken by requests that are not all there", memory.used_bytes
+            "penstock_request_memory_bytes",
+            "Incomplete requests, waiting input, unread responses",
+            memory.used_bytes,
         )
         yield GaugeMetricFamily(
-            "penstock_requests_without_room", "Clients that wait for room for a request", memory.waiting
+            "penstock_requests_without_room", "Clients that wait for memory", memory.waiting
         )
 
     def _metadata(self) -> Iterable[Metric]:
@@ -277,6 +248,4 @@ class StateCollector(Collector):
             yield GaugeMetricFamily(
                 "penstock_acl_count", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
             )
-        inner = unprotected(authorizer)
-        errors = inner.error_count if isinstance(inner, GuardedAuthorizer) else 0
-        yield CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
+        yield authorizer_errors(authorizer)

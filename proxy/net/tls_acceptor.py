@@ -1,4 +1,4 @@
-"""A listening socket under TLS: each handshake is a task of its own, and one that fails is told.
+"""A listening socket under TLS: each handshake is a task of its own, and one that fails is reported.
 
 Used by proxy.net.listener. The loop's own TLS server drops what fails in a handshake without a word, and who
 is turned away for a certificate is what an operator has to be able to prove.
@@ -9,15 +9,11 @@ import socket
 import ssl
 from collections.abc import Callable
 
-import structlog
-
 from proxy.net.acceptor import Acceptor, Pace
-from proxy.net.admission import Slot
+from proxy.net.slot import Slot
 from proxy.net.tls import ServerTls
 
 HANDSHAKE_TIMEOUT_S = 30.0
-
-log = structlog.get_logger(__name__)
 
 
 class TlsAcceptor(Acceptor):
@@ -26,28 +22,19 @@ class TlsAcceptor(Acceptor):
     def __init__(
         self,
         tls: ServerTls,
-        connection: Callable[[Slot], asyncio.BaseProtocol],
         failed: Callable[[str, str], None],
+        connection: Callable[[Slot], asyncio.BaseProtocol],
         enter: Callable[[str, Callable[[], None]], Slot | None],
+        accept_failed: Callable[[str], None],
         tasks: asyncio.TaskGroup,
         pace: Pace | None = None,
     ) -> None:
-        """`failed` gets a client's address and what was wrong, for a handshake that was refused.
-
-        `enter` gets the address and what closes the connection, which it calls where it gives no place.
-        """
-        super().__init__(tasks, pace)
+        """`failed` gets a client's address and what was wrong, for a handshake that was rejected."""
+        super().__init__(connection, enter, accept_failed, tasks, pace)
         self._tls = tls
-        self._connection = connection
         self._failed = failed
-        self._enter = enter
 
-    def hand_over(self, client: socket.socket, host: str) -> None:
-        slot = self._enter(host, client.close)
-        if slot is not None:
-            self._tasks.create_task(self._shake_hands(client, host, slot))
-
-    async def _shake_hands(self, client: socket.socket, host: str, slot: Slot) -> None:
+    async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._connection(slot),
@@ -57,12 +44,6 @@ class TlsAcceptor(Acceptor):
             )
         except ssl.SSLError as error:
             self._failed(host, _told(error))
-        except OSError as error:
-            # Gone before it was done, or silent: whoever checks that a port is open does no more than that.
-            log.debug("handshake not finished", host=host, error=str(error))
-        finally:
-            if not slot.kept:
-                slot.leave()
 
 
 def _told(error: ssl.SSLError) -> str:

@@ -5,13 +5,16 @@ counts from its commit marker on and is given out in one piece, whatever batches
 of the controller is one transaction, and nobody may see a part of it. What the values mean is not known here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
+
+PIECE_RECORDS = 500
+"""About a millisecond's work."""
 
 
 class BrokenBatch(Exception):
@@ -64,27 +67,30 @@ class TransactionReader:
 
     def feed(self, records: bytes) -> list[Committed]:
         """What the records (one or more batches, the last perhaps cut off) bring to an end."""
-        return list(self._steps(records))
+        return [step for step in self.steps(records) if step is not None]
 
-    def _steps(self, records: bytes) -> Iterator[Committed]:
+    def steps(self, records: bytes) -> Iterator[Committed | None]:
+        """As `feed`, one by one; None after each PIECE_RECORDS, for who lets others go on in between."""
         batches = MemoryRecords(records)
         while batches.has_next():
             batch = _checked(batches)
             # The first batch of a Fetch may begin before the offset that was asked for.
             if batch.next_offset <= self.position:
                 continue
-            step = self._step(batch, batch.next_offset - 1)
+            step = yield from self._step(batch, batch.next_offset - 1)
             self.position = batch.next_offset
             if step is not None:
                 yield step
 
-    def _step(self, batch: Any, last_offset: int) -> Committed | None:
+    def _step(self, batch: Any, last_offset: int) -> Generator[None, None, Committed | None]:
         if batch.is_control_batch:
             return self._decide(batch, last_offset)
         if not batch.is_transactional:
-            return self._read(batch, _Values()).committed(last_offset)
+            values = _Values()
+            yield from self._read(batch, values)
+            return values.committed(last_offset)
         self._undecided_since.setdefault(batch.producer_id, batch.base_offset)
-        self._read(batch, self._undecided.setdefault(batch.producer_id, _Values()))
+        yield from self._read(batch, self._undecided.setdefault(batch.producer_id, _Values()))
         return None
 
     def _decide(self, batch: Any, last_offset: int) -> Committed:
@@ -94,12 +100,13 @@ class TransactionReader:
         committed = COMMIT_MARKER in markers
         return waiting.committed(last_offset) if committed else Committed(last_offset, ())
 
-    def _read(self, batch: Any, into: _Values) -> _Values:
+    def _read(self, batch: Any, into: _Values) -> Iterator[None]:
         # A null value is a tombstone: the log has none of ours, and says nothing if another put it there.
-        for record in batch:
+        for number, record in enumerate(batch, 1):
             if record.offset >= self.position and record.value is not None:
                 into.add(record)
-        return into
+            if number % PIECE_RECORDS == 0:
+                yield
 
 
 def _checked(batches: Any) -> Any:

@@ -7,7 +7,7 @@ channel is not known here.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -21,6 +21,9 @@ CONSUMER_BYTE_RATE = "consumer_byte_rate"
 
 MAX_THROTTLE_MS = 2**31 - 1
 """What the wire can say."""
+
+MAX_RESOLVED = 30_000
+"""Clients whose buckets are remembered: each change of a quota has them all forgotten at once."""
 
 IDLE_MS = 3_600_000
 """Kafka purges the sensors of an entity after an hour without traffic."""
@@ -221,6 +224,8 @@ class ClientQuotas:
         asked = (key, user, client_id)
         bucket = self._resolved.get(asked)
         if bucket is None:
+            if len(self._resolved) >= MAX_RESOLVED:
+                self._resolved = {}
             bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id, metadata_offset)
         return bucket
 
@@ -232,17 +237,23 @@ class ClientQuotas:
         """Every limited bucket that had traffic within the last hour, for metrics."""
         return [bucket for bucket in self._buckets.values() if now_ms - bucket.last_record_ms < IDLE_MS]
 
-    def drop_idle(self, now_ms: int) -> int:
-        """Forget buckets without traffic for an hour; to be called now and then. Returns how many went.
+    def drop_idle(self, now_ms: int) -> Iterator[bool]:
+        """Forget buckets without traffic for an hour, a step each; to be called now and then.
 
-        One that a session still holds stays: a client must not shed what it used by connecting again.
+        True for each that went. One that a session still holds stays: a client must not shed what it used
+        by connecting again.
         """
-        before = len(self._buckets)
         self._resolved = {}
-        self._buckets = {bucket.name: bucket for bucket in self.active(now_ms)}
-        # Without our own references, what is left alive is held by sessions.
-        self._buckets = dict(self._alive)
-        return before - len(self._buckets)
+        for name in list(self._buckets):
+            if now_ms - self._buckets[name].last_record_ms < IDLE_MS:
+                yield False
+                continue
+            # Without our own reference, one that is left alive is held by a session.
+            del self._buckets[name]
+            held = self._alive.get(name)
+            if held is not None:
+                self._buckets[name] = held
+            yield held is None
 
     def _resolve(
         self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None, metadata_offset: int

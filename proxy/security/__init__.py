@@ -5,6 +5,7 @@ principal_serde.py  a principal in an Envelope, by a class of one's own
 host.py         client addresses as ACLs name them
 authorizer.py   the pluggable interface (KIP-11), its guard, and how one is loaded
 standard.py     Kafka's StandardAuthorizer over the metadata image (KIP-801)
+by_resource_type.py  whether a caller may do something to any resource of a type (KIP-679)
 simple.py       SimpleAclAuthorizer: ACLs of a JSON file (KIP-11's first draft)
 simple_file.py  that file, checked
 settings.py     settings that authorizers have in common

@@ -1,29 +1,114 @@
-"""Topics of our own that no client may write to, delete or alter, not even a super user.
+"""Penstock's own topics, group and transactional id: no client changes them, and few clients read them.
 
-Wraps whatever authorizer is configured: who may rewrite the metadata log may do anything to anyone, and who
-may write the audit topic may say anything of anyone. The controller has the same rule for what reaches it.
-Put in place by proxy.process; reading and describing stay the authorizer's to decide.
+    topics               metadata log, audit trail    read by super users, and by an ACL on exactly that name
+    groups               election of the controllers  described by super users only
+    transactional ids    the log's only writer        described by super users only
+
+Wraps the configured authorizer, at the proxy and at the controller alike. Nobody writes, not even a super
+user: a client that can write the metadata log can do anything to anyone, one that can write the audit trail
+can accuse anyone, and one that has the transactional id or joins the election stops every administrative
+change. Nor does anybody write the topics where brokers keep groups and transactions: a broker lets a client
+do that whose client id is that of Kafka's tools. The metadata log holds password verifiers, so ACLs on `*` or
+on a prefix do not count for reading, nor does ownership or allow.everyone.if.no.acl.found (decision 0042).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.security.authorizer import Action, Authorizer, Decision, GuardedAuthorizer, RequestContext
+from proxy.security.authorizer import (
+    ACL,
+    FILE_ACL,
+    SUPER_USERS,
+    Action,
+    Authorizer,
+    Decision,
+    GuardedAuthorizer,
+    RequestContext,
+)
+from proxy.security.simple import SimpleAclAuthorizer
 
 PROTECTED_TOPIC = "protected.topic"
+PROTECTED_GROUP = "protected.group"
+PROTECTED_TRANSACTIONAL_ID = "protected.transactional.id"
 
-LEFT_TO_THE_AUTHORIZER = frozenset((Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS))
+DEFAULT_METADATA_TOPIC = "__penstock_metadata"
+DEFAULT_AUDIT_TOPIC = "__penstock_audit"
+DEFAULT_TRANSACTIONAL_ID = "penstock-controller"
 
-_PROTECTED = Decision(False, PROTECTED_TOPIC)
+_DENIED = {
+    ResourceType.TOPIC: Decision(False, PROTECTED_TOPIC),
+    ResourceType.GROUP: Decision(False, PROTECTED_GROUP),
+    ResourceType.TRANSACTIONAL_ID: Decision(False, PROTECTED_TRANSACTIONAL_ID),
+}
+
+_DESCRIBING = frozenset((Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS))
+
+READING = {
+    ResourceType.TOPIC: _DESCRIBING | {Operation.READ},
+    # READ on a group is to be a member of it.
+    ResourceType.GROUP: _DESCRIBING,
+    ResourceType.TRANSACTIONAL_ID: _DESCRIBING,
+}
+"""The operations that some clients may do on a protected resource; nobody may do any other."""
+
+COORDINATORS_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+"""Where brokers keep all groups and transactions, the controller's among them."""
+
+_NO_NAMES: frozenset[str] = frozenset()
 
 
-class ProtectedTopics:
-    """An authorizer that denies every change of the named topics before another one is asked."""
+def election_group(transactional_id: str) -> str:
+    """The consumer group in which the controllers elect the active one."""
+    return f"{transactional_id}-election"
 
-    def __init__(self, authorizer: Authorizer, topics: frozenset[str]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class OwnResources:
+    """The names of Penstock's own resources."""
+
+    topics: frozenset[str] = _NO_NAMES
+    groups: frozenset[str] = _NO_NAMES
+    transactional_ids: frozenset[str] = _NO_NAMES
+
+    @property
+    def unwritten(self) -> frozenset[str]:
+        """Topics that are Kafka's own, and that nobody may write all the same."""
+        return COORDINATORS_TOPICS if self.transactional_ids else _NO_NAMES
+
+    @classmethod
+    def of(cls, metadata_topic: str, audit_topic: str, transactional_id: str | None) -> "OwnResources":
+        """`transactional_id`: None where the metadata log is Kafka's own, which has neither id nor group."""
+        own = cls(frozenset((metadata_topic, audit_topic)))
+        return own if transactional_id is None else own.with_writer(transactional_id)
+
+    def with_writer(self, transactional_id: str) -> "OwnResources":
+        """These, and what another controller writes the log and is elected with."""
+        return OwnResources(
+            self.topics,
+            self.groups | {election_group(transactional_id)},
+            self.transactional_ids | {transactional_id},
+        )
+
+
+class ProtectedResources:
+    """An authorizer that guards Penstock's own resources and leaves all others to `authorizer`.
+
+    authorize_by_resource_type is left to it too: it gives access to no resource in particular.
+    """
+
+    def __init__(self, authorizer: Authorizer, own: OwnResources) -> None:
         self.authorizer = authorizer
-        self._topics = topics
+        self.own = own
+        self._names: Mapping[ResourceType, frozenset[str]] = {
+            ResourceType.TOPIC: own.topics,
+            ResourceType.GROUP: own.groups,
+            ResourceType.TRANSACTIONAL_ID: own.transactional_ids,
+        }
+        # A list of all topics asks thousands of times: the others cost one look-up each.
+        self._decided_here = {**self._names, ResourceType.TOPIC: own.topics | own.unwritten}
+        self._file_acls_name_one_resource = isinstance(underlying(authorizer), SimpleAclAuthorizer)
 
     def configure(self, settings: Mapping[str, str]) -> None:
         self.authorizer.configure(settings)
@@ -31,7 +116,9 @@ class ProtectedTopics:
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         decisions = self.authorizer.authorize(context, actions)
         return [
-            _PROTECTED if self._protects(action) else decision
+            self._guarded(context, action, decision)
+            if action.resource_name in self._decided_here.get(action.resource_type, _NO_NAMES)
+            else decision
             for action, decision in zip(actions, decisions, strict=True)
         ]
 
@@ -43,19 +130,46 @@ class ProtectedTopics:
     def acl_count(self, image: MetadataImage) -> int:
         return self.authorizer.acl_count(image)
 
-    def protects(self, operation: Operation, name: str) -> bool:
-        """Whether nobody may do this to the topic."""
-        return name in self._topics and operation not in LEFT_TO_THE_AUTHORIZER
+    def names(self, resource_type: ResourceType) -> frozenset[str]:
+        """The protected resources of that type."""
+        return self._names.get(resource_type, _NO_NAMES)
 
-    def _protects(self, action: Action) -> bool:
-        return action.resource_type is ResourceType.TOPIC and self.protects(
-            action.operation, action.resource_name
-        )
+    def _guarded(self, context: RequestContext, action: Action, decision: Decision) -> Decision:
+        denied = _DENIED[action.resource_type]
+        if action.resource_name not in self.names(action.resource_type):
+            return denied if action.operation is Operation.WRITE and decision.allowed else decision
+        if action.operation not in READING[action.resource_type]:
+            return denied
+        # What the authorizer denies stays denied, by its own rule.
+        return decision if not decision.allowed or self._is_enough(context, action, decision) else denied
+
+    def _is_enough(self, context: RequestContext, action: Action, decision: Decision) -> bool:
+        """Whether what allows it was meant for this very resource.
+
+        StandardAuthorizer names an ALLOW on the literal name before any other that allows the same.
+        """
+        if decision.rule == SUPER_USERS:
+            return True
+        if action.resource_type is not ResourceType.TOPIC:
+            return False
+        if decision.rule == ACL:
+            return _names_literally(context.image, decision.acl_id, action)
+        return decision.rule == FILE_ACL and self._file_acls_name_one_resource
+
+
+def _names_literally(image: MetadataImage | None, acl_id: str | None, action: Action) -> bool:
+    acl = None if image is None or acl_id is None else image.acls.by_id.get(acl_id)
+    return (
+        acl is not None
+        and acl.resource_type is action.resource_type
+        and acl.pattern_type is PatternType.LITERAL
+        and acl.resource_name == action.resource_name
+    )
 
 
 def unprotected(authorizer: Authorizer) -> Authorizer:
     """The authorizer that was configured, without the rule."""
-    return authorizer.authorizer if isinstance(authorizer, ProtectedTopics) else authorizer
+    return authorizer.authorizer if isinstance(authorizer, ProtectedResources) else authorizer
 
 
 def underlying(authorizer: Authorizer) -> Authorizer:
@@ -69,8 +183,14 @@ def acls_in_log(authorizer: Authorizer) -> bool:
     return getattr(underlying(authorizer), "acls_in_log", True)
 
 
-def changeable(authorizer: Authorizer, operation: Operation, names: Sequence[str]) -> list[str]:
-    """Those of the topics that a right on the whole cluster reaches too."""
-    if not isinstance(authorizer, ProtectedTopics):
-        return list(names)
-    return [name for name in names if not authorizer.protects(operation, name)]
+def protected_names(authorizer: Authorizer, resource_type: ResourceType) -> frozenset[str]:
+    """The resources of that type that a right on the whole cluster does not cover."""
+    return authorizer.names(resource_type) if isinstance(authorizer, ProtectedResources) else _NO_NAMES
+
+
+def protected_among(
+    authorizer: Authorizer, resource_type: ResourceType, names: Iterable[str]
+) -> dict[str, None]:
+    """Those of the names that a right on the whole cluster does not cover, each once, in order."""
+    protected = protected_names(authorizer, resource_type)
+    return dict.fromkeys(name for name in names if name in protected)

@@ -6,19 +6,19 @@ Where no ACL decides, the owner of a topic may do everything with it (KIP-11, de
 A decision costs O(length of the resource name) whatever the number of ACLs (see acls_image).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from proxy.metadata.acl import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
     Acl,
     Operation,
-    PatternType,
     PermissionType,
     ResourceType,
 )
 from proxy.metadata.acls_image import AclsImage, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import MetadataImage
+from proxy.metadata.sorted_names import SortedNames
 from proxy.metadata.topic_acls import TOPIC_OPERATIONS
 from proxy.metadata.topics import TopicsImage
 from proxy.security.authorizer import (
@@ -32,6 +32,7 @@ from proxy.security.authorizer import (
     Decision,
     RequestContext,
 )
+from proxy.security.by_resource_type import Search, held
 from proxy.security.settings import super_users, yes_or_no
 
 _IMPLIED_BY = {
@@ -59,7 +60,7 @@ _OWNERS_OPERATIONS = frozenset(TOPIC_OPERATIONS) - {Operation.ALL}
 
 _NO_ACLS = ResourceAcls()
 
-_MAX_FOUND = 10_000
+_MAX_SEARCHES = 10_000
 
 _ANY_NAME = "hardcode"
 """Kafka asks for a resource of this name first when it is asked by type, so that super users pass."""
@@ -71,9 +72,11 @@ class StandardAuthorizer:
     def __init__(self) -> None:
         self._super_users: frozenset[str] = frozenset()
         self._without_acl = _DENIED
-        self._found_in: tuple[AclsImage, TopicsImage] | None = None
-        self._found: dict[tuple[str, str, Operation, ResourceType], Decision] = {}
-        """Answers by resource type, of the ACLs and owners in `_found_in`."""
+        self._searches: dict[tuple[str, str, Operation, ResourceType], Search] = {}
+        """Answers by resource type."""
+        self._up_to_date: set[tuple[str, str, Operation, ResourceType]] = set()
+        """Those that are known to be true of the ACLs and owners in `_of`."""
+        self._of: tuple[AclsImage, TopicsImage] | None = None
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`: "User:a;User:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
@@ -95,25 +98,36 @@ class StandardAuthorizer:
     ) -> Decision:
         """Allowed when some ALLOW of the caller is not covered by a DENY of the caller (KIP-679).
 
-        The first such ALLOW ends the search; where DENYs cover them all, it takes O(number of the caller's
-        ALLOWs), so what was found is kept as long as the ACLs stay. Only ACLs of exactly this operation
-        or ALL count here, as in Kafka: nothing is implied.
+        What was found is remembered until ACLs of this caller change, or topics that it owns. Only ACLs of
+        exactly this operation or ALL count here, as in Kafka: nothing is implied.
         """
         (decision,) = self.authorize(context, [Action(operation, resource_type, _ANY_NAME)])
         if decision.allowed or context.image is None or operation not in DENYING:
             return decision
-        acls, topics = context.image.acls, context.image.topics
-        known = self._found_in
-        if known is None or known[0] is not acls or known[1] is not topics or len(self._found) >= _MAX_FOUND:
-            self._found_in, self._found = (acls, topics), {}
-        key = (str(context.principal), context.host, operation, resource_type)
-        found = self._found.get(key)
-        if found is None:
-            resource = acls.resources.get(resource_type, _NO_ACLS)
-            owned = topics.owned_by(key[0]) if _is_owners(operation, resource_type) else ()
-            found = _by_resource_type(resource, _subjects(*key[:2]), DENYING[operation], owned)
-            self._found[key] = found
-        return found
+        return self._search(context, operation, resource_type, context.image).decision()
+
+    def _search(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, image: MetadataImage
+    ) -> Search:
+        if self._of is None or self._of[0] is not image.acls or self._of[1] is not image.topics:
+            self._of, self._up_to_date = (image.acls, image.topics), set()
+        principal = str(context.principal)
+        key = (principal, context.host, operation, resource_type)
+        known = self._searches.get(key)
+        if known is not None and key in self._up_to_date:
+            return known
+        owned = (
+            image.topics.owned_by(principal) if _is_owners(operation, resource_type) else SortedNames.EMPTY
+        )
+        resource = image.acls.resources.get(resource_type, _NO_ACLS)
+        found = held(resource, _subjects(principal, context.host), sorted(DENYING[operation]), owned)
+        if known is None or not known.held.same(found):
+            known = Search(found)
+        if len(self._searches) >= _MAX_SEARCHES:
+            self._searches, self._up_to_date = {}, set()
+        self._searches[key] = known
+        self._up_to_date.add(key)
+        return known
 
     def acl_count(self, image: MetadataImage) -> int:
         return image.acls.count
@@ -175,70 +189,3 @@ def _subjects(principal: str, host: str) -> tuple[Subject, ...]:
         (WILDCARD_PRINCIPAL, WILDCARD),
     )
     return named if principal != WILDCARD_PRINCIPAL else named[:2]
-
-
-def _by_resource_type(
-    resource: ResourceAcls,
-    subjects: Sequence[Subject],
-    operations: frozenset[Operation],
-    owned: Iterable[str],
-) -> Decision:
-    everything = _restricting(resource.literal.get(WILDCARD), subjects, operations)
-    if everything is not None:
-        return Decision(False, ACL, everything.id)
-    covered = None
-    for allow in _grants(resource, subjects, operations):
-        deny = None
-        if not _is_wildcard(allow):
-            name, pattern_type = allow.resource_name, allow.pattern_type
-            deny = _covering_deny(resource, subjects, name, pattern_type, operations)
-        if deny is None:
-            return Decision(True, ACL, allow.id)
-        covered = deny
-    for name in owned:
-        if _covering_deny(resource, subjects, name, PatternType.LITERAL, operations) is None:
-            return _OWNER
-    return _DENIED if covered is None else Decision(False, ACL, covered.id)
-
-
-def _grants(
-    resource: ResourceAcls, subjects: Iterable[Subject], operations: frozenset[Operation]
-) -> Iterator[Acl]:
-    for principal, host in subjects:
-        for operation in operations:
-            granted = resource.grants.get((principal, host, operation))
-            if granted is not None:
-                yield from granted.values()
-
-
-def _covering_deny(
-    resource: ResourceAcls,
-    subjects: Sequence[Subject],
-    name: str,
-    pattern_type: PatternType,
-    operations: frozenset[Operation],
-) -> Acl | None:
-    """A DENY on the same literal name or on a prefix of the allowed name (or prefix)."""
-    literal = resource.literal.get(name) if pattern_type == PatternType.LITERAL else None
-    # Kafka looks for denied prefixes of one character and more.
-    for pattern in (literal, *resource.prefixes(name, shortest=1)):
-        deny = _restricting(pattern, subjects, operations)
-        if deny is not None:
-            return deny
-    return None
-
-
-def _restricting(
-    pattern: PatternAcls | None, subjects: Iterable[Subject], operations: frozenset[Operation]
-) -> Acl | None:
-    if pattern is None:
-        return None
-    for subject in subjects:
-        for acl in pattern.get(subject) or ():
-            if acl.permission_type != PermissionType.ALLOW and acl.operation in operations:
-                return acl
-    return None
-
-
-def _is_wildcard(acl: Acl) -> bool:
-    return acl.pattern_type == PatternType.LITERAL and acl.resource_name == WILDCARD

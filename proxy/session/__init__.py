@@ -18,7 +18,8 @@ pipeline        what is in flight, in the order of the requests
 client_state    decisions, buckets and counts of one client id at one image; summaries: as audit events
 former_clients  those left behind of whose requests some are not answered yet
 request         a frame that is all there: decoded, decided, carried out
-memory          what requests that are not all there may take; frames: how large they may be
+slices          work that is continued in later turns of the loop
+memory          of incomplete requests and unread responses, by owner; frames: how large requests may be
 refused         requests that cannot be served; not_ready: none can
 unasked         requests that ask for no right; outcome: what an answer comes to, for the audit
 asking          questions of our own to the broker; upstream_login: our session there, renewed

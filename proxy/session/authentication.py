@@ -5,7 +5,7 @@ handshake v0); gives back the answer, the audit event and whether the connection
 mechanism does with its tokens is proxy.security.sasl's; this knows only when a token may come.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -57,15 +57,11 @@ class Step:
     """What one message of the exchange led to."""
 
     response: Any
-    """The response message, or bytes for a bare token; None: no answer, or not before `work` is done."""
+    """The response message, or bytes for a bare token; None: no answer, or not before `check` is made."""
     event: AuditEvent | None = None
     close: bool = False
-    work: Callable[[], Settled] | None = None
-    """To be done away from the loop; its outcome goes to `Authentication.verified`, which has the answer."""
-    ready: Callable[[], Awaitable[None]] | None = None
-    """To be awaited before the work begins."""
-    delay_ms: int = 0
-    """Before that."""
+    check: Deferred | None = None
+    """To be made away from the loop; its outcome goes to `Authentication.verified`, which has the answer."""
 
 
 class Authentication:
@@ -167,7 +163,7 @@ class Authentication:
         return self._step(self._respond(token, now_ms), _BARE, now_ms)
 
     def verified(self, outcome: Settled, now_ms: int) -> Step:
-        """What came of a step's `work`."""
+        """What came of a step's `check`."""
         assert self._verifying_version is not None
         version, self._verifying_version = self._verifying_version, None
         return self._step(outcome, version, now_ms)
@@ -175,7 +171,7 @@ class Authentication:
     def _step(self, outcome: Outcome, version: int, now_ms: int) -> Step:
         if isinstance(outcome, Deferred):
             self._verifying_version = version
-            return Step(None, work=outcome.work, ready=outcome.ready)
+            return Step(None, check=outcome)
         if isinstance(outcome, Challenge):
             return self._challenged(outcome, version)
         held_ms, held = self._held_ms, self._held(outcome, version, now_ms)
@@ -209,7 +205,7 @@ class Authentication:
         if not delay_ms:
             return None
         self._held_ms, self._verifying_version = delay_ms, version
-        return Step(None, work=lambda: outcome, delay_ms=delay_ms)
+        return Step(None, check=Deferred(lambda: outcome, delay_ms=delay_ms))
 
     def refuse(self, api_name: str) -> AuditEvent:
         """Another request where only the exchange may go on: the connection is to be closed."""

@@ -4,7 +4,7 @@ Made by proxy.session.session for each request that is decoded; the files under 
 and give back a verdict. Denials and admin decisions it is asked about become audit events here.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,19 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.security.protected import protected_among
 from proxy.session.denials import Denials
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.share_sessions import Sharing
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import spend
 
 CLUSTER_NAME = "kafka-cluster"
+
+_NAMES_AT_A_TIME = 32
+_DECISION_UNITS = 8
+"""What a decision and its record cost at the most, in the units of proxy.wire.work."""
 
 ReplyHandler = Callable[[Any], None]
 """Changes a decoded response in place before it is encoded again for the client."""
@@ -126,11 +132,26 @@ class Call:
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Decide, and write a denial down."""
-        return self._settle([Action(operation, resource_type, name)])[0]
+        action = Action(operation, resource_type, name)
+        decision = self.gate.authorizer.authorize(self.context, [action])[0]
+        self._note(action, decision)
+        spend(_DECISION_UNITS)
+        return decision.allowed
 
     def allows_cluster(self, operation: Operation) -> bool:
         """An operation on the cluster itself."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def within_cluster_right(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        """Those of the names that a right on the whole cluster covers, once the client has that right.
+
+        It does not cover Penstock's own resources: each of them is decided, and its denial is recorded.
+        """
+        wanted = list(names)
+        own = protected_among(self.gate.authorizer, resource_type, wanted)
+        return set(wanted).difference(own) | self.allowed_names(operation, resource_type, own)
 
     def allows_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there is any resource of the type that they may do this to (KIP-679)."""
@@ -140,17 +161,19 @@ class Call:
 
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
         """Which of the names they may do this to; what is merely not shown is no denial to write down."""
-        actions = [Action(operation, resource_type, name) for name in dict.fromkeys(names)]
-        decisions = self.gate.authorizer.authorize(self.context, actions)
-        return {action.resource_name for action, d in zip(actions, decisions, strict=True) if d.allowed}
+        decided = self._decided(operation, resource_type, names)
+        return {action.resource_name for action, decision in decided if decision.allowed}
 
     def allowed_names(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
         """Which of the names they asked to do this to are allowed; each denial is written down."""
-        actions = [Action(operation, resource_type, name) for name in dict.fromkeys(names)]
-        allowed = self._settle(actions)
-        return {action.resource_name for action, yes in zip(actions, allowed, strict=True) if yes}
+        allowed: set[str] = set()
+        for action, decision in self._decided(operation, resource_type, names):
+            self._note(action, decision)
+            if decision.allowed:
+                allowed.add(action.resource_name)
+        return allowed
 
     def authorized_operations(
         self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
@@ -158,28 +181,34 @@ class Call:
         """The bit field that KIP-430 tells: bit n for the operation of number n."""
         actions = [Action(operation, resource_type, name) for operation in operations]
         decisions = self.gate.authorizer.authorize(self.context, actions)
+        spend(_DECISION_UNITS * len(actions))
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
     def write_down(self, action: Action, decision: Decision) -> None:
         """A decision that was made elsewhere."""
         self._note(action, decision)
 
-    def _settle(self, actions: list[Action]) -> list[bool]:
-        decisions = self.gate.authorizer.authorize(self.context, actions)
-        for action, decision in zip(actions, decisions, strict=True):
-            self._note(action, decision)
-        return [decision.allowed for decision in decisions]
+    def _decided(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> Iterator[tuple[Action, Decision]]:
+        """Each name once, with the decision on it; a few at a time, since a request may have very many."""
+        every, authorize = list(dict.fromkeys(names)), self.gate.authorizer.authorize
+        for start in range(0, len(every), _NAMES_AT_A_TIME):
+            few = every[start : start + _NAMES_AT_A_TIME]
+            actions = [Action(operation, resource_type, name) for name in few]
+            yield from zip(actions, authorize(self.context, actions), strict=True)
+            spend(_DECISION_UNITS * len(few))
 
     def _note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
         if decision.allowed and not self.admin and not by_type:
             self.counted.append((action, decision))
             return
-        event = self._event(action, decision, by_type)
-        if not decision.allowed:
-            self.denials = self.denials or Denials()
-            if self.denials.take(event, self.events):
-                return
-        self.events.append(event)
+        if decision.allowed:
+            self.events.append(self._event(action, decision, by_type))
+            return
+        self.denials = self.denials or Denials()
+        if not self.denials.only_counts(action):
+            self.denials.take(action, self._event(action, decision, by_type), self.events)
 
     def written_down(self) -> None:
         """What was noted so far is recorded; what is noted from now on is not a part of it."""

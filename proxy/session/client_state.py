@@ -13,9 +13,14 @@ from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMIT
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.streamed import Streamed
 from proxy.session.summaries import OBSERVE, Summary, Throttled, Unasked, time_used
+from proxy.wire.work import paced
 
 MAX_TOPICS = 10_000
 """Decisions remembered per connection; beyond it the memory starts over, having been written out."""
+
+_FIRST_PRODUCE_WITH_TOPIC_ID = 13
+_EVENT_UNITS = 8
+"""What an event costs, in the units of proxy.wire.work."""
 
 
 class ClientState:
@@ -38,16 +43,20 @@ class ClientState:
         "request",
         "streamed",
         "writes",
+        "writes_by_id",
     )
 
-    def __init__(self, raw_id: bytes | None, context: RequestContext, quotas: ClientQuotas) -> None:
-        """`raw_id`: the client id as it stands in the header, None before the first request."""
+    def __init__(self, raw_id: bytes | None, context: RequestContext, quotas: ClientQuotas | None) -> None:
+        """`raw_id`: the client id as it stands in the header, None before the first request.
+
+        `quotas` None: it only adds up what others have counted.
+        """
         self.raw_id = raw_id
         self.context = context
         self.image = context.image
         user, client_id = context.principal.name, context.client_id
         image = context.image
-        if image is None or quotas.excludes(str(context.principal)):
+        if image is None or quotas is None or quotas.excludes(str(context.principal)):
             self.producer: Bucket = UNLIMITED
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED
@@ -59,7 +68,9 @@ class ClientState:
         self.last_was_exempt = False
         """Of the last request: its time is not the client's (proxy.session.request_time)."""
         self.writes: dict[bytes, Summary] = {}
-        """Topics (name or id, as on the wire) that this client may write, with their produce traffic."""
+        """Topics that this client may write, by name, with their produce traffic."""
+        self.writes_by_id: dict[bytes, Summary] = {}
+        """The same by topic id: the bytes of an id may be those of another topic's name."""
         self.reads: dict[bytes | str, Summary] = {}
         """The same for fetches."""
         self.streamed: Streamed | None = None
@@ -79,8 +90,33 @@ class ClientState:
             found = self._by_action[key] = Summary(api_key, action, decision, now_ms)
         return found
 
+    def writes_of(self, version: int) -> dict[bytes, Summary]:
+        """The topics as Produce requests of this version name them (KIP-516)."""
+        return self.writes_by_id if version >= _FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
+
     def is_full(self) -> bool:
-        return len(self._by_action) >= MAX_TOPICS or len(self.writes) >= MAX_TOPICS
+        return max(len(self._by_action), len(self.writes), len(self.writes_by_id)) >= MAX_TOPICS
+
+    @property
+    def size(self) -> int:
+        """How much is remembered here, in decisions."""
+        return max(len(self._by_action), len(self.writes))
+
+    def absorb(self, other: "ClientState", now_ms: int) -> None:
+        """Count what another one of the same image has counted, which begins at zero again."""
+        for summary in other._by_action.values():
+            if summary.active:
+                self.summary(summary.api_key, summary.action, summary.decision, now_ms).take(summary, now_ms)
+        for unasked in other._unasked.values():
+            self._unasked.setdefault(unasked.api_key, Unasked(unasked.api_key, now_ms)).take(unasked)
+        for throttled in other._throttled.values():
+            self._throttled.setdefault(throttled.quota_key, throttled.begun()).take(throttled)
+        if other._spent_ns:
+            self.request = other.request  # For the name of the quota.
+            self._spent_since_ms = min(self._spent_since_ms or now_ms, other._spent_since_ms)
+            self._spent_ns, other._spent_ns = self._spent_ns + other._spent_ns, 0
+        other._unasked.clear()
+        other._throttled.clear()
 
     def throttled(self, bucket: Bucket, throttle_time_ms: int, now_ms: int) -> None:
         """One answer told the client to wait, or would have if the quota were enforced."""
@@ -115,7 +151,8 @@ class ClientState:
 
     def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
         """What was counted since the last time, as audit events; counting begins at zero again."""
-        events = [complete(summary.event(now_ms)) for summary in self._by_action.values() if summary.active]
+        active = [summary for summary in self._by_action.values() if summary.active]
+        events = [complete(summary.event(now_ms)) for summary in paced(active, _EVENT_UNITS)]
         events += [complete(unasked.event(now_ms)) for unasked in self._unasked.values()]
         events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
         if self._spent_ns:

@@ -8,11 +8,15 @@ asking.
 from dataclasses import replace
 
 from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.security.authorizer import Action
 
 MAX_SINGLE = 100
 """Of one operation on resources of one type, in one request."""
 
 MESSAGE = f"one request, beyond its first {MAX_SINGLE} denials of this operation"
+
+_Kind = tuple[Operation, ResourceType]
 
 
 class Denials:
@@ -21,21 +25,25 @@ class Denials:
     __slots__ = ("_collapsed", "_counts")
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str | None, str | None], int] = {}
-        self._collapsed: dict[tuple[str | None, str | None], AuditEvent] = {}
+        self._counts: dict[_Kind, int] = {}
+        self._collapsed: dict[_Kind, AuditEvent] = {}
 
-    def take(self, event: AuditEvent, events: list[AuditEvent]) -> bool:
-        """Count a denial; True when it went into the one that stands in `events` for many."""
-        key = event.operation, event.resource_type
-        count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count <= MAX_SINGLE:
-            return False
-        collapsed = self._collapsed.get(key)
+    def only_counts(self, action: Action) -> bool:
+        """Count a denial in the event that stands for many, if there is one already."""
+        collapsed = self._collapsed.get((action.operation, action.resource_type))
         if collapsed is None:
-            collapsed = self._collapsed[key] = _of_many(event)
-            events.append(collapsed)
+            return False
         collapsed.count = (collapsed.count or 0) + 1
         return True
+
+    def take(self, action: Action, event: AuditEvent, events: list[AuditEvent]) -> None:
+        """Add the event of a denial to `events`, as it is or as the one that stands for many."""
+        key = action.operation, action.resource_type
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count > MAX_SINGLE:
+            event = self._collapsed[key] = _of_many(event)
+            event.count = 1
+        events.append(event)
 
     def recorded(self) -> None:
         """The events that were given out are on their way, and to be changed no more."""

@@ -5,11 +5,10 @@ copies what the peer did not take. Slotted but not frozen: frozen ones cost thre
 and these are made for every request.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
-from proxy.security.sasl.exchange import Settled
+from proxy.security.sasl.exchange import Deferred
 
 Data = bytes | bytearray | memoryview
 
@@ -51,17 +50,14 @@ class ToController:
 
 @dataclass(slots=True)
 class Verify:
-    """Find out whether a login holds, away from the loop: `work` may take long, and raise.
+    """Find out whether a login holds, away from the loop: the check may take long, and raise.
 
     What it gives comes back through `Session.verified`, an error as a `Rejected`; the session takes no
-    further request of its client until then.
+    further request of its client until then. Where it cannot be checked now, the connection is closed.
     """
 
-    work: Callable[[], Settled]
-    ready: Callable[[], Awaitable[None]] | None = None
-    """To be awaited before the work begins."""
-    delay_ms: int = 0
-    """To be waited before that."""
+    check: Deferred
+    mechanism: str = ""
 
 
 @dataclass(slots=True)

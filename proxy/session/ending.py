@@ -7,7 +7,10 @@ sessions.revoke.immediately). By default only a session's next request, or its n
 from typing import TYPE_CHECKING
 
 from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import PatternType
+from proxy.security.authorizer import Action, Decision
 from proxy.session.effects import Close, Effect, Recorded
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,6 +33,30 @@ def revoked(session: "Session") -> list[Effect]:
     if session.closing or not session.authentication.revoked:
         return []
     return _ended(session, REVOKED, "the credential it logged in with was changed or removed")
+
+
+def expired_midway(session: "Session") -> list[Effect]:
+    """The end of a session that sends the last bytes of a request past its own end."""
+    return _ended(session, "session_expired", "used past the end of its session without re-authentication")
+
+
+def denied_midway(session: "Session", action: Action, decision: Decision) -> list[Effect]:
+    """The end of a connection that may no longer send the request of which it sends the last bytes."""
+    event = AuditEvent(
+        event="authorization",
+        method=ApiKey.name_of(ApiKey.PRODUCE),
+        principal=str(session.authentication.principal),
+        resource_type=action.resource_type.name,
+        resource_name=action.resource_name,
+        pattern_type=PatternType.LITERAL.name,
+        operation=action.operation.name,
+        granted=False,
+        error_code=ErrorCode.NONE,
+        rule=decision.rule,
+        acl_id=decision.acl_id,
+        message="denied before the last bytes of the request were sent on",
+    )
+    return [Recorded(session.complete(event)), *session.cut_off(Close("produce_denied"))]
 
 
 def _ended(session: "Session", name: str, message: str) -> list[Effect]:

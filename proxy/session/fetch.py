@@ -19,6 +19,7 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_response
+from proxy.wire.work import paced
 
 FIRST_WITH_TOPIC_ID = 13
 FIRST_WITH_SESSION = 7
@@ -99,8 +100,8 @@ def refuse_all(message: Any, error_code: ErrorCode) -> Answer:
 def topic_names(call: Call, message: Any) -> list[str | None]:
     """The topics asked for, in order; None for an id that no answer has told yet."""
     if call.version < FIRST_WITH_TOPIC_ID:
-        return [topic.topic for topic in message.topics]
-    return [call.gate.topic_names.name(bytes(topic.topic_id)) for topic in message.topics]
+        return [topic.topic for topic in paced(message.topics)]
+    return [call.gate.topic_names.name(bytes(topic.topic_id)) for topic in paced(message.topics)]
 
 
 def without_denied(call: Call, message: Any, names: list[str | None], max_bytes: int) -> Verdict:
@@ -113,13 +114,14 @@ def without_denied(call: Call, message: Any, names: list[str | None], max_bytes:
         denied = [_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in message.topics]
         return Answer(types.FetchResponse(responses=denied))
     known = [name for name in names if name is not None]
-    allowed = set(known) if is_follower(message) else call.allowed_names(*_READ_TOPIC, known)
+    may_read = call.within_cluster_right if is_follower(message) else call.allowed_names
+    allowed = may_read(*_READ_TOPIC, known)
     refused = [
         _refused(topic, _error_of(name))
         for topic, name in zip(message.topics, names, strict=True)
         if name not in allowed
     ]
-    order = [_key(topic) for topic in message.topics]
+    order = [_key(topic) for topic in paced(message.topics)]
     message.topics = [topic for topic, name in zip(message.topics, names, strict=True) if name in allowed]
     if not message.topics:
         return Answer(types.FetchResponse(responses=refused))

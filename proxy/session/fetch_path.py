@@ -14,11 +14,13 @@ from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import paced
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _FETCH = int(ApiKey.FETCH)
+_UNITS = 8  # What a decision costs, in the units of proxy.wire.work.
 
 
 def treat(
@@ -41,7 +43,7 @@ def treat(
     names = fetch.topic_names(call, message)
     if fetch.is_follower(message):
         request_time.exempt(session, entry)
-    if fetch.is_follower(message) or not all(_reads(session, call, name) for name in names):
+    if fetch.is_follower(message) or not all(_reads(session, call, name) for name in paced(names, _UNITS)):
         return _without_denied(session, call, message, names, entry, effects)
     count(client, entry, names, len(frame), opens=not fetch.is_incremental(message, call.version))
     if entry.summary is None:
@@ -73,7 +75,7 @@ def count(
 
 def _count_others(client: ClientState, names: Sequence[str | None]) -> None:
     """Behind the first, which has the bytes: each is told once by the request that names it."""
-    for name in dict.fromkeys(names):
+    for name in paced(list(dict.fromkeys(names))):
         if name is not None and name != names[0]:
             client.reads[name].count += 1
 
@@ -88,7 +90,7 @@ def _continues(session: "Session", call: Call, message: Any, entry: InFlight) ->
         return False
     entry.summary = session.client.reads[topic]
     # Topics added to the session on the way have to be allowed, or it starts again without them.
-    return all(_reads(session, call, name) for name in fetch.topic_names(call, message))
+    return all(_reads(session, call, name) for name in paced(fetch.topic_names(call, message), _UNITS))
 
 
 def _reads(session: "Session", call: Call, name: str | None) -> bool:

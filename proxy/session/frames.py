@@ -3,11 +3,13 @@
 Asked by proxy.session.session at each length prefix, before the body arrives (SPEC O6).
 """
 
+from collections.abc import Hashable
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from proxy.security.principal import ANONYMOUS
 from proxy.session import greeting
-from proxy.session.memory import FREE_BYTES
+from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -44,28 +46,30 @@ class Starved:
 STARVED = Starved()
 
 
-def has_room(session: "Session", needed: int) -> bool:
-    """Whether a frame may be held until so much of it is there; a session without room is blocked."""
-    if needed <= FREE_BYTES or session.held is not None:
-        return True
-    memory = session.gate.memory
-    session.held = memory.take(needed, stranger=session.authentication.under_way)
-    if session.held is None:
+def take_room(session: "Session", needed: int) -> None:
+    """Take room for a frame until so much of it is there; a session without room is blocked until it has."""
+    account = session.account
+    is_stranger = session.authentication.under_way
+    if needed <= (STRANGERS_FREE_BYTES if is_stranger else FREE_BYTES) or account.frame_bytes:
+        return
+    name_owner(session)
+    if not session.gate.memory.take(account, needed, session.room_granted):
         session.waits_for = STARVED
-        memory.waiting += 1
-        return False
-    return True
 
 
-def give_back(session: "Session") -> None:
-    """The frame has come to its end, or the session."""
-    memory = session.gate.memory
-    if session.held is not None:
-        memory.give_back(session.held)
-        session.held = None
-    if session.waits_for is STARVED:
-        session.waits_for = None
-        memory.waiting -= 1
+def name_owner(session: "Session") -> None:
+    """An account is that of whoever the client is when it begins to hold anything."""
+    account = session.account
+    if account.is_empty:
+        account.stranger, account.owner = session.authentication.under_way, owner(session)
+
+
+def owner(session: "Session") -> Hashable:
+    """Who shares memory and turns with this session: its principal, or its address where nobody is known."""
+    principal = session.authentication.principal
+    if session.authentication.known and principal != ANONYMOUS:
+        return principal.principal_type, principal.name
+    return session.peer.host
 
 
 def needed_bytes(data: memoryview, position: int, length: int) -> int:

@@ -17,10 +17,12 @@ from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 from proxy.session.memory import RequestMemory
 from proxy.session.topic_names import TopicNames
+from proxy.wire.work import Pace
 
 VersionRange = tuple[int, int]
 
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
+DEFAULT_MAX_ELEMENTS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Limits:
     """Of a request that is decoded whole; produce requests of one topic are not."""
     sasl_server_max_receive_size: int
     """Of any request before the client is known."""
+    decoded_request_max_elements: int = DEFAULT_MAX_ELEMENTS
+    """In all arrays of a request that is decoded whole."""
 
 
 @dataclass(slots=True)
@@ -50,10 +54,14 @@ class Gate:
     """Classes of audit records that there is no room for and that must not be missing (audit.policy)."""
     refuses_changes: bool = False
     """The same for records of administrative changes. Whether one is forwarded is asked where it is."""
+    proxy_principals: frozenset[str] = frozenset()
+    """What proxies are called at the controller; clients make no administrative requests by these names."""
     token_secret: TokenSecret | None = None
     """None: there are no delegation tokens here."""
     memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))
-    """What requests that are not all there may take."""
+    """Of incomplete requests and unread responses."""
+    pace: Pace = field(default_factory=Pace)
+    """For how long one session may hold the event loop at a time."""
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
@@ -91,6 +99,8 @@ class ListenerPolicy:
     unreachable: tuple[int, ...] = ()
     """Brokers there are that clients of this listener are not told of."""
     failed_authentication_delay_ms: int = 100
+    login_timeout_ms: int = 0
+    """From the beginning of a connection to the end of its first login; 0: no limit."""
     early_start: bool = False
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)

@@ -134,9 +134,9 @@ def _carry_out(
     session: "Session", header: RequestHeader | None, step: Step, now_ms: int, effects: list[Effect]
 ) -> None:
     """`header`: of the request that the step answers, None for a bare token."""
-    if step.work is not None:
+    if step.check is not None:
         session.verifying = (header,)
-        effects.append(Verify(step.work, step.ready, step.delay_ms))
+        effects.append(Verify(step.check, session.authentication.mechanism or ""))
         return
     answer, client_id = _answer(header, step), None if header is None else header.client_id
     if step.close:

@@ -1,45 +1,225 @@
-"""What requests that are not all there may take, over all clients of a proxy (queued.max.request.bytes).
+"""The memory of clients' requests and of our own responses, over all clients (queued.max.request.bytes).
 
-Kept in proxy.session.gate. A session takes room for all of a frame before it holds any more of it, so a frame
-that was begun can always be ended; one there is no room for waits, and its client is not heard meanwhile.
-Small frames are free: they are many, and waiting would cost more than they do. Those who are not known yet
-have a share of their own: strangers who send half a request must not keep the others waiting.
+Kept in proxy.session.gate. A session takes room for a whole frame before it holds more than a little of it,
+so a frame that was begun can always be completed. One for which there is no room waits its turn: first come,
+first served, within the part of its owner. Responses that nobody has read yet are counted apart, so that they
+never keep requests waiting: whoever has too many of them gets no further request decided. Clients that are
+not logged in yet have a share of their own, in which each address is an owner; otherwise each principal is.
 """
 
+from collections import deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 FREE_BYTES = 16 * 1024
+STRANGERS_FREE_BYTES = 4 * 1024
+"""A frame up to this size needs no room: they are many, and waiting would cost more than they do."""
 STRANGERS_SHARE = 0.25
+OWNERS_PART = 0.5
+"""Of the share that an owner belongs to, at the most; a single frame may be larger."""
 
 
-@dataclass(slots=True)
-class Held:
-    """What one session has taken."""
+@dataclass(slots=True, eq=False)
+class Account:
+    """What one session holds."""
 
-    size_bytes: int
+    owner: Hashable
     stranger: bool
+    frame_bytes: int = 0
+    """Of a frame that is not complete yet."""
+    input_bytes: int = 0
+    """Of requests that wait for a turn."""
+    unread_bytes: int = 0
+    """Of responses that the client has not read, or that are not complete."""
+    waiting: "Waiting | None" = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.frame_bytes or self.input_bytes or self.unread_bytes or self.waiting)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A session that waits: for room for a frame, or for responses of its owner to be read."""
+
+    number: int
+    account: Account | None
+    """None: it waits no longer."""
+    size_bytes: int
+    granted: Callable[[], None]
+
+
+class _Lines:
+    """Sessions that wait, by owner, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[Hashable, deque[Waiting]] = {}
+
+    def add(self, waiting: Waiting, owner: Hashable) -> None:
+        self._by_owner.setdefault(owner, deque()).append(waiting)
+
+    def first(self, owner: Hashable) -> Waiting | None:
+        """The owner's session that has waited longest."""
+        line = self._by_owner.get(owner)
+        while line and line[0].account is None:
+            line.popleft()
+        if not line:
+            self._by_owner.pop(owner, None)
+            return None
+        return line[0]
+
+    def firsts(self) -> list[tuple[Hashable, Waiting]]:
+        """Of each owner."""
+        return [(owner, first) for owner in list(self._by_owner) if (first := self.first(owner)) is not None]
+
+    def pop(self, owner: Hashable) -> None:
+        self._by_owner[owner].popleft()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_owner)
+
+
+class _Use:
+    """Bytes in all and by owner."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.by_owner: dict[Hashable, int] = {}
+
+    def add(self, owner: Hashable, size_bytes: int) -> None:
+        self.total += size_bytes
+        left = self.by_owner.get(owner, 0) + size_bytes
+        if left:
+            self.by_owner[owner] = left
+        else:
+            self.by_owner.pop(owner, None)
+
+
+class _Share:
+    """The memory of one kind of clients."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.frames, self.unread = _Use(), _Use()
+        self.input_bytes = 0
+        self.for_room, self.for_readers = _Lines(), _Lines()
+
+    @property
+    def used_bytes(self) -> int:
+        return self.frames.total + self.unread.total + self.input_bytes
+
+    def fits(self, size_bytes: int) -> bool:
+        """What is larger than the limit gets in alone."""
+        return not self.frames.total or self.frames.total + size_bytes <= self.limit_bytes
+
+    def fits_owner(self, owner: Hashable, size_bytes: int) -> bool:
+        own = self.frames.by_owner.get(owner, 0)
+        return not own or own + size_bytes <= self.limit_bytes * OWNERS_PART
+
+    def is_over(self, owner: Hashable) -> bool:
+        own = self.unread.by_owner.get(owner, 0)
+        if own > self.limit_bytes * OWNERS_PART:
+            return True
+        return self.unread.total > self.limit_bytes and own * len(self.unread.by_owner) > self.limit_bytes
 
 
 class RequestMemory:
     """All that is held."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limits = {False: limit_bytes, True: int(limit_bytes * STRANGERS_SHARE)}
-        self._used = {False: 0, True: 0}
+        self._shares = {False: _Share(limit_bytes), True: _Share(int(limit_bytes * STRANGERS_SHARE))}
         self.waiting = 0
-        """Sessions that have no room now."""
+        """Sessions that wait."""
+        self._next_number = 0
 
     @property
     def used_bytes(self) -> int:
-        return self._used[False] + self._used[True]
+        return sum(share.used_bytes for share in self._shares.values())
 
-    def take(self, size_bytes: int, *, stranger: bool) -> Held | None:
-        """Room for a frame; None while there is none. What is larger than the limit gets in alone."""
-        used, limit = self._used[stranger], self._limits[stranger]
-        if used and used + size_bytes > limit:
-            return None
-        self._used[stranger] += size_bytes
-        return Held(size_bytes, stranger)
+    def is_short(self, *, stranger: bool) -> bool:
+        """Whether half of the memory is used: then no more than necessary should be read at a time."""
+        share = self._shares[stranger]
+        return share.used_bytes * 2 > share.limit_bytes
 
-    def give_back(self, held: Held) -> None:
-        self._used[held.stranger] -= held.size_bytes
+    def take(self, account: Account, size_bytes: int, granted: Callable[[], None]) -> bool:
+        """Room for a frame of so many bytes; if there is none, `granted` is called once there is."""
+        share, owner = self._shares[account.stranger], account.owner
+        is_first = share.for_room.first(owner) is None
+        if is_first and share.fits(size_bytes) and share.fits_owner(owner, size_bytes):
+            account.frame_bytes = size_bytes
+            share.frames.add(owner, size_bytes)
+            return True
+        self._wait(account, size_bytes, granted, share.for_room)
+        return False
+
+    def complete(self, account: Account) -> None:
+        """The frame is complete, and not held any more."""
+        if account.frame_bytes:
+            share = self._shares[account.stranger]
+            share.frames.add(account.owner, -account.frame_bytes)
+            account.frame_bytes = 0
+            self._grant_room(share)
+
+    def may_respond(self, account: Account, granted: Callable[[], None]) -> bool:
+        """Whether its owner has read enough of our responses; if not, `granted` is called once it has."""
+        share = self._shares[account.stranger]
+        if not share.is_over(account.owner):
+            return True
+        self._wait(account, 0, granted, share.for_readers)
+        return False
+
+    def keep(self, account: Account, input_bytes: int, unread_bytes: int) -> None:
+        """So much is held beside the frame, whether there is room or not."""
+        share, read = self._shares[account.stranger], account.unread_bytes - unread_bytes
+        share.input_bytes += input_bytes - account.input_bytes
+        if read:
+            share.unread.add(account.owner, -read)
+        account.input_bytes, account.unread_bytes = input_bytes, unread_bytes
+        if read > 0:
+            self._grant_readers(share)
+
+    def leave(self, account: Account) -> None:
+        """Nothing is held or waited for any more."""
+        if account.waiting is not None:
+            account.waiting.account = None
+            account.waiting = None
+            self.waiting -= 1
+        self.keep(account, 0, 0)
+        self.complete(account)
+        self._grant_room(self._shares[account.stranger])  # It may have been the first of its owner.
+
+    def _wait(self, account: Account, size_bytes: int, granted: Callable[[], None], lines: _Lines) -> None:
+        self._next_number += 1
+        self.waiting += 1
+        account.waiting = Waiting(self._next_number, account, size_bytes, granted)
+        lines.add(account.waiting, account.owner)
+
+    def _grant_room(self, share: _Share) -> None:
+        while share.for_room:
+            # The one that has waited longest, of those whose owner has room.
+            eligible = [
+                (first.number, owner, first)
+                for owner, first in share.for_room.firsts()
+                if share.fits_owner(owner, first.size_bytes)
+            ]
+            if not eligible:
+                return
+            _, owner, first = min(eligible, key=lambda each: each[0])
+            if not share.fits(first.size_bytes):
+                return
+            share.for_room.pop(owner)
+            share.frames.add(owner, first.size_bytes)
+            self._granted(first)
+
+    def _grant_readers(self, share: _Share) -> None:
+        for owner, _ in share.for_readers.firsts():
+            while not share.is_over(owner) and (first := share.for_readers.first(owner)) is not None:
+                share.for_readers.pop(owner)
+                self._granted(first)
+
+    def _granted(self, waiting: Waiting) -> None:
+        account = waiting.account
+        assert account is not None
+        account.waiting, account.frame_bytes = None, account.frame_bytes + waiting.size_bytes
+        self.waiting -= 1
+        waiting.granted()

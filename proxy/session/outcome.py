@@ -6,11 +6,17 @@ what a broker answers there passes without being read, and its records have no e
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from proxy.audit.record import AuditEvent
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
+from proxy.wire.work import paced
+
+ERROR_FIELDS = ("error_code", "partition_error_code", "acknowledge_error_code")
+"""The fields that hold an error. `topic_config_error_code` of CreateTopics is not one of them: the topic was
+created, only its configs are not described."""
 
 NAMES = ("name", "topic_name", "resource_name", "group_id", "transactional_id", "topic", "user", "host")
 """The fields that name the resource a part of a response is about, by API."""
@@ -23,6 +29,9 @@ _TYPE_NAMED_BY = {
     "transactional_id": "TRANSACTIONAL_ID",
 }
 """The resource type that a field names; the other fields name any."""
+
+_PART_UNITS = 4
+"""What a part of a response costs here, in the units of proxy.wire.work."""
 
 _OF_DENIAL = {
     "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -81,9 +90,15 @@ def _by_name(response: Any) -> Iterator[tuple[tuple[str | None, str], int]]:
 
 
 def _codes(message: Any) -> Iterator[int]:
-    yield getattr(message, "error_code", ErrorCode.NONE)
+    for field in _error_fields(type(message).__slots__):
+        yield getattr(message, field)
     for part in _parts(message):
         yield from _codes(part)
+
+
+@cache
+def _error_fields(slots: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(field for field in ERROR_FIELDS if field in slots)
 
 
 def _parts(message: Any) -> Iterator[Message]:
@@ -91,4 +106,4 @@ def _parts(message: Any) -> Iterator[Message]:
     for field in type(message).__slots__:
         value = getattr(message, field)
         if isinstance(value, list):
-            yield from (part for part in value if isinstance(part, Message))
+            yield from (part for part in paced(value, _PART_UNITS) if isinstance(part, Message))

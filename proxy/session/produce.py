@@ -16,6 +16,7 @@ from proxy.session.gate import ListenerPolicy
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 FIRST_WITH_TOPIC_ID = 13
 FIRST_WITH_ENDPOINTS = 10
@@ -37,8 +38,8 @@ def decide(call: Call, message: Any) -> Verdict:
     if not errors:
         return Forward()
     asked = message.topic_data
-    message.topic_data = [topic for topic in asked if _key(call.version, topic) not in errors]
-    denied = [topic for topic in asked if _key(call.version, topic) in errors]
+    message.topic_data = [topic for topic in paced(asked) if _key(call.version, topic) not in errors]
+    denied = [topic for topic in paced(asked) if _key(call.version, topic) in errors]
     if not message.topic_data:
         message.topic_data = asked
         refused = _answer(message, lambda topic: errors[_key(call.version, topic)])
@@ -61,12 +62,12 @@ def _key(version: int, topic: Any) -> str | bytes:
 
 
 def _errors_by_topic(call: Call, message: Any) -> dict[str | bytes, ErrorCode]:
-    keys = list(dict.fromkeys(_key(call.version, topic) for topic in message.topic_data))
-    names = {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in keys}
+    keys = list(dict.fromkeys(_key(call.version, topic) for topic in paced(message.topic_data)))
+    names = {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, known)
     errors: dict[str | bytes, ErrorCode] = {}
-    for key, name in names.items():
+    for key, name in paced(list(names.items())):
         if name is None:
             errors[key] = ErrorCode.UNKNOWN_TOPIC_ID
         elif name not in allowed:

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from proxy.metadata.acl import Operation
-from proxy.session import produce, request_time
+from proxy.session import ending, produce, request_time
 from proxy.session.authentication import Phase
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect, MuteClient
@@ -70,7 +70,7 @@ def _looks_good(
     if head is None or head[2] != stop:
         return None
     acks, topic, _ = head
-    summary = client.writes.get(topic) or _new_write(session, version, topic, now_ms, effects)
+    summary = client.writes_of(version).get(topic) or _new_write(session, version, topic, now_ms, effects)
     if summary is None:
         return None
     summary.count += 1
@@ -198,8 +198,30 @@ def _new_write(
     decision = session.gate.authorizer.authorize(client.context, [action])[0]
     if not decision.allowed:
         return None
-    summary = client.writes[topic] = client.summary(_PRODUCE, action, decision, now_ms)
+    summary = client.summary(_PRODUCE, action, decision, now_ms)
+    client.writes_of(version)[topic] = summary
     return summary
+
+
+def may_end(session: "Session", now_ms: int, effects: list[Effect]) -> bool:
+    """Decide again on a request whose last bytes are here, if anything has changed since its first ones.
+
+    What is denied now is not sent on: the broker never gets a complete request, and both connections end. The
+    client is not told, for its request's place in the order of responses is the broker's.
+    """
+    summary = session.streams_to
+    if session.authentication.expiry.is_over(now_ms):
+        effects += ending.expired_midway(session)
+        return False
+    if summary is None or session.client.image is session.gate.image:
+        return True
+    client = session.client
+    effects += session.renew_client(client.raw_id, client.context.client_id, now_ms)
+    decision = session.gate.authorizer.authorize(session.client.context, [summary.action])[0]
+    if decision.allowed:
+        return True
+    effects += ending.denied_midway(session, summary.action, decision)
+    return False
 
 
 def charge(session: "Session", length: int, now_ms: int, effects: list[Effect]) -> int:

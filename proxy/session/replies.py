@@ -6,8 +6,10 @@ session; small answers that change are held until they are whole.
 """
 
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from struct import error as struct_error
+from typing import Any
 
 from proxy.quota.throttle import Bucket
 from proxy.session import held_replies, produce, request_time
@@ -17,8 +19,10 @@ from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
 from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions, throttled_answer
 from proxy.session.gate import ListenerPolicy
 from proxy.session.pipeline import InFlight, Pipeline, Reply
+from proxy.session.slices import UNFINISHED, Slices
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
+from proxy.wire.work import Pace
 
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i")
@@ -28,6 +32,8 @@ _REPLY_FETCH = Reply.FETCH
 _FETCH = int(ApiKey.FETCH)
 _FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
 _FIRST_FLEXIBLE_FETCH = 12
+_FRAMES_AT_A_TIME = 64  # That are handled between two looks at the clock.
+_FAULTS = (WireError, IndexError, struct_error)
 
 
 class Replies:
@@ -40,9 +46,12 @@ class Replies:
         "_listener",
         "_needed_bytes",
         "_note",
+        "_pace",
         "_pipeline",
+        "_slices",
         "_streaming_bytes",
         "_throttled",
+        "_yielded",
     )
 
     def __init__(
@@ -52,6 +61,7 @@ class Replies:
         fetch_sessions: FetchSessions,
         note: Callable[[Call, list[Effect], ClientState | None], None],
         throttled: Callable[[Bucket, int, int], None],
+        pace: Pace,
     ) -> None:
         """`note` writes down what a handler decided, `throttled` that an answer told the client to wait."""
         self._note = note
@@ -65,6 +75,24 @@ class Replies:
         self._streaming_bytes = 0
         # Whether they are kept from the client: there was no room for them in its quota.
         self._drops = False
+        self._pace = pace
+        self._slices = Slices(pace)
+        self._yielded = False  # What is in `_input` waits for a turn.
+
+    @property
+    def working(self) -> bool:
+        """A response is unfinished: it may borrow the receive buffer."""
+        return self._slices.unfinished
+
+    @property
+    def turn_due(self) -> bool:
+        """There is work left, for `go_on`."""
+        return self._yielded or self._slices.unfinished
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of responses that are not complete, or wait for a turn."""
+        return len(self._input)
 
     def passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` is the answer that is due, whole, to be written as it is, and nothing after it.
@@ -85,9 +113,36 @@ class Replies:
         self._listener.counts.response_bytes += size_bytes
         return True
 
-    def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
-        """Whatever the broker sent, cut anywhere."""
+    def receive(self, data: memoryview, now_ms: int, *, keep: bool = False) -> list[Effect]:
+        """Whatever the broker sent, cut anywhere. `keep`: for `go_on`, since other work is unfinished."""
         self._listener.counts.response_bytes += len(data)
+        if keep or self.turn_due:
+            self._yielded = True
+            self._input += data
+            return []
+        return self._take(data, now_ms)
+
+    def go_on(self, now_ms: int) -> list[Effect]:
+        """Go on with the work that is left, for a slice."""
+        effects: list[Effect] = []
+        try:
+            self._slices.go_on(effects)
+        except _FAULTS as error:
+            self._broken(f"the broker's response is malformed: {error}", memoryview(b""), 0, effects)
+            return effects
+        if not self._slices.unfinished:
+            self._yielded = False
+            data, self._input = memoryview(self._input), bytearray()
+            effects += self._take(data, now_ms)
+        return effects
+
+    def drop(self) -> None:
+        """The connection is over."""
+        self._slices.drop()
+        self._yielded, self._input = False, bytearray()
+        self._note = self._throttled = _nobody
+
+    def _take(self, data: memoryview, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         if self._streaming_bytes:
             if len(data) < self._streaming_bytes:
@@ -118,9 +173,10 @@ class Replies:
 
         Answers that pass, patched in place perhaps, are written in one run.
         """
-        position = run = 0
+        position = run = count = 0
         end = len(data)
-        while end - position >= 8:
+        while end - position >= 8 and not self._slice_is_over(count):
+            count += 1
             length, correlation_id = _HEAD(data, position)
             entry = self._pipeline.head()
             fault = _fault(entry, length, correlation_id)
@@ -141,8 +197,8 @@ class Replies:
                 if stop > end:
                     break
                 run = self._whole(data, run, position, stop, entry, now_ms, effects)
-                if run < 0:
-                    return end
+                if run < 0 or self.turn_due:
+                    return self._stopped(data, run, position, stop, effects)
             position = stop
             self._pipeline.pop()
             run = self._give_ready(data, run, position, effects)
@@ -269,23 +325,57 @@ class Replies:
         """
         if _is_plain(entry, data, position, stop, now_ms):
             return run
-        frame = data[position:stop]
+        if not self._pace.may_begin:
+            self._yielded = True
+            return run
+        frame, noted = data[position:stop], list[Effect]()
         admitted, throttle_ms = self._charge(frame, entry, now_ms)
+        work = partial(self._changed, frame, entry, admitted, throttle_ms, noted)
         try:
-            changed = self._changed(frame, entry, admitted, throttle_ms, effects)
-        except (WireError, IndexError, struct_error) as error:
+            changed = self._slices.run(work, partial(self._finished_later, noted, throttle_ms))
+        except _FAULTS as error:
             fault = f"the broker's answer to {ApiKey.name_of(entry.api_key)} is malformed: {error}"
             self._broken(fault, data[run:position], stop, effects)
             return -1
+        if changed is not frame and run < position:
+            effects.append(ToClient(data[run:position]))
+        if changed is UNFINISHED:
+            return stop
+        effects += noted
         if changed is not frame:
-            if run < position:
-                effects.append(ToClient(data[run:position]))
             if changed:
                 effects.append(ToClient(changed))
             run = stop
         if throttle_ms:
             effects.append(MuteClient(throttle_ms))
         return run
+
+    def _stopped(self, data: memoryview, run: int, position: int, stop: int, effects: list[Effect]) -> int:
+        """The response at `position` is malformed (`run` < 0), unfinished, or waits for a turn."""
+        if run < 0:
+            return len(data)
+        if self._slices.unfinished:
+            return stop
+        if run < position:
+            effects.append(ToClient(data[run:position]))
+        return position
+
+    def _finished_later(
+        self, noted: list[Effect], throttle_ms: int, changed: Any, effects: list[Effect]
+    ) -> None:
+        """A response was finished in a later slice; it is at the head of the pipeline still."""
+        effects += noted
+        if changed:
+            effects.append(ToClient(changed))
+        if throttle_ms:
+            effects.append(MuteClient(throttle_ms))
+        self._finish(effects)
+
+    def _slice_is_over(self, count: int) -> bool:
+        """Whether the rest waits for a turn, once so many responses were handled."""
+        if count and count % _FRAMES_AT_A_TIME == 0 and self._pace.is_over:
+            self._yielded = True
+        return self._yielded
 
     def _changed(
         self, frame: memoryview, entry: InFlight, admitted: bool, throttle_ms: int, effects: list[Effect]
@@ -371,3 +461,7 @@ def _is_plain(entry: InFlight, data: memoryview, position: int, stop: int, now_m
         return False
     bucket = entry.bucket
     return bucket is None or bucket.record_within(entry.request_bytes, now_ms)
+
+
+def _nobody(*_noted: object) -> None:
+    """The session is over. A reference to it would leave it to the garbage collector."""

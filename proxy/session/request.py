@@ -6,7 +6,16 @@ Called by proxy.session.session for frames that do not stream; what they are of 
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from proxy.session import fetch_path, greeting, not_ready, produce, refused, unasked, verdicts
+from proxy.session import (
+    fetch_path,
+    greeting,
+    not_ready,
+    produce,
+    proxy_principals,
+    refused,
+    unasked,
+    verdicts,
+)
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Call
 from proxy.session.effects import Effect
@@ -58,7 +67,7 @@ def _asked(
         return False
     raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
     if raw_id != session.client.raw_id:
-        effects += session.renew_client(raw_id, header.client_id, now_ms)
+        effects += session.switch_client(raw_id, header.client_id, now_ms)
     elif session.client.is_full():
         # Before a request and never within one: what it asks for is counted under one state of its client.
         effects += session.renew_client(raw_id, header.client_id, now_ms)
@@ -68,6 +77,8 @@ def _asked(
     gate = session.gate
     unserved = call.context.image is None or gate.unrecorded or gate.refuses_changes
     early = not_ready.answer(call, message) if unserved else None
+    if early is None and call.admin:
+        early = proxy_principals.answer(call, message)
     if early is None and api_key == _FETCH:
         return fetch_path.treat(session, call, message, frame, header.body_offset, trailing, effects)
     verdict = early or (

@@ -6,7 +6,11 @@ A frame is one of three kinds: it streams through (produce to one partition), it
 What the broker answers is the affair of proxy.session.replies.
 """
 
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
+from typing import Any
 
 from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
@@ -33,10 +37,11 @@ from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
 from proxy.session.former_clients import FormerClients
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.memory import Held
+from proxy.session.memory import FREE_BYTES, Account
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions
+from proxy.session.slices import UNFINISHED, Slices
 from proxy.session.summaries import Summary
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire.header import RequestHeader
@@ -45,11 +50,22 @@ _INT32 = Struct(">i").unpack_from
 _HEAD_BYTES = 14
 
 MAX_READY_BYTES = 1 << 20
-"""Of our own answers that wait behind the broker's; beyond it no further request is taken."""
+"""Of our own responses that wait behind the broker's; beyond it no further request is taken."""
+
+_Function = Callable[[], list[Effect] | None]
+
+_RESPONSES_WAIT, _TURN_DUE = 1, 2  # Bits of Session._holds.
+_SLICE_BYTES = 256 * 1024  # Of our own responses in one slice.
+_STRANGERS_SLICE_BYTES = 8 * 1024
+_FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
 
 
 class Session:
-    """All that can come in: `receive`, `broker_replied`, `controller_replied`, `verified`, `unmuted`."""
+    """Bytes and outcomes in, effects out.
+
+    A slice of the event loop's time may be too short for what came in: then `turn_due` is true, and the rest
+    is done by `take_turn`.
+    """
 
     def __init__(
         self, gate: Gate, listener: ListenerPolicy, peer: Peer, authentication: Authentication
@@ -64,12 +80,21 @@ class Session:
         self.withheld = WithheldAssignments()
         self.client = self._new_client(None, None)
         self._former = FormerClients(self.pipeline)
+        self._slices = Slices(gate.pace)
+        self._later: deque[tuple[_Function, list[Effect] | None]] = deque()  # Work behind that.
         self._replies = Replies(
-            self.pipeline, listener, self.fetch_sessions, self._note_of_answer, self._note_throttled
+            self.pipeline,
+            listener,
+            self.fetch_sessions,
+            self._note_of_answer,
+            self._note_throttled,
+            gate.pace,
         )
         # The request that the controller has, or a question of ours that the broker has.
         self.waits_for: InFlight | Question | frames.Starved | None = None
-        self.held: Held | None = None  # Room for the frame that is not all there yet.
+        self.account = Account(peer.host, stranger=True)
+        self.on_turn_due: Callable[[], None] = _nothing
+        """Called when a turn is due without anything having come in."""
         self._login_due: upstream_login.UpstreamLogin | None = None
         # Of the token whose check is under way; the header is None in a frame that was nothing but the token.
         self.verifying: tuple[RequestHeader | None] | None = None
@@ -77,16 +102,40 @@ class Session:
         self._needed_bytes = 0
         self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
         self._streams_to: Summary | None = None  # Where it is counted.
+        self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
+        self._own_bytes = 0  # Of our own responses in this slice.
         self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
-        self._stalled = False  # Too much of ours waits behind the broker's answers.
+        # Why no further request is taken, beside the reasons above: too many of our own responses wait, or
+        # there is work left that has to wait for its turn.
+        self._holds = 0
         self._closing = False
         self._parting: Close | None = None  # Said once the answers before it have left.
+
+    @property
+    def streams_to(self) -> Summary | None:
+        """Where a request is counted of which the last bytes are still to come."""
+        return self._streams_to if self._streaming_bytes else None
 
     @property
     def blocked(self) -> bool:
         """No further request is taken now; what the client sends meanwhile is kept, so read no more of it."""
         waits = self.waits_for is not None or self.verifying is not None
-        return waits or self.mutes > 0 or self._closing or self._stalled
+        return waits or self.mutes > 0 or self._closing or self._holds != 0
+
+    @property
+    def turn_due(self) -> bool:
+        """There is work left, for `take_turn`."""
+        return self._holds & _TURN_DUE != 0
+
+    @property
+    def incomplete_since_ms(self) -> int | None:
+        """When the frame began of which the client has not sent everything yet."""
+        return self._incomplete_since_ms if self._streaming_bytes or not self.blocked else None
+
+    @property
+    def working(self) -> bool:
+        """A piece of work is unfinished: it may borrow the receive buffer, and the broker is not heard."""
+        return self._slices.unfinished or self._replies.working
 
     @property
     def closing(self) -> bool:
@@ -103,7 +152,7 @@ class Session:
             or self.verifying is not None
             or self.mutes
             or self._closing
-            or self._stalled
+            or self._holds
             or not (
                 produce_path.streams_again(self, data, 0, len(data), now_ms)
                 or known_fetch.passes(self, data, now_ms)
@@ -115,7 +164,7 @@ class Session:
 
     def reply_passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the client as it is: then it is not for `broker_replied`."""
-        if self._closing or self._stalled:
+        if self._closing or self._holds:
             return False
         return self._replies.passes(data, now_ms)
 
@@ -123,15 +172,20 @@ class Session:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
         if self._closing:
             return []
+        self._begin()
         self.listener.counts.request_bytes += len(data)
         effects: list[Effect] = []
         if self._streaming_bytes:
             passed = min(len(data), self._streaming_bytes)
+            if passed == self._streaming_bytes and not produce_path.may_end(self, now_ms, effects):
+                return effects
             self._streaming_bytes -= passed
             if self._streams_to is not None:
                 self._streams_to.request_bytes += passed
             effects.append(ToBroker(data[:passed]))
             data = data[passed:]
+            if not self._streaming_bytes:
+                self._incomplete_since_ms = None
             if self._login_due is not None:
                 self._log_in_upstream(effects)
         if self._input or self.blocked:
@@ -148,24 +202,37 @@ class Session:
         """Bytes of the broker, cut anywhere; writable, as above."""
         if self._closing and self._parting is None:
             return []
-        effects = self._replies.receive(data, now_ms)
-        for effect in effects:
-            if type(effect) is MuteClient:
-                self.mutes += 1
-            elif type(effect) is Close:
-                self._closing, self._parting = True, None
-        question = self.waits_for
-        if type(question) is Question and question.reply is not None:
-            asking.go_on(self, question, now_ms, effects)
-            effects += self._go_on(now_ms)
-        if self._stalled or self._parting is not None:
-            effects += self._answers_left(now_ms)
-        return effects
+        self._begin()
+        return self._replied(self._replies.receive(data, now_ms, keep=self._slices.unfinished), now_ms)
 
     def controller_replied(self, correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
         """What came of a `ToController`; `forwarding.told` has its record."""
-        effects = forwarding.replied(self, correlation_id, reply, now_ms)
+        self._begin()
+        effects: list[Effect] = []
+        self._run(partial(forwarding.replied, self, correlation_id, reply, now_ms), effects)
         return effects + self._answers_left(now_ms)
+
+    def take_turn(self, now_ms: int) -> list[Effect]:
+        """Go on with the work that is left, for a slice."""
+        effects: list[Effect] = []
+        self._begin(own_turn=True)
+        self._holds &= ~_TURN_DUE
+        self._slices.go_on(effects)
+        while self._later and not self._slices.unfinished:
+            function, own = self._later.popleft()
+            self._run(function, effects, own)
+        if not self._slices.unfinished and self._replies.turn_due:
+            effects += self._replied(self._replies.go_on(now_ms), now_ms)
+        self._note_turn()
+        return effects + self._answers_left(now_ms)
+
+    def sweep(self, now_ms: int) -> list[Effect]:
+        """`summaries`, now or in later turns; nothing while other work is unfinished."""
+        effects: list[Effect] = []
+        if not self.working:
+            self._begin(own_turn=True)
+            self._run(partial(self.summaries, now_ms), effects)
+        return effects
 
     def log_in_upstream(self, login: upstream_login.UpstreamLogin) -> list[Effect]:
         """Renew our session at the broker as soon as no request is on its way there in pieces."""
@@ -178,29 +245,48 @@ class Session:
         """What came of a `Verify`."""
         if self._closing:
             return []
+        self._begin()
         effects: list[Effect] = []
-        greeting.verified(self, outcome, now_ms, effects)
+        own: list[Effect] = []
+        self._run(partial(greeting.verified, self, outcome, now_ms, own), effects, own)
         return effects + self._go_on(now_ms)
 
     def unmuted(self, now_ms: int) -> list[Effect]:
         """The time of a `MuteClient` is over; the client is heard again when that of each of them is."""
+        self._begin()
         self.mutes = max(0, self.mutes - 1)
         return self._go_on(now_ms)
 
     @property
     def starved(self) -> bool:
-        """There is no room for what the client is sending: `try_again`, now and then."""
+        """There is no room for what the client is sending."""
         return self.waits_for is frames.STARVED
 
-    def try_again(self, now_ms: int) -> list[Effect]:
-        """Go on if there is room by now."""
-        frames.give_back(self)
-        return self._go_on(now_ms)
+    def room_granted(self) -> None:
+        """There is room now: `take_turn`."""
+        self.waits_for = None
+        self._holds |= _TURN_DUE
+        self.on_turn_due()
+
+    def count_held(self, unsent_bytes: int) -> None:
+        """Count what is held in memory; `unsent_bytes` of it the client does not take."""
+        account = self.account
+        input_bytes = max(0, len(self._input) - account.frame_bytes)
+        unread_bytes = self.pipeline.ready_bytes + self._replies.kept_bytes + unsent_bytes
+        input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
+        unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
+        if input_bytes != account.input_bytes or unread_bytes != account.unread_bytes:
+            frames.name_owner(self)
+            self.gate.memory.keep(account, input_bytes, unread_bytes)
 
     def gone(self) -> None:
         """The connection is over: what was held is free, and what was not looked at yet will not be."""
         self._input = bytearray()
-        frames.give_back(self)
+        self._slices.drop()
+        self._later.clear()
+        self._replies.drop()
+        self._holds, self.on_turn_due = 0, _nothing
+        self.gate.memory.leave(self.account)
 
     def summaries(self, now_ms: int) -> list[Effect]:
         """The traffic counted since the last time; to be called at each interval and at the end."""
@@ -208,11 +294,19 @@ class Session:
         return [Recorded(event) for event in events + self.client.drain(now_ms, self.complete)]
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> list[Effect]:
-        """Principal, image or client id have changed: what was counted under the old ones leaves first."""
+        """Principal or image have changed, or the memory is full: what was counted so far leaves first."""
         effects = self.summaries(now_ms)
         self._former.add(self.client)
         self.client = self._new_client(raw_id, client_id)
         return effects
+
+    def switch_client(self, raw_id: bytes, client_id: str | None, now_ms: int) -> list[Effect]:
+        """Another client id than in the request before: what was counted under that one stays there."""
+        if self.client.raw_id is None or self.client.image is not self.gate.image:
+            return self.renew_client(raw_id, client_id, now_ms)
+        kept = self._former.switch(self.client, raw_id, now_ms)
+        self.client = kept or self._new_client(raw_id, client_id)
+        return self.summaries(now_ms) if self._former.is_full else []
 
     def complete(self, event: AuditEvent) -> AuditEvent:
         """Fill in who and where, and at which image."""
@@ -230,10 +324,11 @@ class Session:
         return event
 
     def answer(self, data: bytes, effects: list[Effect]) -> None:
-        """An answer of our own takes its place behind those that are on their way."""
+        """A response of our own takes its place behind those that are on their way."""
+        self._own_bytes += len(data)
         if len(self.pipeline):
             self.pipeline.push_ready(data)
-            self._stalled = self.pipeline.ready_bytes > MAX_READY_BYTES
+            self._note_responses()
         else:
             effects.append(ToClient(data))
 
@@ -248,15 +343,68 @@ class Session:
     def cut_off(self, close: Close) -> list[Effect]:
         """Nothing more is taken, nor answered."""
         self._closing, self._parting = True, None
+        self._slices.drop()
+        self._later.clear()
         return [close]
+
+    def _begin(self, own_turn: bool = False) -> None:
+        """A slice begins."""
+        self.gate.pace.begin(own_turn)
+        self._own_bytes = 0
 
     def _answers_left(self, now_ms: int) -> list[Effect]:
         """What waited for answers to leave: a farewell, or requests there was no room for."""
-        self._stalled = self.pipeline.ready_bytes > MAX_READY_BYTES
+        self._note_responses()
         if self._parting is not None and not len(self.pipeline):
             parting, self._parting = self._parting, None
             return [parting]
         return self._go_on(now_ms)
+
+    def _note_responses(self) -> None:
+        too_many = self.pipeline.ready_bytes > MAX_READY_BYTES
+        self._holds = (self._holds & ~_RESPONSES_WAIT) | (_RESPONSES_WAIT if too_many else 0)
+
+    def _note_turn(self) -> None:
+        if self.working or self._replies.turn_due:
+            self._holds |= _TURN_DUE
+
+    def _replied(self, effects: list[Effect], now_ms: int) -> list[Effect]:
+        """What follows from responses of the broker, whose effects these are."""
+        for effect in effects:
+            if type(effect) is MuteClient:
+                self.mutes += 1
+            elif type(effect) is Close:
+                self._closing, self._parting = True, None
+        question = self.waits_for
+        if type(question) is Question and question.reply is not None:
+            own: list[Effect] = []
+            self._run(partial(asking.go_on, self, question, now_ms, own), effects, own)
+            effects += self._go_on(now_ms)
+        if self._holds or self._parting is not None:
+            effects += self._answers_left(now_ms)
+        self._note_turn()
+        return effects
+
+    def _run(
+        self,
+        function: _Function,
+        effects: list[Effect],
+        own: list[Effect] | None = None,
+    ) -> None:
+        """Work that is no request's; its effects, which are its result or `own`, are added in the end."""
+
+        def then(result: Any, out: list[Effect]) -> None:
+            out += result if own is None else own
+
+        if self._slices.unfinished:
+            # A sweep, which may come at any time: this is next.
+            self._later.append((function, own))
+            return
+        result = self._slices.run(function, then)
+        if result is UNFINISHED:
+            self._holds |= _TURN_DUE
+        else:
+            then(result, effects)
 
     def _log_in_upstream(self, effects: list[Effect]) -> None:
         login = self._login_due
@@ -281,41 +429,84 @@ class Session:
 
         Frames that go on as they came are written in one run; anything else breaks the run.
         """
-        position = run = 0
+        position = run = passed = 0
         end = len(data)
-        if self.client.image is not self.gate.image:
-            effects += self.renew_client(self.client.raw_id, self.client.context.client_id, now_ms)
+        self._follow_image(now_ms, effects)
         while position < end and not self.blocked:
             if end - position < 4:
-                self._needed_bytes = 4
-                break
+                return self._incomplete(data, run, position, 4, now_ms, effects)
             length = _INT32(data, position)[0]
             stop = position + 4 + length
             if end - position >= _HEAD_BYTES and (
                 summary := produce_path.streams(self, data, position, stop, now_ms, effects)
             ):
-                position = stop if stop <= end else self._streams(summary, stop - end, end)
+                position = stop if stop <= end else self._streams(summary, stop - end, end, now_ms)
+                passed += 1
+                self._look_at_clock(passed, end - position)
             elif fault := frames.fault_of_size(self, data, position, length):
                 if run < position:
                     effects.append(ToBroker(data[run:position]))
                 refused.malformed(self, fault, effects)
                 return end
-            elif stop <= end:
+            elif stop > end:
+                needed_bytes = frames.needed_bytes(data, position, length)
+                return self._incomplete(data, run, position, needed_bytes, now_ms, effects)
+            elif self._may_begin():
                 run = self._one(data, run, position, stop, now_ms, effects)
                 position = stop
-            else:
-                self._needed_bytes = frames.needed_bytes(data, position, length)
-                frames.has_room(self, self._needed_bytes)
-                break
-        if self.held is not None and position:
-            frames.give_back(self)
+        if position and not self._streaming_bytes:
+            self._incomplete_since_ms = None
+            self.gate.memory.complete(self.account)
         if run < position:
             effects.append(ToBroker(data[run:position]))
         return position
 
-    def _streams(self, summary: Summary, missing_bytes: int, end: int) -> int:
+    def _follow_image(self, now_ms: int, effects: list[Effect]) -> None:
+        client = self.client
+        if client.image is not self.gate.image:
+            self._run(partial(self.renew_client, client.raw_id, client.context.client_id, now_ms), effects)
+
+    def _incomplete(
+        self,
+        data: memoryview,
+        run: int,
+        position: int,
+        needed_bytes: int,
+        now_ms: int,
+        effects: list[Effect],
+    ) -> int:
+        """The frame at `position` is not complete: take room for it, and wait for so much of it."""
+        self._needed_bytes = needed_bytes
+        if position or self._incomplete_since_ms is None:
+            self._incomplete_since_ms = now_ms
+        if position:
+            self.gate.memory.complete(self.account)
+        frames.take_room(self, needed_bytes)
+        if run < position:
+            effects.append(ToBroker(data[run:position]))
+        return position
+
+    def _look_at_clock(self, passed: int, left_bytes: int) -> None:
+        """After so many frames that passed without being decoded: whether the rest waits for a turn."""
+        if passed % _FRAMES_AT_A_TIME == 0 and left_bytes and self.gate.pace.is_over:
+            self._holds |= _TURN_DUE
+
+    def _may_begin(self) -> bool:
+        """Whether a request may be decoded now; otherwise a turn is due, or the client waits for room."""
+        limit_bytes = _STRANGERS_SLICE_BYTES if self.authentication.under_way else _SLICE_BYTES
+        if not self.gate.pace.may_begin or self._own_bytes > limit_bytes:
+            self._holds |= _TURN_DUE
+            return False
+        frames.name_owner(self)
+        if not self.gate.memory.may_respond(self.account, self.room_granted):
+            self.waits_for = frames.STARVED
+            return False
+        return True
+
+    def _streams(self, summary: Summary, missing_bytes: int, end: int, now_ms: int) -> int:
         """A request was let through of which so much is to come, and to be counted when it does."""
         self._streaming_bytes, self._streams_to = missing_bytes, summary
+        self._incomplete_since_ms = now_ms
         summary.request_bytes -= missing_bytes
         return end
 
@@ -324,13 +515,25 @@ class Session:
     ) -> int:
         """Treat one frame; where the run of frames that go on as they came begins after it."""
         own: list[Effect] = []
-        passes = request.treat(self, data[position:stop], now_ms, own)
-        if not passes:
-            if run < position:
-                effects.append(ToBroker(data[run:position]))
-            run = stop
-        effects += own
-        return run
+        frame = data[position:stop]
+
+        def then(passes: Any, out: list[Effect]) -> None:
+            if passes:
+                out.append(ToBroker(frame))
+            out += own
+
+        treat = partial(request.treat, self, frame, now_ms, own)
+        passes = self._slices.run(treat, then, self.gate.limits.decoded_request_max_elements)
+        if passes is UNFINISHED:
+            self._holds |= _TURN_DUE
+        elif passes:
+            effects += own
+            return run
+        if run < position:
+            effects.append(ToBroker(data[run:position]))
+        if passes is not UNFINISHED:
+            effects += own
+        return stop
 
     def _note_of_answer(self, call: Call, effects: list[Effect], client: ClientState | None) -> None:
         unasked.tell_answered(call, client or self.client)
@@ -364,3 +567,7 @@ class Session:
             image=self.gate.image,
         )
         return ClientState(raw_id, context, self.gate.quotas)
+
+
+def _nothing() -> None:
+    """No turns are taken: a test plays the event loop."""

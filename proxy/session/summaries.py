@@ -5,7 +5,7 @@ principal or the client id that they were counted under changes. Denials are not
 record of its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
@@ -39,6 +39,15 @@ class Summary:
         the rest of a request."""
         return bool(self.count or self.request_bytes or self.response_bytes)
 
+    def take(self, other: "Summary", now_ms: int) -> None:
+        """Count what another one has counted, which begins at zero again."""
+        self.since_ms = min(self.since_ms, other.since_ms)
+        self.count += other.count
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+        other.count = other.request_bytes = other.response_bytes = 0
+        other.since_ms = now_ms
+
     def event(self, now_ms: int) -> AuditEvent:
         """As an audit event, without the fields that the session adds."""
         action = self.action
@@ -69,6 +78,11 @@ class Unasked:
     count: int = 0
     request_bytes: int = 0
 
+    def take(self, other: "Unasked") -> None:
+        self.since_ms = min(self.since_ms, other.since_ms)
+        self.count += other.count
+        self.request_bytes += other.request_bytes
+
     def event(self, now_ms: int) -> AuditEvent:
         return AuditEvent(
             event="request_summary",
@@ -93,6 +107,15 @@ class Throttled:
     rule: str | None = None
     count: int = 0
     throttle_time_ms: int = 0
+
+    def begun(self) -> "Throttled":
+        """The same with nothing counted."""
+        return replace(self, count=0, throttle_time_ms=0)
+
+    def take(self, other: "Throttled") -> None:
+        self.since_ms = min(self.since_ms, other.since_ms)
+        self.count += other.count
+        self.throttle_time_ms += other.throttle_time_ms
 
     def event(self, now_ms: int) -> AuditEvent:
         return AuditEvent(

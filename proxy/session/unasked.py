@@ -1,14 +1,17 @@
 """Requests that ask for no right: none of the decisions in the trail tells of them, so they are told here.
 
 All topics of a Metadata, a token of one's own, a fetch session that is not there. Each administrative request
-is a record (`admin_request`), the others are counted (`request_summary`). Part of proxy.session.session.
+is a record (`admin_request`), unless it only reads and was not rejected: anybody may describe his own tokens
+as often as he likes. Those and all others are counted (`request_summary`). Part of proxy.session.session.
 """
 
+from proxy.audit.classes import READS
 from proxy.audit.record import AuditEvent
 from proxy.session import outcome
 from proxy.session.call import Answer, Ask, AskController, Call, Forward, Verdict
 from proxy.session.client_state import ClientState
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 
 _QUESTIONS = (Ask, AskController)
 
@@ -17,7 +20,7 @@ def tell(call: Call, verdict: Verdict, client: ClientState) -> None:
     """Of a request that was decided on, without a decision of the authorizer."""
     if call.is_told or call.events or call.counted or isinstance(verdict, _QUESTIONS):
         return
-    if call.admin:
+    if call.admin and not (ApiKey.name_of(call.api_key) in READS and _error_of(verdict) == ErrorCode.NONE):
         call.events.append(_event(call, verdict))
     elif not isinstance(verdict, Forward) or verdict.on_reply is None:
         count(call, client)
@@ -37,11 +40,17 @@ def tell_answered(call: Call, client: ClientState) -> None:
 
 def _event(call: Call, verdict: Verdict) -> AuditEvent:
     """Before it is carried out, as all administrative requests: with the outcome where it is known."""
-    is_answered = isinstance(verdict, Answer) and verdict.message is not None
     return AuditEvent(
         event="admin_request",
         method=ApiKey.name_of(call.api_key),
         api_version=call.version,
         correlation_id=call.correlation_id,
-        error_code=outcome.error_of(verdict.message) if is_answered else None,
+        error_code=_error_of(verdict),
     )
+
+
+def _error_of(verdict: Verdict) -> int | None:
+    """None: there is no answer yet."""
+    if isinstance(verdict, Answer) and verdict.message is not None:
+        return outcome.error_of(verdict.message)
+    return None

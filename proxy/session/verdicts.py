@@ -16,6 +16,7 @@ from proxy.session.summaries import Summary
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request, encode_response
+from proxy.wire.work import release
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
@@ -120,5 +121,6 @@ def carry_out(session: "Session", call: Call, verdict: Answer, effects: list[Eff
             request_time.tell(session, verdict.message, call.now_ms, effects)
         body = codecs.response(call.api_key, call.version).encode(verdict.message)
         session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
+        release(verdict.message)
     if verdict.close is not None:
         session.close(Close(verdict.close), effects)

@@ -6,6 +6,7 @@ records.
     metadata_records   values of the metadata log <-> records      api_keys, error_codes   Kafka's numbers
     by name errors             WireError, the only error that leaves here
     skim, skim_fetch   what Produce and Fetch ask for, undecoded
+    work               long work on a message, in slices
 
 Behind them: schemas/*.schema says what the messages are, in a notation of our own (notation) which
 import_schemas writes from Kafka's jars. catalog finds a schema, message makes classes of it, decoder and

@@ -18,8 +18,8 @@ from typing import Any
 from proxy.wire import catalog
 from proxy.wire.decoder import write_decoder
 from proxy.wire.encoder import write_encoder
-from proxy.wire.errors import WireError
-from proxy.wire.primitives import Buffer, Malformed
+from proxy.wire.errors import Malformed, WireError
+from proxy.wire.primitives import Buffer
 from proxy.wire.schema import MessageSchema, Struct
 from proxy.wire.source import Source
 from proxy.wire.types import classes_of

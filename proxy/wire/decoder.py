@@ -14,7 +14,7 @@ from struct import calcsize
 from struct import error as StructError
 from typing import Any
 
-from proxy.wire import primitives
+from proxy.wire import primitives, work
 from proxy.wire.layout import Layout
 from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
 from proxy.wire.source import Source
@@ -34,6 +34,8 @@ _RUNTIME: dict[str, Any] = {
     "bad_presence": primitives.bad_presence,
     "bad_tag_size": primitives.bad_tag_size,
     "past_end": primitives.past_end,
+    "counted": work.counted,
+    "count_elements": work.count_elements,
     **{f"read_{name}_array": readers for name, readers in primitives.ARRAY_READERS.items()},
 }
 
@@ -239,6 +241,7 @@ class _DecoderWriter:
             self._element_loop(field, count, target)
         elif target is not None:
             self._source.line(f"if {count} * {size} > end - p or {count} < 0: {refusal}")
+            self._source.line(f"count_elements({count})")
             self._source.line(f"{target} = list(read_{field.type}_array[{count}](b, p))")
             self._source.line(f"p += {count} * {size}")
         else:
@@ -250,7 +253,7 @@ class _DecoderWriter:
         elements = None if target is None else self._name("a")
         if elements is not None:
             self._source.line(f"{target} = {elements} = []")
-        with self._source.block(f"for _ in range({count}):"):
+        with self._source.block(f"for _ in counted({count}):"):
             self._element(field, elements)
             self._flush()
 
@@ -311,7 +314,7 @@ class _DecoderWriter:
         tag, size, stop, unknown = (self._name(letter) for letter in ("t", "n", "e", "u"))
         line(f"if {count} > 127: {count}, p = read_uvarint(b, p - 1)")
         line(f"{unknown} = {{}}")
-        with block(f"for _ in range({count}):"):
+        with block(f"for _ in counted({count}):"):
             line(f"{tag}, p = read_uvarint(b, p)")
             line(f"{size}, p = read_uvarint(b, p)")
             line(f"{stop} = p + {size}")

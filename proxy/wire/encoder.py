@@ -11,7 +11,7 @@ from struct import Struct as PackedStruct
 from struct import error as StructError
 from typing import Any
 
-from proxy.wire import primitives
+from proxy.wire import primitives, work
 from proxy.wire.layout import Layout
 from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
 from proxy.wire.source import Source
@@ -30,6 +30,7 @@ _RUNTIME: dict[str, Any] = {
     "absent_tags": primitives.absent_tags,
     "copy_unknown_tags": primitives.copy_unknown_tags,
     "write_tags": primitives.write_tags,
+    "encoding": work.encoding,
     **{
         f"write_{'compact_' if flexible else ''}{name}_array": primitives.array_writers(name, flexible)
         for name in FIXED_FORMATS
@@ -227,7 +228,7 @@ class _EncoderWriter:
 
     def _element_loop(self, field: Field, elements: str) -> None:
         element = self._name("m")
-        with self._flushed_block(f"for {element} in {elements}:"):
+        with self._flushed_block(f"for {element} in encoding({elements}, {self._parts}):"):
             if field.struct is None:
                 self._sliced(self._layout.element(field), element)
             else:

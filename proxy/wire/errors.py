@@ -11,3 +11,7 @@ class WireError(Exception):
     Catching it is enough: IndexError, struct.error and UnicodeError never leave proxy.wire. The text holds no
     value of the message, so it may be logged.
     """
+
+
+class Malformed(ValueError):
+    """What is wrong with a field, without its name: the codec puts message and field in front."""

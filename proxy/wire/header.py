@@ -8,10 +8,11 @@ the codecs that the RequestHeader and ResponseHeader schemas give.
 import struct
 from typing import NamedTuple
 
+from proxy.wire import work
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.codecs import is_flexible
-from proxy.wire.errors import WireError
-from proxy.wire.primitives import Buffer, Malformed, read_uvarint
+from proxy.wire.errors import Malformed, WireError
+from proxy.wire.primitives import Buffer, read_uvarint
 
 _REQUEST_START = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
@@ -68,7 +69,7 @@ def _after_tags(buffer: Buffer, position: int) -> int:
     if buffer[position] == 0:
         return position + 1
     count, position = read_uvarint(buffer, position)
-    for _ in range(count):
+    for _ in work.counted(count):
         _, position = read_uvarint(buffer, position)
         size_bytes, position = read_uvarint(buffer, position)
         position += size_bytes

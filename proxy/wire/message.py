@@ -7,6 +7,7 @@ proxy.wire.types. Knows nothing of bytes.
 import base64
 from typing import Any, ClassVar
 
+from proxy.wire import work
 from proxy.wire.schema import Field, MessageSchema, Struct, structs_of
 
 
@@ -54,7 +55,7 @@ def _shown(value: object) -> str:
 def build_classes(schema: MessageSchema) -> dict[str, type[Message]]:
     """The classes of a message by struct name, the message's own first; the others are its attributes too."""
     structs = structs_of(schema.root)
-    namespace: dict[str, Any] = {"Message": Message, "EMPTY": _EMPTY}
+    namespace: dict[str, Any] = {"Message": Message, "EMPTY": _EMPTY, "spend": work.spend}
     for name, struct in structs.items():
         qualified = name if name == schema.name else f"{schema.name}.{name}"
         source = class_source(struct, qualified)
@@ -75,7 +76,7 @@ _EMPTY = object()
 
 
 def class_source(struct: Struct, qualified_name: str) -> str:
-    """Python text of one class, with Kafka's defaults."""
+    """Python text of one class, with Kafka's defaults. Nested structs are many: each is counted."""
     parameters = ["unknown_tags=None", *(f"{f.attribute}={_parameter_default(f)}" for f in struct.fields)]
     assignments = [f"        self.{f.attribute} = {_assigned(f)}" for f in struct.fields]
     return "\n".join(
@@ -85,6 +86,7 @@ def class_source(struct: Struct, qualified_name: str) -> str:
             f"    __qualname__ = {qualified_name!r}",
             "    __module__ = 'proxy.wire.types'",
             f"    def __init__(self, *, {', '.join(parameters)}):",
+            *(["        spend(1)"] if "." in qualified_name else []),
             *assignments,
             "        self.unknown_tags = unknown_tags",
         ]

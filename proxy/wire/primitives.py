@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from proxy.wire import work
+from proxy.wire.errors import Malformed
 from proxy.wire.schema import FIXED_FORMATS
 
 Buffer = bytes | bytearray | memoryview
@@ -19,10 +21,6 @@ MAX_STRING_BYTES = 0x7FFF
 _MAX_VARINT_BYTES = 5
 _UUID_BYTES = 16
 _KEPT_PACKERS = 128
-
-
-class Malformed(ValueError):
-    """What is wrong with a field, without its name: the codec puts message and field in front."""
 
 
 def view_of(buffer: Buffer) -> memoryview:
@@ -90,7 +88,7 @@ def read_unknown_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], 
     """The tag section of a struct that knows no tag, and the position after it."""
     count, position = read_uvarint(buffer, position)
     tags: dict[int, bytes] = {}
-    for _ in range(count):
+    for _ in work.counted(count):
         tag, position = read_uvarint(buffer, position)
         tags[tag], position = read_tag_value(buffer, position)
     return tags, position

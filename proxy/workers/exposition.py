@@ -51,7 +51,7 @@ Key = tuple[str, str, tuple[tuple[str, str], ...]]
 async def snapshot(registry: Collector) -> bytes:
     """The metrics of one process, for `Exposition.update`; clients are served while it is made."""
     told: list[str] = []
-    async for (metric,) in in_pieces(registry.collect(), 1):
+    async for metric in in_pieces(registry.collect()):
         samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
         told.append(json.dumps((metric.name, metric.documentation, metric.type, samples)))
     return f"[{','.join(told)}]".encode()

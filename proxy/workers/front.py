@@ -19,17 +19,23 @@ from proxy.net.clock import now_ms
 from proxy.net.http import HttpServer
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
-from proxy.workers.exposition import Exposition
+from proxy.workers.exposition import Exposition, snapshot
 from proxy.workers.pages import merged_quotas
 
 ASK_MS = 2_000
+SUPERVISOR = -1
+"""Our own number among the workers, for what we count ourselves."""
 
 
 class Front(Collector):
     """The workers as one."""
 
-    def __init__(self, count: int, connections: Callable[[int], int]) -> None:
-        """`count`: how many there are to be; `connections`: how many clients that worker has now."""
+    def __init__(self, count: int, connections: Callable[[int], int], own: Collector | None = None) -> None:
+        """`count`: how many there are to be; `connections`: how many clients that worker has now.
+
+        `own`: what the supervisor counts itself, and workers too.
+        """
+        self._own = own
         self._connections = connections
         self.children: dict[int, Child] = {}
         self.restarts = 0
@@ -111,6 +117,8 @@ class Front(Collector):
     async def _ask_metrics(self) -> None:
         # One after the other: what was counted earlier, taken in later, would look like a counter that fell.
         async with self._asking:
+            if self._own is not None:
+                self.exposition.update(SUPERVISOR, await snapshot(self._own), now_ms())
             for child, page in await self._answers(METRICS):
                 # Its end may have been seen meanwhile, and what it had counted is kept already.
                 if self.children.get(child.number) is child:

@@ -5,9 +5,6 @@ raised; when it is lowered, the first worker ships what the others had left, eac
 last record stays, for a worker that has the number again: its boot names the one before.
 """
 
-import asyncio
-import fcntl
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,9 +15,9 @@ import structlog
 from proxy.net.disk_thread import DiskThread
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError, has_unshipped, remove_empty_segments
+from proxy.net.spool_lock import Holder, lock_spool
 
 BATCH_LINES = 2_000
-LOCK_PAUSE_S = 0.2
 _NAMED = re.compile(r"worker-([1-9][0-9]*)")
 
 log = structlog.get_logger(__name__)
@@ -48,48 +45,21 @@ def left_over(directory: Path, workers: int) -> list[Path]:
     return [path for path in gone if has_unshipped(path)]
 
 
-def lock_file(directory: Path) -> int:
-    """The file whose lock a supervisor and its workers have together, so that nobody else writes there."""
-    directory.mkdir(parents=True, exist_ok=True)
-    return os.open(directory / "workers.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-
-
-async def wait_for_lock(file: int) -> None:
-    """Until no worker of another supervisor is left: those of one that was killed are still draining."""
-    told = False
-    while True:
-        try:
-            # Of the open file, not of the process: it lasts until the last who inherited it has ended.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if not told:
-                log.warning("waiting for the end of another supervisor's workers")
-            told = True
-        await asyncio.sleep(LOCK_PAUSE_S)
-
-
-async def ship_left_over(
-    directory: Path, workers: int, new_sink: Callable[[], Sink], *, locked: bool
-) -> None:
+async def ship_left_over(directory: Path, workers: int, new_sink: Callable[[], Sink], holder: Holder) -> None:
     """Deliver what is in spools that none of so many workers has; tries until it has.
 
-    `locked`: our supervisor has the lock. Otherwise it is taken for that long.
+    Our process, or its supervisor, has the lock on `directory`; each spool below it is locked as well.
     """
     disk = DiskThread("audit-left-over")
-    if not await disk.run(left_over, directory, workers):
-        return
-    lock = lock_file(directory)
-    try:
-        if not locked:
-            await wait_for_lock(lock)
-        for path in await disk.run(left_over, directory, workers):
+    for path in await disk.run(left_over, directory, workers):
+        try:
+            lock = lock_spool(path, holder)
             try:
                 await _ship(path, new_sink(), disk)
-            except (SpoolError, OSError) as error:
-                log.error("left-over audit spool not shipped", directory=str(path), error=str(error))
-    finally:
-        os.close(lock)
+            finally:
+                lock.close()
+        except (SpoolError, OSError) as error:
+            log.error("left-over audit spool not shipped", directory=str(path), error=str(error))
 
 
 async def _ship(path: Path, sink: Sink, disk: DiskThread) -> None:

@@ -14,11 +14,13 @@ import structlog
 
 from proxy.config import ProxyConfig, load
 from proxy.net.clock import now_ms
+from proxy.net.log_lines import LogSeries
+from proxy.net.spool_files import SpoolError
+from proxy.net.spool_lock import Holder, SpoolLock, SpoolLocked
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.front import Front
 from proxy.workers.ports import HeldPorts
 from proxy.workers.segment import Segment, anonymous_file, layout
-from proxy.workers.spools import lock_file, wait_for_lock
 
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 BACKOFF_MS = (100, 30_000)
@@ -28,6 +30,7 @@ POLL_MS, POLL_SHARE = 3_000, 20
 """How often counters are looked at: what a killed worker had counted since then is not in the sum."""
 SILENT_MS = 60_000
 """How long a worker may say nothing once it has answered."""
+LOCK_PAUSE_MS = 200
 ENDING_MS = 15_000
 """What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
 
@@ -38,23 +41,23 @@ class Supervisor:
     """The group of one proxy."""
 
     def __init__(self, path: Path, content: bytes, config: ProxyConfig) -> None:
-        """`content`: of the configuration file, which `config` was made of. OSError: an address is taken."""
+        """`content`: of the configuration file, which `config` was made of.
+
+        OSError: an address is taken. SpoolError: the audit spool cannot be used.
+        """
         self._config = config
         self._held = HeldPorts(config.listeners)
         self._segment = Segment.create(layout(config))
+        self._lock = SpoolLock(config.audit.spool_dir)
         self._given = Inheritance(
-            path,
-            _file_of(content),
-            self._segment.file,
-            lock_file(config.audit.spool_dir),
-            self._held.numbers,
+            path, _file_of(content), self._segment.file, self._lock.file, self._held.numbers
         )
-        self._front = Front(config.workers, self._segment.connections)
+        self._front = Front(config.workers, self._segment.connections, LogSeries())
         self._draining = asyncio.Event()
         self._exit_code = 0
 
     async def run(self) -> int:
-        """Until SIGTERM or SIGINT, and all workers have drained; the exit code."""
+        """Until SIGTERM or SIGINT, and all workers have drained; the exit code. SpoolLocked."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._draining.set)
@@ -74,16 +77,24 @@ class Supervisor:
         return self._exit_code
 
     async def _locked(self) -> bool:
-        """Wait for the end of others that write where our workers will; False: we are to end before that."""
-        async with asyncio.TaskGroup() as tasks:
-            waiting = [
-                tasks.create_task(wait_for_lock(self._given.lock)),
-                tasks.create_task(self._draining.wait()),
-            ]
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in waiting:
-                task.cancel()
-        return not self._draining.is_set()
+        """Take the lock on the spools for all workers; False: we are to end before that.
+
+        SpoolLocked when another process has it. The workers of a supervisor that was killed are waited for.
+        """
+        told = False
+        while not self._draining.is_set():
+            try:
+                self._lock.take(Holder.this_process("supervisor", self._config.proxy_id))
+            except SpoolLocked as locked:
+                if locked.holder is None or not locked.holder.has_ended():
+                    raise
+                if not told:
+                    log.warning("waiting for the workers of a supervisor that has ended", error=str(locked))
+                told = True
+                await self._pause(LOCK_PAUSE_MS)
+            else:
+                return True
+        return False
 
     async def _keep(self, number: int) -> None:
         """One worker after the other, until all is to end."""
@@ -135,6 +146,7 @@ class Supervisor:
             before_s = process_time()
             await self._front.ask_all()
             self._end_silent()
+            self._renew_lock()
             # With thousands of series that is work: it is not to be all we do.
             await asyncio.sleep(max(POLL_MS / 1000, POLL_SHARE * (process_time() - before_s)))
 
@@ -145,6 +157,12 @@ class Supervisor:
             if child.heard_ms and silent_ms > SILENT_MS:
                 log.error("worker does not answer, killed", worker=child.number, silent_ms=silent_ms)
                 child.kill()
+
+    def _renew_lock(self) -> None:
+        try:
+            self._lock.renew()
+        except SpoolError as error:
+            log.error("the lock on the audit spools is lost", error=str(error))
 
     async def _pause(self, wait_ms: int) -> None:
         try:
@@ -167,12 +185,14 @@ def _file_of(content: bytes) -> int:
 def run_supervisor(path: Path) -> int:
     """Run a proxy of several workers; 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
 
-    ConfigError where the file cannot be used.
+    ConfigError where the file cannot be used, SpoolError where the audit spool cannot.
     """
     config = load(path, ProxyConfig)
     try:
         supervisor = Supervisor(path, path.read_bytes(), config)
         return asyncio.run(supervisor.run())
+    except SpoolError:
+        raise
     except OSError as error:
         log.error("proxy cannot start", error=str(error))
     except Exception:

@@ -35,8 +35,8 @@ SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
 )
 NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
 BY_OWNER = "topic.owner"
-PROTECTED = "protected.topic"
-"""A controller's own rule: nobody changes the topics of the metadata log and the audit through it."""
+PROTECTED = ("protected.topic", "protected.group", "protected.transactional.id")
+"""The rule of proxies and controllers for Penstock's own resources, whatever the authorizer says."""
 EVALUATED = "StandardAuthorizer"
 """The class whose decisions can be repeated: Kafka's, and Penstock's which follows it."""
 
@@ -173,8 +173,8 @@ def _expectations() -> list[Column]:
     by_acl = F.col(BY_NAME) | F.col(BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
     by_type = by_acl | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
     return [
+        F.when(F.col(S.RULE).isin(FAILED, *PROTECTED), _expect(False, F.col(S.RULE))),
         F.when(F.col(AUTHORIZER) == "", _expect(True, NO_AUTHORIZER)),
-        F.when(F.col(S.RULE).isin(FAILED, PROTECTED), _expect(False, F.col(S.RULE))),
         F.when(super_user, _expect(True, SUPER_USER)),
         F.when(F.col(S.RULE) == NOT_READY, _expect(False, NOT_READY)),
         F.when(F.col(S.RESOURCE_NAME).isNull(), _expect(by_type, None)),
@@ -197,7 +197,7 @@ def _expect(granted: bool | Column, rule: str | Column | None, acls: Column | No
 def _needs_acls() -> Column:
     """Neither a super user's decision nor one that was made without looking at ACLs."""
     rule = F.coalesce(f"{EXPECTED}.rule", F.lit(BY_ACL))
-    return ~rule.isin(NO_AUTHORIZER, FAILED, PROTECTED, SUPER_USER, NOT_READY)
+    return ~rule.isin(NO_AUTHORIZER, FAILED, *PROTECTED, SUPER_USER, NOT_READY)
 
 
 def _missing_evidence() -> list[Column]:
@@ -231,7 +231,7 @@ def _exemptions() -> list[Column]:
         ),
         F.when(denied & (F.col(f"{EXPECTED}.rule") == FAILED), "denied on an error of the authorizer"),
         F.when(denied & (F.col(f"{EXPECTED}.rule") == NOT_READY), "denied before the log was loaded"),
-        F.when(denied & (F.col(f"{EXPECTED}.rule") == PROTECTED), "denied as a topic of Penstock's own"),
+        F.when(denied & F.col(f"{EXPECTED}.rule").isin(*PROTECTED), "denied as Penstock's own"),
     ]
 
 

@@ -121,13 +121,17 @@ def _added_up() -> list[Column]:
 
 
 def _counts() -> Column:
-    """The records that tell what was used, or who was told to wait."""
+    """The records that tell what was used, or who was told to wait.
+
+    Without what several client ids of one connection used together: whose quotas that was, nobody can tell.
+    """
+    of_many = F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
     traffic = (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
     strict = F.lit(False)
     for method, version in STRICT_SINCE.items():
         strict = strict | ((F.col(S.METHOD) == method) & (F.col(S.API_VERSION) >= version))
     used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == TIME) | strict)
-    return traffic | used | (F.col(S.EVENT) == "throttled")
+    return (traffic | used | (F.col(S.EVENT) == "throttled")) & ~of_many
 
 
 def _counted() -> Column:

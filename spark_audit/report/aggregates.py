@@ -72,9 +72,7 @@ def totals(records: DataFrame) -> DataFrame:
         _sum(F.when(denied(), requests())).alias("denied"),
         F.count_if(is_event("throttled")).alias("throttled"),
         F.count_if(is_event(*_ENDED)).alias("expired"),
-        F.count_if(is_event("authentication_failed", "reauthentication_failed")).alias(
-            "failed_authentications"
-        ),
+        _sum(F.when(is_event(*_FAILED_LOGINS), requests())).alias("failed_authentications"),
         F.count_if(~F.col(S.EVENT).isin(*S.EVENTS)).alias("unknown_events"),
         _sum(F.when(is_event("records_dropped"), F.coalesce(S.COUNT, F.lit(1)))).alias("dropped"),
     )
@@ -138,6 +136,9 @@ def authentications(records: DataFrame) -> DataFrame:
 
 
 _SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
+
+
+_FAILED_LOGINS = ("authentication_failed", "reauthentication_failed", "authentication_collapsed")
 
 
 _ENDED = ("session_expired", "session_expired_idle", "session_revoked")
@@ -238,7 +239,7 @@ def is_event(*events: str) -> Column:
 
 
 def granted() -> Column:
-    return is_event("authorization", "authorization_summary") & F.col(S.GRANTED)
+    return is_event("authorization", "authorization_summary", "authorization_collapsed") & F.col(S.GRANTED)
 
 
 def denied() -> Column:

@@ -108,7 +108,9 @@ def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plo
         "allowed": plots.stacked(counts.get("allowed", {}), *span),
         "denied": plots.stacked(counts.get("denied", {}), *span),
         "throttled": plots.stacked(_in_seconds(counts.get("throttled", {})), *span, told=_seconds),
-        "logins": plots.stacked(counts.get("logins", {}), *span, order=tuple(timeline.LOGINS.values())),
+        "logins": plots.stacked(
+            counts.get("logins", {}), *span, order=tuple(dict.fromkeys(timeline.LOGINS.values()))
+        ),
     }
 
 

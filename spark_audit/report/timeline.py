@@ -17,6 +17,7 @@ LOGINS = {
     "session_expired": "expired",
     "reauthentication_failed": "failed to renew",
     "authentication_failed": "failed",
+    "authentication_collapsed": "failed",
 }
 """What a session's event is called in the plot, in the order of its legend."""
 
@@ -45,7 +46,7 @@ def _plotted() -> Column:
         F.when(denied(), _piece("denied", F.col(S.PRINCIPAL), requests())),
         F.when(granted(), _piece("allowed", F.col(S.METHOD), requests())),
         F.when(throttled > 0, _piece("throttled", F.col(S.QUOTA_ID), throttled)),
-        F.when(outcome.isNotNull(), _piece("logins", outcome, F.lit(1).cast("long"))),
+        F.when(outcome.isNotNull(), _piece("logins", outcome, requests())),
     )
 
 

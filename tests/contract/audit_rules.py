@@ -17,7 +17,7 @@ ASKED = ("method", "api_version", "correlation_id")
 DECIDED = ("granted", "rule", "resource_type", "operation", "metadata_offset")
 COUNTED = ("count", "interval_start_ms", "interval_end_ms")
 BYTES = ("request_bytes", "response_bytes")
-QUOTA = ("quota_key", "quota_id", "quota_limit", "metadata_offset")
+QUOTA = ("quota_id", "quota_limit")
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "started": ("settings",),
@@ -27,13 +27,17 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "configuration_changed": ("settings",),
     "authentication": (*WHO, "principal", "mechanism"),
     "authentication_failed": (*WHO, "mechanism", "message"),
+    "authentication_incomplete": ("listener", "message", *COUNTED),
     "reauthentication": (*WHO, "principal", "mechanism"),
     "reauthentication_failed": (*WHO, "principal", "mechanism", "message"),
     "session_expired": (*WHO, "principal"),
     "session_expired_idle": (*WHO, "principal"),
     "session_revoked": (*WHO, "principal"),
     "authorization": ("listener", "host", "principal", *ASKED, *DECIDED),
-    "authorization_collapsed": ("listener", "host", "principal", *ASKED, "granted", "operation", "count"),
+    # With an interval it counts what was beyond a rate, and has only what is the same in all of it.
+    "authorization_collapsed": ("granted", "count"),
+    "authentication_collapsed": ("listener", *COUNTED, "message"),
+    "request_collapsed": ("listener", *COUNTED, "message"),
     "authorization_summary": (
         *WHO,
         "principal",
@@ -58,8 +62,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
         "metadata_offset",
     ),
     "quota_changed": ("entity_path", "message"),
-    "quota_used": (*QUOTA, "count", "interval_start_ms", "interval_end_ms"),
-    "throttled": (*QUOTA, "count", "throttle_time_ms"),
+    "quota_used": ("quota_key", "metadata_offset", *COUNTED),
+    "throttled": ("quota_key", "metadata_offset", "count", "throttle_time_ms"),
     "tokens_expired": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
     "topics_gone": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
 }
@@ -122,6 +126,13 @@ def _record(data: dict[str, Any]) -> Iterator[str]:
     for name in (*STAMP_FIELDS, *required):
         if data[name] is None and not (none_agreed and name == "mechanism"):
             yield f"{data['event']} of {data['method']} without {name}"
+    if data["event"] == "authorization_collapsed" and data["interval_start_ms"] is None:
+        for name in ("listener", "host", "principal", *ASKED, "operation"):
+            if data[name] is None:
+                yield f"{data['event']} of {data['method']} without {name}"
+    if data["event"] in ("throttled", "quota_used") and data["message"] is None:
+        # With a message it counts what several client ids used, each with a quota of its own.
+        yield from (f"{data['event']} without {name}" for name in QUOTA if data[name] is None)
     which = _UNDER_RULE.get(data["rule"] or "")
     if which is not None and data[which] is None:
         yield f"{data['event']} by rule {data['rule']} without {which}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -157,3 +158,46 @@ async def test_a_spool_that_is_nearly_full_is_told_before_anything_is_dropped(tm
 
         assert "audit: the spool is full to 8" in audit_page.ready(trail.log)
         assert trail.log.drops.total == 0
+
+
+async def test_a_segment_that_is_removed_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+    directory = tmp_path / "spool"
+    async with a_trail(directory) as trail:
+        trail.topic.fails(*FOR_EVER)
+        await trail.appends(3)
+        segment = trail.log._spool._path(1)
+        await asyncio.to_thread(shutil.rmtree, directory)
+        trail.ahead_ms += 1_000
+        await until(lambda: bool(trail.log.losses))
+        await trail.appends(2)
+
+        told = f"segment {segment} was removed while this process used it: no record is lost"
+        assert f"\naudit: {told}" in audit_page.ready(trail.log)
+        page = await trail.page()
+        assert told in page["concerns"]
+        assert page["segment_faults"] == [
+            {"segment": str(segment), "fault": "removed", "first_lost": None, "last_lost": None}
+        ]
+        assert trail.numbers()["penstock_audit_segment_faults_total removed"] == 1.0
+        trail.topic.faults.clear()
+        await until(lambda: not trail.log.unshipped_count)
+    events = [json.loads(value)["data"] for value in trail.topic.values]
+    assert [event["sequence"] for event in events] == list(range(6))
+    assert [event["message"] for event in events if event["event"] == "records_dropped"] == [told]
+
+
+async def test_records_that_are_lost_with_a_segment_are_told_by_number(tmp_path: Path) -> None:
+    async with a_trail(tmp_path) as trail:
+        trail.topic.fails(*FOR_EVER)
+        await trail.appends(3)
+        await trail.log.kept()
+        await until(lambda: trail.log.shipping.trouble is not None)
+        segment = trail.log._spool._path(1)
+        await until(lambda: not trail.log._spool._unsynced)
+        segment.write_bytes(b"")
+        trail.ahead_ms += 1_000
+        await until(lambda: bool(trail.log.losses))
+
+        assert [(loss.first, loss.last) for loss in trail.log.losses] == [(0, 2)]
+        assert trail.numbers()["penstock_audit_lost_records_total"] == 3.0
+        assert "records 0 to 2 are lost" in audit_page.ready(trail.log)

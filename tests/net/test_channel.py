@@ -14,6 +14,7 @@ from proxy.net.channel import (
     ChannelTimeout,
     UnsupportedVersionError,
 )
+from proxy.net.reply_protocol import MAX_IN_FLIGHT
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -185,6 +186,46 @@ async def test_a_caller_that_gives_up_leaves_the_channel_to_the_others() -> None
         answer = await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
 
     assert answer.error_code == 0
+
+
+@pytest.mark.spec("E5", "O8")
+async def test_callers_that_give_up_leave_no_more_behind_than_the_limit_while_the_endpoint_is_slow() -> None:
+    release = asyncio.Event()
+
+    async def beat(request: Request) -> Any:
+        await release.wait()
+        return types.HeartbeatResponse(error_code=request.message.generation_id)
+
+    async def given_up(channel: Channel) -> None:
+        with pytest.raises(ChannelTimeout):
+            await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT, timeout_ms=1)
+
+    async with (
+        FakeBroker({ApiKey.HEARTBEAT: beat}) as broker,
+        await Channel.open(endpoint_of(broker.address)) as channel,
+        asyncio.TaskGroup() as tasks,
+    ):
+        await asyncio.gather(*(given_up(channel) for _ in range(MAX_IN_FLIGHT * 3)))
+        last = types.HeartbeatRequest(group_id="g", member_id="m", generation_id=7)
+        patient = tasks.create_task(channel.request(ApiKey.HEARTBEAT, 4, last))
+        release.set()
+        answer = await patient
+
+    assert answer.error_code == 7
+    assert len(broker.received(ApiKey.HEARTBEAT)) == MAX_IN_FLIGHT + 1
+
+
+@pytest.mark.spec("E5")
+async def test_requests_that_wait_for_room_fail_when_the_connection_goes() -> None:
+    async with FakeBroker({ApiKey.HEARTBEAT: lambda _: None}) as broker:
+        channel = await Channel.open(endpoint_of(broker.address))
+        async with asyncio.TaskGroup() as tasks:
+            calls = [tasks.create_task(_failure(channel)) for _ in range(MAX_IN_FLIGHT * 2)]
+            await broker.wait_for(ApiKey.HEARTBEAT)
+            broker.hang_up()
+            failures = await asyncio.wait_for(asyncio.gather(*calls), 5)
+
+    assert {str(failure).split(": ")[1] for failure in failures} == {"Heartbeat"}
 
 
 @pytest.mark.spec("E5")

@@ -143,7 +143,7 @@ def entry_of(record: Any) -> Entry:
 
 
 @pytest.mark.spec("E12")
-async def test_a_controller_that_was_fenced_writes_again_only_after_a_new_election(
+async def test_a_controller_that_was_fenced_writes_again_once_it_has_claimed_and_read_the_log(
     kafka: Broker, topic_name: str
 ) -> None:
     async with (

@@ -102,6 +102,19 @@ async def test_answers_are_held_after_many_failures() -> None:
     assert [event.throttle_time_ms for event in endpoint.events] == [None, 5]
 
 
+@pytest.mark.spec("E8")
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+@on_uvloop
+async def test_the_controller_offers_its_apis_in_every_version_of_the_request(version: int) -> None:
+    endpoint = Endpoint()
+    connection = endpoint.connection()
+    await logged_in(connection)
+
+    reply, answer = await asked(connection, ApiKey.API_VERSIONS, version, t.ApiVersionsRequest())
+
+    assert (reply.close, answer.error_code) == (None, 0)
+
+
 @pytest.mark.spec("R10")
 @pytest.mark.parametrize("immediately", [True, False])
 @on_uvloop

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -20,6 +21,7 @@ from proxy.security.principal import serialize
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import decode_response_header
 from tests.support.controllers import (
     ADMIN,
     a_controller,
@@ -247,7 +249,7 @@ async def test_garbage_ends_its_own_connection_only(data: bytes) -> None:
 
 @pytest.mark.spec("O6")
 async def test_a_peer_that_never_says_who_it_is_is_let_go() -> None:
-    limits = ServerLimits(authentication_ms=50)
+    limits = ServerLimits(login_timeout_ms=50)
     made = made_controller(controller_settings(nowhere(), "t", limits=limits), plain_sasl(USERS))
     async with running(made, wait=False) as controller:
         reader, writer = await asyncio.open_connection(controller.endpoint.host, controller.endpoint.port)
@@ -343,3 +345,42 @@ async def test_topics_are_made_altered_and_deleted_by_the_broker(kafka: Broker, 
     assert [part.error_code for part in altered.responses] == [0]
     assert [(topic.name, topic.error_code) for topic in grown.results] == [(names[0], 0)]
     assert [(topic.name, topic.error_code) for topic in deleted.responses] == [(names[0], 0)]
+
+
+@pytest.mark.spec("E12")
+async def test_a_proxy_learns_which_transactional_id_its_clients_must_not_use() -> None:
+    made = made_controller(controller_settings(nowhere(), "t"))
+    async with (
+        running(made, wait=False) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        assert await forwarder.reached(5_000)
+
+        assert forwarder.controller_transactional_id == "t-writer"
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("A7")
+async def test_a_controller_keeps_everyone_from_the_log_and_from_its_audit_topic(kafka: Broker) -> None:
+    topic = f"own-{uuid4().hex[:8]}"
+    request = types.CreatePartitionsRequest
+    wanted = [
+        request.CreatePartitionsTopic(name=name, count=9)
+        for name in (topic, f"{topic}-audit", f"{topic}-other")
+    ]
+    async with (
+        a_controller(plaintext(kafka), topic) as controller,
+        await Channel.open(controller.endpoint) as channel,
+    ):
+        response = await enveloped(
+            channel, 0, request(topics=wanted, timeout_ms=5_000), ApiKey.CREATE_PARTITIONS
+        )
+
+    version = codecs.request_versions(ApiKey.CREATE_PARTITIONS)[-1]
+    _, offset = decode_response_header(ApiKey.CREATE_PARTITIONS, version, response.response_data)
+    answer, _ = codecs.response(ApiKey.CREATE_PARTITIONS, version).decode(response.response_data, offset)
+    assert [(result.name, result.error_code) for result in answer.results] == [
+        (topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (f"{topic}-audit", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (f"{topic}-other", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]

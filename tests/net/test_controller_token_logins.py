@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_S = 60
 PROXY = Principal("User", "proxy-1")
+ADMIN = Principal("User", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ async def refused(endpoint: EndpointSettings) -> bool:
                 await asyncio.sleep(0.1)
 
 
-async def changed(endpoint: EndpointSettings, api_key: int, request: Any, who: Principal = PROXY) -> Any:
+async def changed(endpoint: EndpointSettings, api_key: int, request: Any, who: Principal = ADMIN) -> Any:
     async with a_forwarder(endpoint) as forwarder:
         reply, response = await forward(forwarder, api_key, request, who, timeout_ms=TIMEOUT_S * 1_000)
     assert reply.error_code == 0, reply
@@ -123,13 +124,19 @@ async def test_a_proxy_logs_in_with_a_delegation_token_until_it_is_expired(
     first = bearer(tmp_path, provider.token("proxy-1"))
     async with a_controller(kafka, topic_name, tmp_path, provider) as address:
         by_token = endpoint_of(address, sasl=first)
-        made = await changed(
-            by_token, ApiKey.CREATE_DELEGATION_TOKEN, types.CreateDelegationTokenRequest(max_lifetime_ms=-1)
+        # A proxy's own principal may change nothing (KIP-590): an administrator makes the token for it.
+        request = types.CreateDelegationTokenRequest
+        wanted = request(
+            owner_principal_type="User",
+            owner_principal_name="proxy-1",
+            renewers=[request.CreatableRenewers(principal_type="User", principal_name="admin")],
+            max_lifetime_ms=-1,
         )
+        made = await changed(by_token, ApiKey.CREATE_DELEGATION_TOKEN, wanted)
         delegation = endpoint_of(address, sasl=delegated(made.token_id, bytes(made.hmac)))
         wrong = endpoint_of(address, sasl=delegated(made.token_id, bytes(64)))
 
-        created = await changed(delegation, ApiKey.CREATE_ACLS, acls_request("t"), Principal("User", "admin"))
+        created = await changed(delegation, ApiKey.CREATE_ACLS, acls_request("t"))
         assert await refused(wrong)
         expiry = types.ExpireDelegationTokenRequest(hmac=bytes(made.hmac), expiry_time_period_ms=-1)
         expired = await changed(by_token, ApiKey.EXPIRE_DELEGATION_TOKEN, expiry)

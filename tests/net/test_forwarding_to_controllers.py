@@ -17,7 +17,12 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_response
-from tests.support.controllers import a_forwarder, acls_request, endpoint_of, forward
+from tests.support.controllers import (
+    a_forwarder,
+    acls_request,
+    endpoint_of,
+    forward,
+)
 from tests.support.fake_broker import FakeBroker, Request
 
 DONE = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.net.verification import Verifications
 from proxy.security.principal import Principal
-from proxy.security.sasl.exchange import Accepted, Rejected
+from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
 from tests.support.edges import on_uvloop
 
 ALICE = Accepted(Principal("User", "alice"), b"")
@@ -28,7 +28,7 @@ async def test_a_check_runs_in_another_thread_and_its_outcome_comes_back() -> No
         return ALICE
 
     verifications = Verifications(CollectorRegistry())
-    assert await verifications.outcome(work) is ALICE
+    assert await verifications.outcome(Deferred(work)) is ALICE
     assert threads != [threading.current_thread().name]
     verifications.close()
 
@@ -44,8 +44,8 @@ async def test_a_check_that_fails_rejects_and_is_counted() -> None:
 
     registry = CollectorRegistry()
     verifications = Verifications(registry)
-    assert await verifications.outcome(raises) == FAULT
-    assert await verifications.outcome(gives_something_else) == FAULT
+    assert await verifications.outcome(Deferred(raises)) == FAULT
+    assert await verifications.outcome(Deferred(gives_something_else)) == FAULT
     assert errors(registry) == 2
     verifications.close()
 
@@ -65,6 +65,6 @@ async def test_what_has_to_arrive_first_is_waited_for_on_the_loop() -> None:
         raise RuntimeError("it will never arrive")
 
     verifications = Verifications(CollectorRegistry())
-    assert await verifications.outcome(work, ready) is ALICE
-    assert await verifications.outcome(work, fails) == FAULT
+    assert await verifications.outcome(Deferred(work, ready)) is ALICE
+    assert await verifications.outcome(Deferred(work, fails)) == FAULT
     verifications.close()

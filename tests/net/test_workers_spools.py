@@ -1,7 +1,6 @@
 """Audit spools of workers that are no more: shipped, each under its own identity, and ready to go on."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,9 +8,13 @@ import pytest
 
 from proxy.net.spool import Spool
 from proxy.net.spool_files import encode_line
-from proxy.workers.spools import left_over, lock_file, ship_left_over, spool_directory, wait_for_lock
+from proxy.net.spool_lock import Holder, lock_spool
+from proxy.workers.spools import left_over, ship_left_over, spool_directory
 
 pytestmark = pytest.mark.spec("D2", "D3")
+
+
+HOLDER = Holder.this_process("proxy", "p", "boot")
 
 
 class Topic:
@@ -38,7 +41,7 @@ async def test_spools_of_numbers_that_are_no_more_are_shipped_and_no_others(tmp_
         written(tmp_path, worker, b"first", b"last")
     topic = Topic()
 
-    await ship_left_over(tmp_path, 2, lambda: topic, locked=True)
+    await ship_left_over(tmp_path, 2, lambda: topic, HOLDER)
 
     assert topic.records == [
         (b"p.w%d/boot" % worker, value) for worker in (2, 3) for value in (b"first", b"last")
@@ -53,7 +56,7 @@ async def test_what_was_shipped_is_not_shipped_again_and_a_new_worker_of_that_nu
     written(tmp_path, 1, b"first", b"last")
     topic = Topic()
     for _ in range(2):
-        await ship_left_over(tmp_path, 1, lambda: topic, locked=True)
+        await ship_left_over(tmp_path, 1, lambda: topic, HOLDER)
 
     again = Spool(spool_directory(tmp_path, 1), 1 << 24)
     assert again.last_value == b"last"
@@ -63,25 +66,22 @@ async def test_what_was_shipped_is_not_shipped_again_and_a_new_worker_of_that_nu
     assert left_over(tmp_path, 1) == []
 
 
-async def test_a_proxy_without_workers_waits_until_the_last_worker_has_ended(tmp_path: Path) -> None:
+async def test_a_left_over_spool_that_another_process_has_is_left_alone(tmp_path: Path) -> None:
     written(tmp_path, 1, b"last")
-    theirs, ours = lock_file(tmp_path), lock_file(tmp_path)
-    await wait_for_lock(theirs)
-
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.5):
-            await ship_left_over(tmp_path, 1, Topic, locked=False)
-    os.close(theirs)
+    other = lock_spool(spool_directory(tmp_path, 1), HOLDER)
     topic = Topic()
-    await ship_left_over(tmp_path, 1, lambda: topic, locked=False)
+
+    await ship_left_over(tmp_path, 1, lambda: topic, HOLDER)
+    assert topic.records == []
+    other.close()
+    await ship_left_over(tmp_path, 1, lambda: topic, HOLDER)
 
     assert [value for _, value in topic.records] == [b"last"]
-    os.close(ours)
 
 
 async def test_where_there_is_nothing_nothing_is_made(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
 
-    await ship_left_over(nowhere, 1, Topic, locked=False)
+    await ship_left_over(nowhere, 1, Topic, HOLDER)
 
     assert not await asyncio.to_thread(nowhere.exists)

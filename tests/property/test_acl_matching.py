@@ -7,7 +7,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
@@ -200,3 +200,26 @@ def test_the_index_after_any_changes_is_the_one_built_from_what_is_left(
 
     assert dict(image.by_id) == left
     assert image == acls_image(left.values())
+
+
+filters = st.builds(
+    AclFilter,
+    resource_type=st.sampled_from([ResourceType.ANY, *TYPES]),
+    resource_name=st.one_of(st.none(), names),
+    pattern_type=st.sampled_from(
+        [PatternType.ANY, PatternType.MATCH, PatternType.LITERAL, PatternType.PREFIXED]
+    ),
+    principal=st.one_of(st.none(), principals),
+    host=st.one_of(st.none(), hosts),
+    operation=st.sampled_from([Operation.ANY, Operation.READ]),
+    permission_type=st.sampled_from([PermissionType.ANY, PermissionType.DENY]),
+)
+
+
+@pytest.mark.spec("S8")
+@settings(max_examples=200, deadline=None)
+@given(st.lists(acls, max_size=12), filters)
+def test_a_filter_selects_each_acl_that_it_matches_once(all_acls: list[Acl], wanted: AclFilter) -> None:
+    selected = [each.id for each in acls_image(all_acls).select(wanted)]
+
+    assert sorted(selected) == sorted(each.id for each in all_acls if wanted.matches(each))

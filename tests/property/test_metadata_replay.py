@@ -249,7 +249,7 @@ def test_who_owns_which_topics_is_the_same_asked_from_either_side(
     for image in followed(log, 0):
         topics = image.topics
         by_topic = {(topics.owner(name), name) for name in topics.by_name if topics.owner(name)}
-        by_owner = {(owner, name) for owner, names in topics.owned.items() for name in names}
+        by_owner = {(owner, name) for owner, names in topics.owned.items() for name, _ in names}
         ids = {topic.id: name for name, topic in topics.by_name.items() if topic.id}
 
         assert by_owner == by_topic

@@ -61,3 +61,16 @@ def test_no_change_gives_the_same_object_and_a_missing_key_its_error() -> None:
     assert mapping.updated({}) is mapping
     with pytest.raises(KeyError):
         mapping[2]
+
+
+@pytest.mark.spec("O8")
+def test_growth_splits_only_the_shard_that_a_change_touches() -> None:
+    mapping: ShardedMap[int, int] = ShardedMap()
+    most = 0
+    for number in range(20_000):
+        before, mapping = mapping, mapping.updated({number: number})
+        known = set(map(id, before._shards))
+        most = max(most, sum(len(shard) for shard in mapping._shards if id(shard) not in known))
+
+    # Rebuilding all of it, as growth once did, copies thousands of entries at a time.
+    assert most <= 1_000

@@ -10,14 +10,15 @@ Effects are carried out as the edge does it; after a Close none may follow, save
 """
 
 from dataclasses import dataclass, field
+from itertools import count
 from struct import Struct
-from typing import Any
+from typing import Any, ClassVar
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.principal import Principal
-from proxy.security.protected import ProtectedTopics
+from proxy.security.protected import ProtectedResources
 from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.security.standard import StandardAuthorizer
@@ -47,13 +48,12 @@ from proxy.wire.header import (
     encode_request,
     encode_response,
 )
-from tests.session.apis.asking import ADDRESSES, KNOWN_TOPICS, image_with
+from proxy.wire.work import Pace
+from tests.session.apis.asking import ADDRESSES, KNOWN_TOPICS, OWN, image_with
 
 NOW_MS = 1_700_000_000_000
 PASSWORDS = {"alice": "a-secret", "bob": "b-secret", "root": "r-secret"}
 _LENGTH = Struct(">i")
-
-PROTECTED = frozenset({"__penstock_metadata", "__penstock_audit"})
 
 
 class Quotas:
@@ -98,6 +98,8 @@ class TokenExchange:
 class Passwords:
     """A verifier that knows `PASSWORDS`, and takes its time for each."""
 
+    hashes = True
+
     def remembered(self, username: str, password: str) -> Verified | None:
         return None
 
@@ -121,7 +123,7 @@ def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate
     authorizer = StandardAuthorizer()
     authorizer.configure({"super.users": "User:root"})
     gate = Gate(
-        ProtectedTopics(authorizer, PROTECTED),
+        ProtectedResources(authorizer, OWN),
         ClientQuotas(quotas or Quotas()),
         Limits(
             socket_request_max_bytes=1 << 20,
@@ -131,6 +133,9 @@ def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate
         image,
         versions=served.versions({}),
     )
+    if Conversation.takes_turns:
+        # Time passes only by being looked at: a slice is over at its second look.
+        gate.pace = Pace(count().__next__, slice_ns=2)
     for name, topic_id in KNOWN_TOPICS.items():
         gate.topic_names.learn(topic_id, name)
     return gate
@@ -155,6 +160,8 @@ class Conversation:
     closed: Close | None = None
     effects: list[Effect] = field(default_factory=list)
     correlation_id: int = 0
+    takes_turns: ClassVar[bool] = False
+    """Whether it plays proxy.net.turns too: see tests/session/conftest.py."""
 
     def __init__(
         self,
@@ -175,6 +182,7 @@ class Conversation:
         self.controller, self.mutes, self.checks, self.events, self.effects = [], [], [], [], []
         self.closed = None
         self.correlation_id = 0
+        self._in_turn = False
 
     # What comes in.
 
@@ -237,7 +245,7 @@ class Conversation:
     def is_verified(self, outcome: Accepted | Rejected | None = None) -> None:
         """The check under way ends, with what it finds out unless the test says otherwise."""
         check = self.checks.pop()
-        self.carry_out(self.session.verified(outcome or check.work(), self.now_ms))
+        self.carry_out(self.session.verified(outcome or check.check.work(), self.now_ms))
 
     def is_unmuted(self) -> None:
         self.carry_out(self.session.unmuted(self.now_ms))
@@ -304,6 +312,11 @@ class Conversation:
         self.effects += effects
         if self.checks and not self.holds_checks:
             self.is_verified()
+        if self.takes_turns and not self._in_turn:
+            self._in_turn = True
+            while self.session.turn_due:
+                self.carry_out(self.session.take_turn(self.now_ms))
+            self._in_turn = False
 
     def _carry_out_one(self, effect: Effect) -> None:
         if isinstance(effect, ToBroker):

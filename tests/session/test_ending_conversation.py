@@ -19,6 +19,8 @@ AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 class Users:
     """A verifier whose users can be taken away."""
 
+    hashes = True
+
     def __init__(self) -> None:
         self.passwords = dict(PASSWORDS)
 
@@ -170,7 +172,7 @@ def test_after_many_failures_the_answer_is_held_right_or_wrong(password: str) ->
     if password == "wrong":
         talk.is_verified()  # The check itself, which the right one has no need of.
     (held,) = talk.checks
-    assert (held.delay_ms, talk.heard_bytes(), talk.events) == (300, b"", [])
+    assert (held.check.delay_ms, talk.heard_bytes(), talk.events) == (300, b"", [])
     talk.passes(300)
     talk.is_verified()
     right = password == "a-secret"

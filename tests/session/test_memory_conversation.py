@@ -1,9 +1,11 @@
 """Requests that are not all there share one bound: who has no room waits, and loses nothing by it (O6)."""
 
+from functools import partial
+
 import pytest
 
 from proxy.session.gate import Gate
-from proxy.session.memory import FREE_BYTES, RequestMemory
+from proxy.session.memory import FREE_BYTES, Account, RequestMemory
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
@@ -38,12 +40,10 @@ def test_a_request_without_room_waits_and_is_served_once_there_is() -> None:
 
     assert (gate.memory.used_bytes, gate.memory.waiting) == (len(of_first), 1)
     assert (first.session.blocked, second.session.starved) == (False, True)
-    second.carry_out(second.session.try_again(second.now_ms))
-    assert second.session.starved
-
     first.sends(of_first[20_000:])
     assert len(first.forwarded()) == 1
-    second.carry_out(second.session.try_again(second.now_ms))
+    assert second.session.turn_due
+    second.carry_out(second.session.take_turn(second.now_ms))
     assert (second.session.starved, gate.memory.used_bytes) == (False, len(of_second))
     second.sends(of_second[20_000:])
 
@@ -95,11 +95,65 @@ def test_strangers_have_a_share_of_their_own() -> None:
 
 
 def test_a_request_larger_than_the_bound_gets_in_alone() -> None:
+    memory, large, small = RequestMemory(1_000), Account("alice", False), Account("bob", False)
+    granted: list[str] = []
+
+    assert memory.take(large, 5_000, lambda: granted.append("large"))
+    assert not memory.take(small, 1, lambda: granted.append("small"))
+    memory.complete(large)
+
+    assert granted == ["small"]
+    assert (memory.used_bytes, memory.waiting) == (1, 0)
+
+
+def test_room_goes_to_whoever_has_waited_longest() -> None:
+    memory, granted = RequestMemory(1_000), list[int]()
+    holder = Account("holder", False)
+    accounts = [Account(f"owner {number % 3}", False) for number in range(6)]
+    assert memory.take(holder, 1_000, lambda: None)
+    for number, account in enumerate(accounts):
+        assert not memory.take(account, 300, partial(granted.append, number))
+    memory.leave(accounts[1])
+
+    memory.complete(holder)
+    for number in (0, 2, 3, 4, 5):
+        memory.complete(accounts[number])
+
+    assert granted == [0, 2, 4, 3, 5]
+    assert (memory.used_bytes, memory.waiting) == (0, 0)
+
+
+def test_one_owner_leaves_half_of_the_memory_to_others() -> None:
     memory = RequestMemory(1_000)
+    greedy = [Account("mallory", False) for _ in range(10)]
 
-    held = memory.take(5_000, stranger=False)
+    taken = [memory.take(account, 100, lambda: None) for account in greedy]
 
-    assert held is not None
-    assert memory.take(1, stranger=False) is None
-    memory.give_back(held)
-    assert memory.take(1, stranger=False) is not None
+    assert taken == [True] * 5 + [False] * 5
+    assert memory.take(Account("alice", False), 400, lambda: None)
+
+
+def test_unread_responses_stop_their_owner_and_keep_nobodys_request_waiting() -> None:
+    memory, reader, other = RequestMemory(1_000), Account("mallory", False), Account("mallory", False)
+    granted: list[str] = []
+    memory.keep(reader, 0, 700)
+
+    assert not memory.may_respond(other, lambda: granted.append("other"))
+    assert memory.may_respond(Account("alice", False), lambda: None)
+    assert memory.take(Account("alice", False), 500, lambda: None)
+    memory.keep(reader, 0, 100)
+
+    assert granted == ["other"]
+    memory.leave(reader)
+    assert (memory.used_bytes, memory.waiting) == (500, 0)
+
+
+def test_input_that_waits_for_a_turn_never_stops_its_owner() -> None:
+    memory = RequestMemory(1_000)
+    accounts = [Account("alice", False) for _ in range(10)]
+    for account in accounts:
+        memory.keep(account, 500, 0)
+
+    assert memory.is_short(stranger=False)
+    assert all(memory.may_respond(account, lambda: None) for account in accounts)
+    assert memory.take(accounts[0], 400, lambda: None)

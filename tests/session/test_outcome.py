@@ -1,13 +1,17 @@
 """The error code of a record is what the client was told, not only what was decided."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from proxy.audit.record import AuditEvent
 from proxy.session.outcome import error_of, tell
-from proxy.wire import types
+from proxy.wire import catalog, codecs, types
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.schema import Field, Struct
+from proxy.wire.types import classes_of
 
 pytestmark = pytest.mark.spec("D1")
 
@@ -80,3 +84,71 @@ def test_all_resources_are_told_the_error_of_the_whole_answer() -> None:
     tell(asked, types.DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
     assert [event.error_code for event in asked] == [31, 31]
+
+
+ANY_ERROR = ErrorCode.UNKNOWN_SERVER_ERROR
+NO_ERRORS = {"topic_config_error_code", "status_code"}
+"""A topic was created and its configs are not described; the state of a Streams group."""
+
+
+def paths_to_errors(struct: Struct, version: int) -> Iterator[list[Field]]:
+    """Every field of a response that could hold an error, each as the fields that lead to it."""
+    for field in struct.fields:
+        if version not in field.versions:
+            continue
+        if field.struct is not None:
+            yield from ([field, *path] for path in paths_to_errors(field.struct, version))
+        elif field.type in ("int8", "int16", "int32") and (
+            "error" in field.attribute or field.attribute.endswith("code")
+        ):
+            yield [field]
+
+
+def with_error(name: str, path: list[Field]) -> Any:
+    """A response with an error in this field and in no other."""
+    classes = classes_of(name)
+    response = message = classes[name]()
+    for field in path[:-1]:
+        assert field.struct is not None
+        part = classes[field.struct.name]()
+        for other in field.struct.fields:
+            if other.type in ("records", "bytes"):
+                setattr(part, other.attribute, b"")
+        setattr(message, field.attribute, [part] if field.is_array else part)
+        message = part
+    setattr(message, path[-1].attribute, int(ANY_ERROR))
+    return response
+
+
+@pytest.mark.parametrize("api_key", catalog.live_api_keys(), ids=ApiKey.name_of)
+def test_an_error_is_found_in_every_error_field_of_every_version_of_a_response(api_key: int) -> None:
+    schema = catalog.response(api_key)
+    for version in schema.versions.range:
+        codec = codecs.response(api_key, version)
+        for path in paths_to_errors(schema.root, version):
+            answer = codec.decode_exactly(codec.encode(with_error(schema.name, path)))
+
+            expected = 0 if path[-1].attribute in NO_ERRORS else ANY_ERROR
+            assert error_of(answer) == expected, (version, [field.attribute for field in path])
+
+
+def test_a_denied_partition_of_a_transaction_is_told_with_its_own_error() -> None:
+    asked = [
+        AuditEvent(event="authorization", resource_type="TOPIC", resource_name=name, granted=granted)
+        for name, granted in (("open", True), ("closed", False))
+    ]
+    response = types.AddPartitionsToTxnResponse
+    topic = response.AddPartitionsToTxnTopicResult
+    part = response.AddPartitionsToTxnPartitionResult
+
+    tell(
+        asked,
+        response(
+            results_by_topic_v3_and_below=[
+                topic(name="open", results_by_partition=[part(partition_error_code=55)]),
+                topic(name="closed", results_by_partition=[part(partition_error_code=29)]),
+            ]
+        ),
+    )
+
+    assert [event.error_code for event in asked] == [55, 29]

@@ -292,7 +292,7 @@ def test_a_principal_builder_names_the_user_that_a_mechanism_has_found() -> None
         authentication.handshake(1, t.SaslHandshakeRequest(mechanism="PLAIN"), now_ms)
         request = t.SaslAuthenticateRequest(auth_bytes=plain_token(user))
         step = authentication.authenticate(1, request, now_ms)
-        return step if step.work is None else authentication.verified(step.work(), now_ms)
+        return step if step.check is None else authentication.verified(step.check.work(), now_ms)
 
     assert logs_in("alice", 0).close is False
     assert str(authentication.principal) == "Employee:alice@PLAIN"

@@ -123,7 +123,7 @@ def test_a_mechanism_that_raises_rejects_and_the_fault_reaches_whoever_runs_the_
     talk.asks(AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice")))
 
     with pytest.raises(RuntimeError, match="a fault of the mechanism"):
-        talk.checks[0].work()
+        talk.checks[0].check.work()
     talk.is_verified(Rejected("", "the check of the credentials failed"))
 
     assert talk.heard(AUTHENTICATE, 2).error_message == (

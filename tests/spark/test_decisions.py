@@ -198,6 +198,11 @@ def test_what_cannot_be_evaluated_is_counted_with_its_reason(spark: SparkSession
     trail.proxy.decided(question, Answer(False, "authorizer.not.ready"), -1, metadata_offset=None)
     trail.proxy.decided(question, Answer(False, "authorizer.error"), -1)
     trail.controller.decided(question, Answer(False, "protected.topic"), -1)
+    group = Question("User:admin", "10.0.0.1", "GROUP", "penstock-controller-election", "READ")
+    trail.proxy.decided(group, Answer(False, "protected.group"), -1)
+    writer = Question("User:admin", "10.0.0.1", "TRANSACTIONAL_ID", "penstock-controller", "WRITE")
+    trail.proxy.decided(writer, Answer(False, "protected.transactional.id"), -1)
+    none.decided(question, Answer(False, "protected.topic"), -1, metadata_offset=None)
     simple.decided(question, Answer(True, "acl"), -1)
     none.decided(question, Answer(True, "no.authorizer"), -1, metadata_offset=None)
     trail.proxy.decided(question, Answer(False, "default.deny"), -1)
@@ -207,7 +212,7 @@ def test_what_cannot_be_evaluated_is_counted_with_its_reason(spark: SparkSession
     assert {row["outcome"]: row["records"] for row in coverage(result).collect()} == {
         "denied before the log was loaded": 1,
         "denied on an error of the authorizer": 1,
-        "denied as a topic of Penstock's own": 1,
+        "denied as Penstock's own": 4,
         "decided by proxy.security.simple.SimpleAclAuthorizer": 1,
         "evaluated": 2,
     }

@@ -226,3 +226,22 @@ def test_workers_of_one_proxy_share_a_quota_and_other_proxies_do_not(spark: Spar
     proof = json.loads(row["evidence"])
     assert (row["check"], proof["proxy"], proof["used"]) == ("quotas.exceeded", "many", 2 * 600 * 800)
     assert proof["processes"] == ["many.w0/boot-1", "many.w1/boot-1"]
+
+
+def test_what_several_client_ids_used_together_is_held_against_no_quota(spark: SparkSession) -> None:
+    """Each of them has its own; a null client id without the message is one client like any other."""
+    trail = Trail()
+    trail.set_quota({"client-id": None}, RATE, 1_000.0)
+    busy(trail, "changing", 100_000, client_id=None, message="several client ids of one connection")
+    trail.proxy.write(
+        "throttled",
+        principal="User:changing",
+        quota_key=RATE,
+        metadata_offset=trail.offset,
+        message="several client ids of one connection",
+    )
+
+    assert quotas(*frames(spark, trail)).collect() == []
+
+    busy(trail, "greedy", 100_000, client_id=None)
+    assert [row["check"] for row in quotas(*frames(spark, trail)).collect()] == ["quotas.exceeded"]

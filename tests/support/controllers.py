@@ -26,7 +26,7 @@ from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.plain_users import PlainUsers
-from proxy.security.authorizer import load_authorizer
+from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
 from proxy.session.authentication import SaslListener
@@ -83,6 +83,7 @@ def controller_settings(broker: EndpointSettings, topic: str, **changes: Any) ->
         listener="CONTROLLER",
         broker=broker,
         topic=topic,
+        audit_topic=f"{topic}-audit",
         transactional_id=f"{topic}-writer",
     )
     return replace(settings, **changes)
@@ -97,6 +98,7 @@ def made_controller(
     sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None] = lambda _image: None,
     super_users: str = SUPER_USERS,
     may_write: Callable[[], Awaitable[bool]] = always,
+    authorizer: Authorizer | None = None,
 ) -> RunningController:
     """Put together, not yet running."""
     events: list[AuditEvent] = []
@@ -107,7 +109,7 @@ def made_controller(
         recorded.set()
 
     registry = CollectorRegistry()
-    authorizer = load_authorizer(STANDARD, {"super.users": super_users})
+    authorizer = authorizer or load_authorizer(STANDARD, {"super.users": super_users})
     process = ControllerProcess(settings, sasl, authorizer, record, registry, now_ms, may_write)
     return RunningController(process, endpoint_of("127.0.0.1:0"), registry, events, recorded)
 

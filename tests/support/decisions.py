@@ -12,6 +12,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import Principal, deserialize, serialize
+from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.wire import codecs
 from tests.support.images import acl_record, image_of
 
@@ -19,7 +20,9 @@ ADMIN = Principal("User", "admin")
 ALICE = Principal("User", "alice")
 PROXY = Sender(Principal("User", "proxy-1"), "10.0.0.9", "CONTROLLER", "penstock")
 STANDARD = "proxy.security.standard.StandardAuthorizer"
-METADATA_TOPIC = "__penstock_metadata"
+METADATA_TOPIC, AUDIT_TOPIC = "__penstock_metadata", "__penstock_audit"
+TRANSACTIONAL_ID = "penstock-controller"
+OWN = OwnResources.of(METADATA_TOPIC, AUDIT_TOPIC, TRANSACTIONAL_ID)
 NOW_MS = 1_000_000
 
 
@@ -30,10 +33,9 @@ def controller(
     authorizer: str = STANDARD,
 ) -> Controller:
     return Controller(
-        load_authorizer(authorizer, {"super.users": super_users}),
+        ProtectedResources(load_authorizer(authorizer, {"super.users": super_users}), OWN),
         deserialize,
         lambda: b"\x01" * 16,
-        frozenset({METADATA_TOPIC}),
         tokens,
         owners,
     )

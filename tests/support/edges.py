@@ -21,6 +21,7 @@ from proxy.audit.record import AuditEvent
 from proxy.net.admission import Admission
 from proxy.net.audit_log import AuditLog
 from proxy.net.connection import Connection
+from proxy.net.descriptors import UNLIMITED
 from proxy.net.listener import Listener
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
@@ -110,21 +111,24 @@ class Edge:
         limits: ConnectionLimits | None = None,
         accept_rates: AcceptRates | None = None,
         trail: AuditLog | None = None,
+        files: int = UNLIMITED,
     ) -> None:
         self._trail = trail
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
+        self.accept_errors: list[str] = []
         self.clients: list[Client] = []
         self.opened_count = self.upstream_errors = 0
         self._changed = asyncio.Event()
         self._arguments = (gate, policy, endpoint_of(broker), forward, self._record, self)
         self.quotas = ConnectionQuotas(limits or ConnectionLimits(), enforced=gate.quotas.enforced)
-        self.admission = Admission(self.quotas, lambda: gate.image, self, accept_rates)
+        self.admission = Admission(self.quotas, lambda: gate.image, self, accept_rates, files)
+        self.registry = CollectorRegistry()
         self._tls: ssl.SSLContext | None = None
         self.port = 0
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
-        verifications = Verifications(CollectorRegistry())
+        verifications = Verifications(self.registry, threads=1)
         self.listener = Listener(*self._arguments, tasks, self.admission, verifications, trail=self._trail)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
@@ -134,9 +138,12 @@ class Edge:
         if self._trail is not None:
             self._trail.append(event)
 
-    async def client(self, tls: ssl.SSLContext | None = None) -> Client:
+    async def client(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Client:
+        """`host`: the address that it comes from."""
         name = "localhost" if tls is not None else None
-        streams = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls, server_hostname=name)
+        streams = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=tls, server_hostname=name, local_addr=(host, 0)
+        )
         client = Client(*streams)
         self.clients.append(client)
         return client
@@ -164,6 +171,9 @@ class Edge:
     def closed(self, listener: str, reason: str) -> None:
         self.reasons.append(reason)
 
+    def accept_failed(self, listener: str, error: str) -> None:
+        self.accept_errors.append(error)
+
     def upstream_error(self) -> None:
         self.upstream_errors += 1
 
@@ -183,10 +193,11 @@ async def an_edge(
     policy: ListenerPolicy | None = None,
     accept_rates: AcceptRates | None = None,
     trail: AuditLog | None = None,
+    files: int = UNLIMITED,
 ) -> AsyncIterator[Edge]:
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail)
+        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files)
         await edge.start(tasks, tls)
         try:
             yield edge

@@ -20,7 +20,7 @@ PACKAGES = ("proxy", "forwarding", "spark_audit", "tests")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 LINK = re.compile(r"\[[^]]*\]\((?!\w+:)(?P<path>[^)#]*)(#(?P<anchor>[^)]*))?\)")
 LOCK_FILES = ["requirements.lock", "deploy/requirements.lock", "deploy/spark/requirements.lock"]
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 600
 PLACEHOLDER_DOCSTRING = "To be mapped."
 
 BANNED_MODULE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "base", "manager", "impl"}
@@ -37,6 +37,7 @@ OUTSIDE_THE_CORE = {
     "process",
     "control_plane",
     "gate_setup",
+    "files_limit",
     "shell",
     "workers",
 }

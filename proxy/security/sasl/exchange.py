@@ -63,6 +63,12 @@ class Deferred:
 
     work: "Callable[[], Settled]"
     ready: Callable[[], Awaitable[None]] | None = None
+    user: str = ""
+    """Whom the client claims to be: checks of one name do not wait behind those of another."""
+    hashes: bool = False
+    """It costs a core some ms or more, and waits for nobody: only few of these run at a time."""
+    delay_ms: int = 0
+    """The outcome is known, and `work` returns it at once; it is held for so long."""
 
 
 Settled = Challenge | Accepted | Rejected

@@ -25,6 +25,8 @@ class PasswordCheck(Protocol):
 
 
 class _Verifier:
+    hashes = False
+
     def __init__(self, check: PasswordCheck) -> None:
         self._check = check
 

@@ -32,6 +32,10 @@ class PlainVerifier(Protocol):
     def verify(self, username: str, password: str) -> Verified | None:
         """Find out, in another thread; None: wrong, or no such user."""
 
+    @property
+    def hashes(self) -> bool:
+        """`verify` computes a slow hash, and asks nobody else."""
+
 
 class PlainExchange:
     """One PLAIN login."""
@@ -65,7 +69,8 @@ class PlainExchange:
         verified = self._verifier.remembered(username, password)
         if verified is not None:
             return _outcome(authzid, username, verified)
-        return Deferred(partial(self._verify, authzid, username, password))
+        work = partial(self._verify, authzid, username, password)
+        return Deferred(work, user=username, hashes=self._verifier.hashes)
 
     def _verify(self, authzid: str, username: str, password: str) -> Accepted | Rejected:
         return _outcome(authzid, username, self._verifier.verify(username, password))

@@ -157,7 +157,8 @@ class ScramExchange:
         doom = "no such delegation token" if token is None else ""
         if token is not None and now_ms >= token.expiry_timestamp_ms:
             doom = "the delegation token has expired"
-        return Deferred(partial(self._settled_by_token, self._tokens, token_id, token, doom, proof))
+        work = partial(self._settled_by_token, self._tokens, token_id, token, doom, proof)
+        return Deferred(work, user=token_id, hashes=True)
 
     def _settled_by_token(
         self, tokens: TokenLogins, token_id: str, token: DelegationToken | None, doom: str, proof: _Proof

@@ -9,6 +9,7 @@ from typing import Any
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.wire.errors import WireError
+from proxy.wire.work import paced
 
 _NUMBERS = (
     ("resource_type", ResourceType),
@@ -20,9 +21,13 @@ _NUMBERS = (
 )
 
 
+_PART_UNITS = 4
+"""What a part costs, in the units of proxy.wire.work."""
+
+
 def must_be_known(parts: Iterable[Any]) -> None:
     """WireError when a creation or filter has a number of no meaning; `parts` may be a whole request."""
-    for part in parts:
+    for part in paced(list(parts), _PART_UNITS):
         for attribute, kind in _NUMBERS:
             number = getattr(part, attribute, None)
             if number is not None and kind(number) == 0:

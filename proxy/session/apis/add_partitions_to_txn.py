@@ -2,7 +2,8 @@
 
 All or nothing: with one topic denied its partitions are TOPIC_AUTHORIZATION_FAILED and all others
 OPERATION_NOT_ATTEMPTED. Kafka's internal topics are denied to everybody. From v4 on it is a request of
-brokers, which need CLUSTER_ACTION.
+brokers, which need CLUSTER_ACTION; one that names a transactional id or a topic of Penstock's own is denied
+as a whole.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ def decide(call: Call, request: Any) -> Verdict:
     if call.version >= _FIRST_FOR_BROKERS:
         if not call.allows_cluster(Operation.CLUSTER_ACTION):
             return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Forward()
+        return _of_brokers(call, request)
     transactional_id = request.v3_and_below_transactional_id
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return denied(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -38,6 +39,16 @@ def decide(call: Call, request: Any) -> Verdict:
         return Forward()
     results = [_SHAPE.refuse_topic(topic, _error(topic.name in allowed)) for topic in asked]
     return Answer(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+
+def _of_brokers(call: Call, request: Any) -> Verdict:
+    ids = [transaction.transactional_id for transaction in request.transactions]
+    if not call.within_cluster_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ids).issuperset(ids):
+        return denied(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    names = [topic.name for transaction in request.transactions for topic in transaction.topics]
+    if not call.within_cluster_right(Operation.WRITE, ResourceType.TOPIC, names).issuperset(names):
+        return denied(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return Forward()
 
 
 def _error(allowed: bool) -> ErrorCode:

@@ -20,6 +20,7 @@ from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, ReplyHandler
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 _DELETE = 1
 """The operation on a config key that needs no value."""
@@ -38,9 +39,9 @@ def decide_incremental_alter_configs(call: Call, request: Any) -> Verdict:
 
 
 def _decide(call: Call, request: Any, response: Any, incremental: bool) -> Verdict:
-    asked = [resource_key(resource) for resource in request.resources]
+    asked = [resource_key(resource) for resource in paced(request.resources)]
     times = Counter(asked)
-    errors = [_error(call, r, times[resource_key(r)], incremental) for r in request.resources]
+    errors = [_error(call, r, times[resource_key(r)], incremental) for r in paced(request.resources, 4)]
     refused = [
         _refusal(response, resource, error)
         for resource, error in zip(asked, errors, strict=True)
@@ -48,7 +49,7 @@ def _decide(call: Call, request: Any, response: Any, incremental: bool) -> Verdi
     ]
     if not refused:
         return _sent(request, None)
-    pairs = zip(request.resources, errors, strict=True)
+    pairs = zip(paced(request.resources), errors, strict=True)
     request.resources = [resource for resource, error in pairs if error is None]
     if not request.resources:
         return Answer(response(responses=refused))
@@ -60,7 +61,7 @@ def _decide(call: Call, request: Any, response: Any, incremental: bool) -> Verdi
 
 
 def _sent(request: Any, on_reply: ReplyHandler | None) -> Verdict:
-    if any(_is_of_one_broker(resource) for resource in request.resources):
+    if any(_is_of_one_broker(resource) for resource in paced(request.resources)):
         return Forward(request, on_reply)
     return to_the_controller(request, on_reply)
 

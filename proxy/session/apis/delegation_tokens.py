@@ -20,6 +20,7 @@ from proxy.session.call import Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 FIRST_WITH_REQUESTER = 3
 """The version of Create and Describe since which a token's owner need not be who asked for it (KIP-373)."""
@@ -66,7 +67,7 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     if secret is None:
         return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
     shown = sorted(_shown(call, request.owners), key=lambda token: (token.issue_timestamp_ms, token.token_id))
-    return Answer(response(tokens=[_described(call.version, token, secret) for token in shown]))
+    return Answer(response(tokens=[_described(call.version, token, secret) for token in paced(shown, 16)]))
 
 
 def may_ask(call: Call) -> bool:
@@ -121,18 +122,16 @@ def _creation_fault(call: Call, request: Any, owner: Principal) -> ErrorCode | N
 def _shown(call: Call, owners: Any) -> list[DelegationToken]:
     """`owners` None: of everybody."""
     me = str(call.context.principal)
-    asked = [token for token in call.image.tokens.by_id.values() if _is_of(token, owners)]
-    others = [token for token in asked if not token.concerns(me)]
+    names = (
+        None if owners is None else {f"{each.principal_type}:{each.principal_name}" for each in paced(owners)}
+    )
+    tokens = list(call.image.tokens.by_id.values())
+    asked = [token for token in paced(tokens, 2) if names is None or not names.isdisjoint(token.principals)]
+    others = [token for token in paced(asked) if not token.concerns(me)]
     by_id = _granted(call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, (t.token_id for t in others))
     by_owner = _granted(call, Operation.DESCRIBE_TOKENS, ResourceType.USER, (t.owner for t in others))
-    hidden = [token for token in others if token.token_id not in by_id and token.owner not in by_owner]
-    return [token for token in asked if token not in hidden]
-
-
-def _is_of(token: DelegationToken, owners: Any) -> bool:
-    if owners is None:
-        return True
-    return any(token.concerns(f"{owner.principal_type}:{owner.principal_name}") for owner in owners)
+    hidden = {t.token_id for t in paced(others) if t.token_id not in by_id and t.owner not in by_owner}
+    return [token for token in paced(asked) if token.token_id not in hidden]
 
 
 def _granted(call: Call, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:

@@ -20,6 +20,7 @@ from proxy.session.call import CLUSTER_NAME, Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 NO_TOPIC_ID = bytes(16)
 _FIRST_WITH_TOPIC_IDS = 6
@@ -38,21 +39,27 @@ def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     asked = _asked(call, request)
     return with_names(
-        call, [topic_id for name, topic_id in asked if name is None], lambda: _decide(call, request, asked)
+        call,
+        [topic_id for name, topic_id in paced(asked) if name is None],
+        lambda: _decide(call, request, asked),
     )
 
 
 def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
     times = Counter(asked)
-    names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in times}
-    errors = {key: error for key in times if (error := _malformed(key, times[key], names[key])) is not None}
-    valid = {key: name for key, name in names.items() if key not in errors and name is not None}
+    names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in paced(asked)}
+    errors = {
+        key: error
+        for key in paced(list(times), 2)
+        if (error := _malformed(key, times[key], names[key])) is not None
+    }
+    valid = {key: name for key, name in paced(list(names.items())) if key not in errors and name is not None}
     deletable = _deletable(call, valid)
-    undeletable = {key: name for key, name in valid.items() if key not in deletable}
+    undeletable = {key: name for key, name in paced(list(valid.items())) if key not in deletable}
     describable = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, undeletable.values())
-    for key, name in undeletable.items():
+    for key, name in paced(list(undeletable.items())):
         errors[key] = name if key[0] is not None or name in describable else None, *_DENIED
-    perhaps_missing = {key: name for key, name in undeletable.items() if key[0] in describable}
+    perhaps_missing = {key: name for key, name in paced(list(undeletable.items())) if key[0] in describable}
     if not perhaps_missing:
         return _forwarded(call, request, list(times), errors)
 
@@ -67,7 +74,7 @@ def _decide(call: Call, request: Any, asked: list[Key]) -> Verdict:
 
 def _deletable(call: Call, topics: Mapping[Key, str]) -> set[Key]:
     allowed = with_cluster_right(call, Operation.DELETE, list(topics.values()))
-    deletable = {key for key, name in topics.items() if name in allowed}
+    deletable = {key for key, name in paced(list(topics.items())) if name in allowed}
     if call.shows(Operation.DELETE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return deletable
     # DELETE implies DESCRIBE, but not against a DENY of it: then a broker denies a topic asked for by name.
@@ -81,7 +88,7 @@ def _deletable(call: Call, topics: Mapping[Key, str]) -> set[Key]:
 def _asked(call: Call, request: Any) -> list[Key]:
     if call.version < _FIRST_WITH_TOPIC_IDS:
         return [(name, NO_TOPIC_ID) for name in request.topic_names]
-    return [(topic.name, bytes(topic.topic_id)) for topic in request.topics]
+    return [(topic.name, bytes(topic.topic_id)) for topic in paced(request.topics)]
 
 
 def _malformed(key: Key, count: int, known_as: str | None) -> Error | None:
@@ -105,7 +112,7 @@ def _forwarded(call: Call, request: Any, asked: list[Key], errors: dict[Key, Err
         (key, result(name=name, topic_id=key[1], error_code=code, error_message=message))
         for key, (name, code, message) in errors.items()
     ]
-    allowed = [key for key in asked if key not in errors]
+    allowed = [key for key in paced(asked) if key not in errors]
 
     def on_reply(response: Any) -> None:
         by_id = {topic_id for name, topic_id in allowed if name is None}

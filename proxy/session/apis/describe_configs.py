@@ -18,6 +18,7 @@ from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 
 def decide(call: Call, request: Any) -> Verdict:
@@ -26,19 +27,21 @@ def decide(call: Call, request: Any) -> Verdict:
     if unknown:
         message = f"No config resource is of type {unknown[0]}."
         return refused(call, request, ErrorCode.INVALID_REQUEST, message)
-    asked = [resource_key(resource) for resource in request.resources]
+    asked = [resource_key(resource) for resource in paced(request.resources)]
     errors = {resource: _error(call, resource) for resource in dict.fromkeys(asked)}
-    denials = [_denial(resource, code) for resource in asked if (code := errors[resource]) is not None]
-    kept = _kept(call, [resource for resource, code in errors.items() if code is None])
+    denials = [_denial(resource, code) for resource in paced(asked) if (code := errors[resource]) is not None]
+    kept = _kept(call, [resource for resource, code in paced(list(errors.items())) if code is None])
     if not denials and not kept:
         return Forward()
-    wanted = {resource_key(resource): resource.configuration_keys or None for resource in request.resources}
-    request.resources = [r for r in request.resources if errors[resource_key(r)] is None]
+    wanted = {
+        resource_key(resource): resource.configuration_keys or None for resource in paced(request.resources)
+    }
+    request.resources = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
     if not request.resources:
         return Answer(types.DescribeConfigsResponse(results=denials))
 
     def on_reply(response: Any) -> None:
-        for result in response.results:
+        for result in paced(response.results, 4):
             key = resource_key(result)
             if result.error_code == ErrorCode.NONE and key in kept:
                 result.configs = [

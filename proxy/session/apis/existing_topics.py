@@ -11,6 +11,7 @@ from proxy.session.call import Ask, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 _FIRST_WITHOUT_CREATION = 4
 """Of Metadata: from here on a request can say that a missing topic is not to be made."""
@@ -36,7 +37,9 @@ def ask_which_exist(call: Call, names: Iterable[str], then: Callable[[set[str]],
 def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:
     """`then`, once the names of these ids are known as far as the broker knows them."""
     unknown = [
-        id_ for id_ in dict.fromkeys(topic_ids) if any(id_) and call.gate.topic_names.name(id_) is None
+        id_
+        for id_ in paced(list(dict.fromkeys(topic_ids)))
+        if any(id_) and call.gate.topic_names.name(id_) is None
     ]
     version = _version(call, _FIRST_WITH_TOPIC_IDS)
     if not unknown or version is None:
@@ -77,6 +80,6 @@ def _asks(version: int, topics: list[Any], answered: Callable[[Any], Verdict]) -
 
 
 def _learn(call: Call, reply: Any) -> None:
-    for topic in reply.topics:
+    for topic in paced(reply.topics):
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)

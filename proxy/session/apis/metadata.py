@@ -28,6 +28,7 @@ from proxy.session.call import CLUSTER_NAME, Call, Forward, Verdict
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
@@ -75,10 +76,10 @@ def _by_id(call: Call, response: Any) -> list[Any]:
 
 
 def _by_name(call: Call, request: Any) -> Verdict:
-    asked = list(dict.fromkeys(topic.name for topic in request.topics))
+    asked = list(dict.fromkeys(topic.name for topic in paced(request.topics)))
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, asked)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
-    creatable = [name for name in asked if name in allowed - uncreatable]
+    creatable = [name for name in paced(asked) if name in allowed and name not in uncreatable]
     ours = request.allow_auto_topic_creation and _is_made_by_us(call)
 
     def then(failed: Mapping[str, int]) -> Verdict:
@@ -117,12 +118,16 @@ class _Asked:
 
 def _forwarded(call: Call, request: Any, asked: _Asked) -> Verdict:
     changed = len(asked.allowed) < len(asked.names) or asked.switched_off
-    denied_topics = [_denied(call, name) for name in asked.names if name not in asked.allowed]
+    denied_topics = [_denied(call, name) for name in paced(asked.names) if name not in asked.allowed]
 
     def on_reply(response: Any) -> None:
-        found = [topic for topic in response.topics if topic.name in asked.allowed and not _is_missing(topic)]
+        found = [
+            topic
+            for topic in paced(response.topics)
+            if topic.name in asked.allowed and not _is_missing(topic)
+        ]
         known = {topic.name for topic in found}
-        missing = [name for name in asked.names if name in asked.allowed - known]
+        missing = [name for name in paced(asked.names) if name in asked.allowed and name not in known]
         for name in missing:
             call.gate.topic_names.forget(name)
         parts = [*found, *denied_topics, *_missing(call, missing, asked, response)]
@@ -139,7 +144,7 @@ def _is_missing(topic: Any) -> bool:
 
 def _missing(call: Call, names: list[str], asked: _Asked, response: Any) -> list[Any]:
     """Topics the broker does not have. Where all had to be asked for, those were not told at all."""
-    told = {topic.name: topic for topic in response.topics}
+    told = {topic.name: topic for topic in paced(response.topics)}
     denied = asked.uncreatable if call.gate.auto_creates_topics else set()
     # Asked for, so that it is written down: now it is known that they would have been made.
     call.allowed_names(Operation.CREATE, ResourceType.TOPIC, [name for name in names if name in denied])
@@ -164,7 +169,7 @@ def _uncreatable(call: Call, names: set[str]) -> set[str]:
 
 
 def _narrowed(call: Call, request: Any, allowed: set[str], switched_off: bool) -> Any:
-    request.topics = [topic for topic in request.topics if topic.name in allowed]
+    request.topics = [topic for topic in paced(request.topics) if topic.name in allowed]
     if not switched_off:
         return request
     if call.version < _FIRST_WITH_CREATION_SWITCH:
@@ -187,7 +192,7 @@ def _topic(call: Call, name: str | None, topic_id: bytes, error_code: int) -> An
 
 
 def _finish(call: Call, request: Any, response: Any, topics: list[Any]) -> None:
-    for topic in topics:
+    for topic in paced(topics):
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         if topic.error_code == ErrorCode.POLICY_VIOLATION and call.version < 10:
@@ -203,7 +208,7 @@ def _tell_authorized_operations(call: Call, request: Any, response: Any) -> None
     """KIP-430, v8 to v10 for the cluster and v8 up for topics; the broker's own answer is about the proxy."""
     asked = request.include_cluster_authorized_operations
     response.cluster_authorized_operations = of_cluster(call) if asked else NOT_ASKED
-    for topic in response.topics:
+    for topic in paced(response.topics):
         told = request.include_topic_authorized_operations and _is_described(topic)
         topic.topic_authorized_operations = of_topic(call, topic.name) if told else NOT_ASKED
 

@@ -5,6 +5,7 @@ TOPIC_AUTHORIZATION_FAILED. Where a client asks for all offsets of a group (topi
 DESCRIBE are left out of the answer.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 _SHAPE = TOPIC_SHAPES[ApiKey.OFFSET_FETCH]
 _FIRST_WITH_GROUPS = 8
@@ -47,12 +49,12 @@ def _groups(call: Call, request: Any) -> Verdict:
 
 
 def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) -> Verdict:
-    handlers: list[tuple[str, ReplyHandler]] = []
+    handlers: defaultdict[str, list[ReplyHandler]] = defaultdict(list)
     changed = False
     for group in request.groups:
         handler = _of_group(call, group) if group.group_id in allowed else None
         if handler is not None:
-            handlers.append((group.group_id, handler))
+            handlers[group.group_id].append(handler)
             changed |= group.topics is not None
     refused = [_refused_group(group_id) for group_id in asked if group_id not in allowed]
     request.groups = [group for group in request.groups if group.group_id in allowed]
@@ -62,9 +64,8 @@ def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) ->
     def on_reply(response: Any) -> None:
         # A group named twice gets the handlers of both: rather too little is shown than too much.
         for group in response.groups:
-            for group_id, handler in handlers:
-                if group_id == group.group_id:
-                    handler(group)
+            for handler in paced(handlers.get(group.group_id, ())):
+                handler(group)
         response.groups = in_request_order(asked, [*response.groups, *refused], lambda group: group.group_id)
 
     if not handlers and not refused:

@@ -5,7 +5,10 @@ parts in the order of its request cannot read from their places which of them we
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from operator import itemgetter
 from typing import Any
+
+from proxy.wire.work import paced
 
 
 def in_request_order(
@@ -13,6 +16,7 @@ def in_request_order(
 ) -> list[Any]:
     """The parts sorted by where `key` of them stands in `asked`; those nobody asked for come last."""
     places: dict[Hashable, int] = {}
-    for name in asked:
+    for name in paced(list(asked)):
         places.setdefault(name, len(places))
-    return sorted(parts, key=lambda part: places.get(key(part), len(places)))
+    keyed = [(places.get(key(part), len(places)), part) for part in paced(list(parts))]
+    return [part for _, part in sorted(keyed, key=itemgetter(0))]

@@ -12,11 +12,12 @@ from proxy.session.apis.topic_shapes import TopicShape
 from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 
 def filter_topics(call: Call, request: Any, shape: TopicShape, operation: Operation) -> Verdict:
     """Forward the topics they may do `operation` to; answer here when that is none of those asked for."""
-    names = [getattr(topic, shape.name) for topic in shape.asked(request)]
+    names = [getattr(topic, shape.name) for topic in paced(shape.asked(request))]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, names)
     merge = take_out(request, shape, allowed)
     if merge is None:
@@ -40,10 +41,10 @@ def take_out(
     None: all are allowed, nothing was changed.
     """
     asked = shape.asked(request)
-    names = [getattr(topic, shape.name) for topic in asked]
+    names = [getattr(topic, shape.name) for topic in paced(asked)]
     if allowed.issuperset(names):
         return None
-    denied = [topic for topic, name in zip(asked, names, strict=True) if name not in allowed]
+    denied = [topic for topic, name in zip(asked, paced(names), strict=True) if name not in allowed]
     refused = shape.refuse_topics(denied, error_code, message)
     setattr(request, shape.asked_topics, [topic for topic in asked if getattr(topic, shape.name) in allowed])
 

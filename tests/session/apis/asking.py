@@ -14,6 +14,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import RequestContext
 from proxy.security.principal import Principal
+from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
 from proxy.session.call import CLUSTER_NAME, Answer, Ask, Call, Forward, ToTheController, Verdict
@@ -29,6 +30,9 @@ ADDRESSES = {1: ("proxy-one", 19092), 2: ("proxy-two", 29092)}
 
 KNOWN_TOPICS = {"orders": b"o" * 16, "payments": b"p" * 16, "secrets": b"s" * 16}
 """Topics whose ids Metadata answers have told."""
+
+OWN = OwnResources.of("__penstock_metadata", "__penstock_audit", "penstock-controller")
+"""What no client may touch."""
 
 MAX_HELD_BYTES = 1 << 20
 
@@ -150,7 +154,7 @@ class Asking:
     def __init__(self, api_key: int, version: int, *rights: str, base: MetadataImage | None = None) -> None:
         self.api_key, self.version, self.rights = api_key, version, rights
         self.image = image_with(*rights, base=base or MetadataImage.EMPTY)
-        authorizer = StandardAuthorizer()
+        authorizer = ProtectedResources(StandardAuthorizer(), OWN)
         authorizer.configure({"super.users": "User:root"})
         self.gate = Gate(authorizer, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16), self.image)
         self.share_sessions, self.withheld = ShareSessions(), WithheldAssignments()

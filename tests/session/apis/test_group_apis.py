@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.metadata.acl import Operation
+from proxy.security.principal import Principal
 from proxy.session.apis.consumer_group_heartbeat import SOON_MS
 from proxy.session.withheld import MAX_MEMBERS
 from proxy.wire import codecs
@@ -237,13 +238,19 @@ def test_only_groups_that_may_be_described_are_listed(version: int) -> None:
     answer = t.ListGroupsResponse(
         groups=[t.ListGroupsResponse.ListedGroup(group_id=group_id) for group_id in "abc"]
     )
+    own = t.ListGroupsResponse.ListedGroup(group_id="penstock-controller-election")
 
     asked = Asking(ApiKey.LIST_GROUPS, version, "READ GROUP a", "DELETE GROUP c").for_(t.ListGroupsRequest())
 
     assert [group.group_id for group in asked.told(answer).groups] == ["a", "c"]
     assert asked.denials == []
-    everything = Asking(ApiKey.LIST_GROUPS, version, f"DESCRIBE {CLUSTER_RIGHT}")
-    assert everything.for_(t.ListGroupsRequest()).passes_unread
+    everything = Asking(ApiKey.LIST_GROUPS, version, f"DESCRIBE {CLUSTER_RIGHT}", "ALL GROUP *")
+    answer.groups.append(own)
+    told = everything.for_(t.ListGroupsRequest()).told(answer)
+    assert [group.group_id for group in told.groups] == ["a", "b", "c"]
+    super_user = Asking(ApiKey.LIST_GROUPS, version)
+    super_user.principal = Principal("User", "root")
+    assert super_user.for_(t.ListGroupsRequest()).passes_unread
 
 
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DELETE_GROUPS))

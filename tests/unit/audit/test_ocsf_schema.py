@@ -29,6 +29,7 @@ SHAPES: dict[str, list[set[str]]] = {
     # A TLS handshake that failed has a host and nobody behind it.
     "authentication_failed": [_CLIENT | {"mechanism", "error_code"}, {"host", "listener", "message"}],
     "reauthentication_failed": [_CLIENT | {"principal", "mechanism", "error_code"}],
+    "authentication_incomplete": [{"host", "listener", "message", "count"}, {"listener", "message", "count"}],
     "session_expired": [_REQUEST],
     "session_expired_idle": [_CLIENT | {"principal"}],
     "session_revoked": [_CLIENT | {"principal"}],
@@ -36,7 +37,12 @@ SHAPES: dict[str, list[set[str]]] = {
     "authorization_summary": [
         _CLIENT | _OUTCOME | {"principal", "method", "resource_type", "resource_name", "count"}
     ],
-    "authorization_collapsed": [_REQUEST | {"granted", "resource_type", "operation", "count"}],
+    "authorization_collapsed": [
+        _REQUEST | {"granted", "resource_type", "operation", "count"},
+        {"principal", "method", "granted", "count", "message"},
+    ],
+    "authentication_collapsed": [{"listener", "count", "message"}],
+    "request_collapsed": [{"listener", "count", "message"}],
     # Bytes that are no request: nothing but the connection is known.
     "request_refused": [_REQUEST | {"granted", "message"}, _CLIENT | {"granted", "message"}],
     "request_summary": [_CLIENT | {"principal", "method", "count", "request_bytes"}],
@@ -142,6 +148,8 @@ def test_only_aggregates_have_ocsfs_count() -> None:
     assert counted == {
         "authorization_summary",
         "authorization_collapsed",
+        "authentication_collapsed",
+        "request_collapsed",
         "request_summary",
         "throttled",
     }

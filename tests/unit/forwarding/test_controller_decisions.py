@@ -1,26 +1,31 @@
 """The controller's gate: CLUSTER_ACTION, the forwarded principal's rights, the part that a broker is sent."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from forwarding.controller.controller import CLUSTER_RIGHTS, SERVED, Controller
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.outcome import AskBroker, Outcome
 from forwarding.envelope import Forwarded, Refused
 from forwarding.retry import AUTHORIZER_NOT_READY
 from forwarding.versions import FORWARDABLE
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, AllowAll, Decision, RequestContext
-from proxy.security.principal import deserialize
-from proxy.wire import types
+from proxy.security.principal import ANONYMOUS, Principal, deserialize
+from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
+from tests.session.apis.test_every_version import legible
 from tests.support.acl_filters import delete_every_acl
 from tests.support.controllers import acls_request
 from tests.support.decisions import ADMIN, ALICE, NOW_MS, PROXY, allowed, controller, decided, envelope_of
 from tests.support.images import acl_record, image_of
+from tests.support.wire_messages import MessageFiller
 
 
 @pytest.mark.spec("E4", "E6")
@@ -149,3 +154,63 @@ def test_the_right_on_the_cluster_opens_the_api(api_key: int) -> None:
 @pytest.mark.spec("A7", "E2")
 def test_every_api_that_is_forwarded_is_served() -> None:
     assert SERVED == FORWARDABLE
+
+
+@pytest.mark.spec("E4", "E10")
+@pytest.mark.parametrize("api_key", sorted(SERVED), ids=ApiKey.name_of)
+def test_a_request_of_the_sending_proxys_own_principal_is_rejected(api_key: int) -> None:
+    version = codecs.request_versions(api_key)[-1]
+    filler = MessageFiller(Random(api_key), tame=True)
+    request = legible(filler.message(request_schema(api_key).name, version))
+
+    verdict = decided(api_key, request, PROXY.principal)
+
+    assert isinstance(verdict.decision, Outcome)
+    assert verdict.decision.records == ()
+    (event,) = verdict.events
+    assert (event.event, event.principal, event.forwarding_principal, event.error_code) == (
+        "request_refused",
+        "User:proxy-1",
+        "User:proxy-1",
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    )
+
+
+@pytest.mark.spec("E4")
+def test_where_nobody_logs_in_proxies_and_clients_have_one_name() -> None:
+    served = controller(super_users=f"{ANONYMOUS}")
+    nobody = replace(PROXY, principal=ANONYMOUS)
+    forwarded, _ = served.open(
+        envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest(), ANONYMOUS), nobody, MetadataImage.EMPTY
+    )
+    assert isinstance(forwarded, Forwarded)
+
+    verdict = served.decide(forwarded, nobody, MetadataImage.EMPTY, {}, NOW_MS)
+
+    assert [event.rule for event in verdict.events] == ["super.users"]
+
+
+@pytest.mark.spec("A7", "E12")
+@pytest.mark.parametrize("principal", [ADMIN, ALICE], ids=str)
+def test_nobody_configures_the_election_of_the_controllers(principal: Principal) -> None:
+    resource, config = (
+        types.IncrementalAlterConfigsRequest.AlterConfigsResource,
+        types.IncrementalAlterConfigsRequest.AlterableConfig,
+    )
+    change = config(name="consumer.session.timeout.ms", config_operation=0, value="45000")
+    groups = [
+        resource(resource_type=32, resource_name=name, configs=[change])
+        for name in ("team", "penstock-controller-election")
+    ]
+    everything = image_of(acl_record(1, "*", ResourceType.GROUP, operation=Operation.ALL))
+
+    verdict = decided(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        types.IncrementalAlterConfigsRequest(resources=groups),
+        principal,
+        image=everything,
+    )
+
+    assert isinstance(verdict.decision, AskBroker)
+    assert [sent.resource_name for sent in verdict.decision.request.resources] == ["team"]
+    assert [event.rule for event in verdict.events if event.granted is False] == ["protected.group"]

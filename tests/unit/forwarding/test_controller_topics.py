@@ -6,10 +6,12 @@ import pytest
 
 from forwarding.controller.outcome import AskBroker, Outcome
 from proxy.metadata.acl import Operation, PermissionType, ResourceType
+from proxy.metadata.image import MetadataImage
+from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.support.decisions import ADMIN, METADATA_TOPIC, allowed, decided
+from tests.support.decisions import ADMIN, ALICE, AUDIT_TOPIC, METADATA_TOPIC, allowed, decided
 from tests.support.images import acl_record, image_of
 
 
@@ -223,13 +225,55 @@ def test_an_old_deletion_by_names_stays_one_by_names() -> None:
 
 
 @pytest.mark.spec("E4")
-def test_not_even_a_super_user_deletes_the_metadata_log() -> None:
-    verdict = decided(ApiKey.DELETE_TOPICS, deletable((METADATA_TOPIC, bytes(16))), ADMIN)
+@pytest.mark.parametrize("topic", [METADATA_TOPIC, AUDIT_TOPIC])
+def test_not_even_a_super_user_deletes_our_own_topics(topic: str) -> None:
+    key = (topic, bytes(16))
+
+    verdict = decided(ApiKey.DELETE_TOPICS, deletable(key), ADMIN, topic_names={key: topic})
 
     assert isinstance(verdict.decision, Outcome)
     assert [topic.error_code for topic in verdict.decision.response.responses] == [
         ErrorCode.TOPIC_AUTHORIZATION_FAILED
     ]
+    denied = [event for event in verdict.events if event.granted is False]
+    assert [(event.operation, event.resource_name, event.rule) for event in denied] == [
+        ("DELETE", topic, "protected.topic")
+    ]
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize("topic", [METADATA_TOPIC, AUDIT_TOPIC])
+def test_not_even_a_super_user_makes_or_widens_our_own_topics(topic: str) -> None:
+    wanted = types.CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
+    created = decided(ApiKey.CREATE_TOPICS, types.CreateTopicsRequest(topics=[wanted], timeout_ms=5), ADMIN)
+    wider = types.CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=9)
+    widened = decided(
+        ApiKey.CREATE_PARTITIONS, types.CreatePartitionsRequest(topics=[wider], timeout_ms=5), ADMIN
+    )
+
+    assert isinstance(created.decision, Outcome)
+    assert isinstance(widened.decision, Outcome)
+    answers = [*created.decision.response.topics, *widened.decision.response.results]
+    assert [answer.error_code for answer in answers] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    events = [*created.events, *widened.events]
+    assert [event.rule for event in events if event.granted is False] == ["protected.topic"] * 2
+
+
+@pytest.mark.spec("A7")
+def test_the_controller_describes_its_own_topics_to_whom_the_proxy_does() -> None:
+    key = (METADATA_TOPIC, bytes(16))
+    named, everything = allowed((Operation.DESCRIBE, METADATA_TOPIC)), allowed((Operation.ALL, "*"))
+
+    def answered(image: MetadataImage, principal: Principal = ALICE) -> Any:
+        verdict = decided(ApiKey.DELETE_TOPICS, deletable(key), principal, image=image)
+        assert isinstance(verdict.decision, Outcome)
+        (topic,) = verdict.decision.response.responses
+        return topic.error_code
+
+    # That it is missing is told to those who may describe it.
+    assert answered(named) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answered(everything, ADMIN) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answered(everything) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.mark.spec("E3", "E4")

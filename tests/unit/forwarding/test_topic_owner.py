@@ -10,6 +10,7 @@ from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Ou
 from forwarding.controller.topic_owner import OwnerSettings
 from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
+from proxy.metadata.sorted_names import SortedNames
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
 from proxy.security.principal import ANONYMOUS, Principal
 from proxy.wire import types
@@ -276,7 +277,9 @@ def test_a_topic_that_was_deleted_elsewhere_is_forgotten_when_it_was_missing_twi
     assert sweep.records(image, {**found, "gone": (1).to_bytes(16, "big")}) != ()
     assert sweep.records(image, found) != ()
     after = image_of(*sweep.records(image, found), base=image)
-    assert dict(after.topics.owned) == {"User:c": {"there": uuid_text((3).to_bytes(16, "big"))}}
+    assert dict(after.topics.owned) == {
+        "User:c": SortedNames([("there", uuid_text((3).to_bytes(16, "big")))])
+    }
     assert sweep.records(after, found) == ()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.metadata.acl import Operation, PatternType, ResourceType
+from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.acls_image import AclsImage
 from tests.support.metadata_log import acl, acls_image
@@ -98,3 +98,25 @@ def _without(image: AclsImage, acl_id: str) -> AclsImage:
     delta = AclsDelta(image, compacted=False)
     delta.remove(acl_id)
     return delta.apply()
+
+
+@pytest.mark.spec("O8", "S7")
+@pytest.mark.parametrize("pattern_type", [PatternType.ANY, PatternType.MATCH, PatternType.LITERAL])
+def test_a_filter_that_names_a_resource_does_not_look_at_all_acls(
+    pattern_type: PatternType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = acls_image(acl(f"topic-{number}") for number in range(1_000))
+    wanted = AclFilter(
+        ResourceType.ANY, "topic-7", pattern_type, None, None, Operation.ANY, PermissionType.ANY
+    )
+    looked_at: list[str] = []
+    matches = AclFilter.matches
+
+    def counted(self: AclFilter, candidate: Acl) -> bool:
+        looked_at.append(candidate.resource_name)
+        return matches(self, candidate)
+
+    monkeypatch.setattr(AclFilter, "matches", counted)
+
+    assert [each.resource_name for each in image.select(wanted)] == ["topic-7"]
+    assert looked_at == ["topic-7"]

@@ -123,20 +123,6 @@ def test_a_quota_record_names_its_entity_with_null_for_the_default(entity: Quota
     assert list(image.quotas.limits) == [entity]
 
 
-@pytest.mark.spec("Q9")
-def test_only_entities_whose_limits_really_change_are_reported() -> None:
-    before = replayed(quota_record(USER, "producer_byte_rate", 1.0))
-    delta = MetadataDelta(before)
-    for record in (
-        quota_record(QuotaEntity(client_id=DEFAULT), "producer_byte_rate", 2.0),
-        quota_record(USER, "producer_byte_rate", 1.0),
-        quota_record(QuotaEntity(user="bob"), "consumer_byte_rate", None),
-    ):
-        delta.replay(record)
-
-    assert delta.changed_quota_paths == ("clients/<default>",)
-
-
 @pytest.mark.spec("Q11")
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_limit_that_is_no_number_stops_the_replay(value: float) -> None:

@@ -6,7 +6,7 @@ from proxy.metadata.acl import Operation, PermissionType
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.wire import types
 from tests.support.metadata_log import acl, acl_record, image_of, quota_record, removed_acl_record, values
 
@@ -349,3 +349,21 @@ def test_a_log_that_is_read_again_may_begin_with_a_snapshot_of_an_earlier_offset
     loader.batch(4, [])
 
     assert (before, shown.acl_names[-1], loader.applied_offset) == ({"foo"}, {"*"}, 4)
+
+
+@pytest.mark.spec("Q9")
+def test_only_entities_whose_limits_really_change_are_reported() -> None:
+    shown = Shown()
+    loader = loaded(shown)
+    loader.batch(0, values(quota_record(BOB, "producer_byte_rate", 1.0)))
+
+    loader.batch(
+        3,
+        values(
+            quota_record(QuotaEntity(client_id=DEFAULT), "producer_byte_rate", 2.0),
+            quota_record(BOB, "producer_byte_rate", 1.0),
+            quota_record(QuotaEntity(user="carol"), "consumer_byte_rate", None),
+        ),
+    )
+
+    assert shown.changed[1:] == [("users/bob",), ("clients/<default>",)]

@@ -173,7 +173,7 @@ def test_a_bucket_idle_for_an_hour_is_dropped() -> None:
     quotas.bucket(PRODUCER_BYTE_RATE, image, "u", "idle").record(1, NOW)
     quotas.bucket(PRODUCER_BYTE_RATE, image, "u", "busy").record(1, NOW + 1)
 
-    dropped = quotas.drop_idle(NOW + IDLE_MS)
+    dropped = sum(quotas.drop_idle(NOW + IDLE_MS))
 
     assert (dropped, [bucket.quota_id for bucket in quotas.active(NOW + IDLE_MS)]) == (1, [":busy"])
 
@@ -184,7 +184,7 @@ def test_an_idle_bucket_that_a_session_holds_is_not_active_but_stays_the_one_oth
     held = quotas.bucket(PRODUCER_BYTE_RATE, image, "u", "a")
     held.record(1, NOW)
 
-    dropped = quotas.drop_idle(NOW + IDLE_MS)
+    dropped = sum(quotas.drop_idle(NOW + IDLE_MS))
     held.record(100_000, NOW + IDLE_MS)
     del held
     found = quotas.bucket(PRODUCER_BYTE_RATE, image, "u", "b")

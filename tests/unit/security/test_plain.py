@@ -18,6 +18,8 @@ class Passwords:
         self.quick = quick
         self.holds = True
 
+    hashes = True
+
     def remembered(self, username: str, password: str) -> Verified | None:
         return self.verify(username, password) if self.quick else None
 

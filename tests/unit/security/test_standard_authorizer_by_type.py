@@ -1,10 +1,17 @@
 """StandardAuthorizer asked by resource type (KIP-679): is there any resource they may do this to?"""
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.image import MetadataImage
-from proxy.security.authorizer import Decision, RequestContext
+from proxy.metadata.sharded_map import ShardedMap
+from proxy.metadata.sorted_names import SortedNames
+from proxy.metadata.topics import TopicsImage
+from proxy.security.authorizer import NOT_READY, Decision, RequestContext
+from proxy.security.by_resource_type import MAX_STEPS
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
 from tests.support.metadata_log import acl, image_of
@@ -132,5 +139,67 @@ def test_thousands_of_own_acls_are_not_read_one_by_one() -> None:
     image = image_of(*(acl(f"topic-{number}", Operation.READ) for number in range(3_000)))
     resource = image.acls.resources[ResourceType.TOPIC]
 
-    assert set(resource.grants) == {("User:alice", "*", Operation.READ)}
+    assert set(resource.names) == {("User:alice", "*", Operation.READ, PatternType.LITERAL, True)}
     assert authorizer().authorize_by_resource_type(context(image), WRITE, ResourceType.TOPIC) == DENIED
+
+
+def taken_back(count: int) -> list[Acl]:
+    """ALLOWs of alice, each taken back by a DENY of its own."""
+    names = [f"topic-{number:05}" for number in range(count)]
+    return [acl(name, WRITE, permission_type=kind) for name in names for kind in (DENY, PermissionType.ALLOW)]
+
+
+@pytest.mark.spec("O8", "S7")
+def test_all_that_one_deny_covers_is_skipped_in_one_step() -> None:
+    deny = acl("topic-", WRITE, permission_type=DENY, pattern_type=PREFIXED)
+    allows = [acl(f"topic-{number}", WRITE) for number in range(20 * MAX_STEPS)]
+
+    # Were each ALLOW a step, the search would not be over after the first question.
+    decision = authorizer().authorize_by_resource_type(
+        context(image_of(deny, *allows)), WRITE, ResourceType.TOPIC
+    )
+
+    assert decision == by(deny)
+
+
+@pytest.mark.spec("O8", "S7")
+def test_a_long_search_is_not_ready_and_continues_with_the_next_question() -> None:
+    acls = taken_back(3 * MAX_STEPS + 1)
+    configured = authorizer()
+    image = image_of(*acls)
+
+    def ask() -> Decision:
+        return configured.authorize_by_resource_type(context(image), WRITE, ResourceType.TOPIC)
+
+    answers = [ask() for _ in range(5)]
+
+    assert answers == [Decision(False, NOT_READY)] * 3 + [by(acls[-2])] * 2
+
+
+@pytest.mark.spec("O8", "S7")
+def test_acls_of_others_do_not_make_a_search_start_over() -> None:
+    configured, acls = authorizer(), taken_back(MAX_STEPS + 1)
+    first = image_of(*acls)
+    delta = AclsDelta(first.acls, compacted=False)
+    delta.add(acl("topic-00000", WRITE, principal="User:bob"))
+    second = replace(first, acls=delta.apply())
+
+    answers = [
+        configured.authorize_by_resource_type(context(image), WRITE, ResourceType.TOPIC)
+        for image in (first, second)
+    ]
+
+    assert answers == [Decision(False, NOT_READY), by(acls[-2])]
+
+
+@pytest.mark.spec("O8", "A6")
+def test_topics_that_one_deny_covers_are_no_steps_for_their_owner() -> None:
+    deny = acl("topic-", WRITE, permission_type=DENY, pattern_type=PREFIXED)
+    owned = SortedNames((f"topic-{number}", "id") for number in range(2 * MAX_STEPS))
+    topics = TopicsImage(owned=ShardedMap({str(ALICE): owned}))
+
+    decision = authorizer().authorize_by_resource_type(
+        context(replace(image_of(deny), topics=topics)), WRITE, ResourceType.TOPIC
+    )
+
+    assert decision == DENIED

@@ -1,0 +1,110 @@
+"""Connections that have work left, each served for a slice at a time (SPEC O8).
+
+Fed by proxy.net.connection with connections whose session has a turn due; one slice is worked in each turn of
+the event loop, so that in between all others are read from and written to. Principals take turns, whatever
+the number of their connections; clients that are not logged in yet take turns by address, and all of them
+together alternate with those that are.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+from typing import Protocol
+
+from proxy.wire.work import Pace
+
+CROWDED_NS = 5_000_000
+"""So much work in one turn of the loop, and whatever else is not cheap waits for a later one."""
+
+
+class Worker(Protocol):
+    """A connection."""
+
+    def take_turn(self) -> bool:
+        """Work for a slice; whether there is more to do."""
+
+
+class _Queue:
+    """Workers by owner: owners take turns, and of one owner the first is finished before the next."""
+
+    __slots__ = ("_by_owner",)
+
+    def __init__(self) -> None:
+        self._by_owner: dict[Hashable, deque[Worker]] = {}  # In the order of their turns.
+
+    def __bool__(self) -> bool:
+        return bool(self._by_owner)
+
+    def add(self, owner: Hashable, worker: Worker) -> None:
+        self._by_owner.setdefault(owner, deque()).append(worker)
+
+    def take_turn(self) -> bool:
+        """Let the next owner's first worker work; whether it is finished."""
+        owner = next(iter(self._by_owner))
+        workers = self._by_owner.pop(owner)
+        is_finished = True
+        try:
+            is_finished = not workers[0].take_turn()
+        finally:
+            if is_finished:
+                workers.popleft()
+            workers.extend(self._by_owner.pop(owner, ()))  # That came meanwhile.
+            if workers:
+                self._by_owner[owner] = workers
+        return is_finished
+
+
+class Turns:
+    """Of one event loop."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._queues = {True: _Queue(), False: _Queue()}
+        self._strangers_next = False
+        self._spent_ns = 0
+        self._is_scheduled = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, owner: Hashable, worker: Worker, *, stranger: bool) -> None:
+        """Let it have turns until it has no more work; to be called once until then."""
+        self._queues[stranger].add(owner, worker)
+        self._idle.clear()
+        self._pace.crowded = True
+        self._schedule()
+
+    def worked(self) -> None:
+        """A slice outside of any turn has ended."""
+        self._spent_ns += self._pace.elapsed_ns
+        if self._spent_ns >= CROWDED_NS:
+            self._pace.crowded = True
+        self._schedule()
+
+    async def idle(self) -> None:
+        """Wait until nobody has any work left."""
+        await self._idle.wait()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        self._spent_ns = 0
+        try:
+            self._next_turn()
+        finally:
+            waits = bool(self._queues[True]) or bool(self._queues[False])
+            self._pace.crowded = waits
+            if waits:
+                self._schedule()
+            else:
+                self._idle.set()
+
+    def _next_turn(self) -> None:
+        self._strangers_next = not self._strangers_next
+        for stranger in (self._strangers_next, not self._strangers_next):
+            if self._queues[stranger]:
+                self._queues[stranger].take_turn()
+                return

@@ -1,0 +1,214 @@
+"""What stops every administrative change, tried by a user who has wide rights: nothing of it gets through.
+
+The controller of this stack has a transactional id that its proxy's file does not name: the proxy learns it.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.demo.settings import AUDIT_TOPIC, METADATA_TOPIC
+from proxy.demo.stack import Stack, StackSettings
+from proxy.demo.users import User
+from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.clock import now_ms
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from tests.session.conversation import fetch, produce
+from tests.support.cluster_admin import ClusterAdmin
+from tests.support.gates import EVERYBODY_COMES_FROM_HERE
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WRITER, IN_THE_FILE = "company-writer", "penstock-controller"
+ATTACK_MS = 8_000
+
+
+@pytest.fixture(scope="module")
+def attacked(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    stack = Stack(
+        StackSettings(
+            directory=tmp_path_factory.mktemp("attacked"),
+            libs=kafka_libs,
+            proxy_changes={"login.backoff": EVERYBODY_COMES_FROM_HERE},
+            controller_changes={"metadata": {"topic": METADATA_TOPIC, "transactional.id": WRITER}},
+        )
+    )
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()
+
+
+@pytest.fixture(scope="module")
+def office(attacked: Stack) -> ClusterAdmin:
+    return ClusterAdmin(attacked)
+
+
+@pytest.fixture(scope="module")
+def bob(office: ClusterAdmin) -> User:
+    """With the rights that mirrors, connectors and consoles are usually given."""
+    user = office.user("bob")
+    office.allow(user, "READ", "WRITE", topic="*")
+    office.allow(user, "WRITE", transactional_id="*")
+    office.allow(user, "READ", group="*")
+    office.allow(user, "DESCRIBE", cluster=True)
+    return user
+
+
+async def connected(stack: Stack, user: User, client_id: str = "mirror") -> Channel:
+    host, port = stack.entrance().bootstrap.split(":")
+    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
+    return await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login, client_id=client_id))
+
+
+async def read(channel: Channel, topic: str) -> tuple[int, bytes]:
+    """The error of its first partition, and the records."""
+    answer = await channel.request(ApiKey.FETCH, 12, fetch(topic))
+    (part,) = answer.responses
+    return part.partitions[0].error_code, bytes(part.partitions[0].records or b"")
+
+
+async def fence(channel: Channel, transactional_id: str) -> int:
+    request = t.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+    return int((await channel.request(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code)
+
+
+async def join(channel: Channel, group_id: str) -> int:
+    protocol = t.JoinGroupRequest.JoinGroupRequestProtocol(name="penstock-incumbency", metadata=b"\0" * 10)
+    request = t.JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=6_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    return int((await channel.request(ApiKey.JOIN_GROUP, 5, request)).error_code)
+
+
+@pytest.mark.spec("A7")
+def test_rights_on_every_topic_read_neither_the_log_nor_the_trail(attacked: Stack, bob: User) -> None:
+    async def tried(user: User) -> list[tuple[int, bytes]]:
+        async with await connected(attacked, user) as channel:
+            return [await read(channel, topic) for topic in (METADATA_TOPIC, AUDIT_TOPIC)]
+
+    assert asyncio.run(tried(bob)) == [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")] * 2
+    ((error_code, records), _) = asyncio.run(tried(attacked.users["admin"]))
+    assert error_code == ErrorCode.NONE
+    assert b"bob" in records, "what a super user reads is the log with its users"
+
+
+@pytest.mark.spec("A7")
+def test_an_acl_on_that_very_name_lets_the_auditor_read(attacked: Stack, office: ClusterAdmin) -> None:
+    auditor = office.user("auditor")
+    office.allow(auditor, "READ", topic=METADATA_TOPIC)
+
+    async def tried() -> list[int]:
+        async with await connected(attacked, auditor) as channel:
+            return [(await read(channel, topic))[0] for topic in (METADATA_TOPIC, AUDIT_TOPIC)]
+
+    assert asyncio.run(tried()) == [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+@pytest.mark.spec("A7", "E12")
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_the_client_id_of_kafkas_tools_opens_no_way_to_what_coordinators_keep(
+    attacked: Stack, bob: User, topic: str
+) -> None:
+    async def tried() -> list[int]:
+        async with await connected(attacked, bob, client_id="__admin_client") as channel:
+            answer = await channel.request(ApiKey.PRODUCE, 9, produce(topic, acks=-1))
+        return [part.error_code for each in answer.responses for part in each.partition_responses]
+
+    assert asyncio.run(tried()) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+@pytest.mark.spec("A7", "E12")
+def test_an_administrators_changes_are_answered_while_a_user_attacks_the_controller(
+    attacked: Stack, office: ClusterAdmin, bob: User
+) -> None:
+    async def attack() -> set[tuple[str, int]]:
+        heard: set[tuple[str, int]] = set()
+        async with await connected(attacked, bob) as channel:
+            end_ms = now_ms() + ATTACK_MS
+            while now_ms() < end_ms:
+                for name in (WRITER, IN_THE_FILE):
+                    heard.add(("fence", await fence(channel, name)))
+                    heard.add(("join", await join(channel, f"{name}-election")))
+                await asyncio.sleep(0.05)
+        return heard
+
+    async def both() -> tuple[set[tuple[str, int]], int]:
+        changes = 0
+        async with asyncio.TaskGroup() as tasks:
+            attacking = tasks.create_task(attack())
+            while not attacking.done():
+                # Raises when it is not answered.
+                await asyncio.to_thread(office.allow, bob, "READ", topic=f"granted-{changes}")
+                changes += 1
+        return attacking.result(), changes
+
+    heard, changes = asyncio.run(both())
+
+    assert heard == {
+        ("fence", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("join", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    }
+    assert changes > 3
+
+
+def groups_and_writers(stack: Stack, user: User) -> tuple[set[str], set[str]]:
+    async def listed() -> tuple[set[str], set[str]]:
+        async with await connected(stack, user) as channel:
+            groups = await channel.request(ApiKey.LIST_GROUPS, 4, t.ListGroupsRequest())
+            writers = await channel.request(ApiKey.LIST_TRANSACTIONS, 0, t.ListTransactionsRequest())
+        return (
+            {group.group_id for group in groups.groups},
+            {state.transactional_id for state in writers.transaction_states},
+        )
+
+    return asyncio.run(listed())
+
+
+@pytest.mark.spec("A7")
+def test_only_a_super_user_sees_them(attacked: Stack, bob: User) -> None:
+    election = f"{WRITER}-election"
+
+    of_bob, of_admin = (groups_and_writers(attacked, user) for user in (bob, attacked.users["admin"]))
+
+    assert election not in of_bob[0]
+    assert WRITER not in of_bob[1]
+    assert election in of_admin[0]
+    assert WRITER in of_admin[1]
+
+
+@pytest.mark.spec("E10", "D1")
+def test_a_client_with_the_proxys_principal_administers_nothing(
+    attacked: Stack, office: ClusterAdmin
+) -> None:
+    proxy = office.user("proxy-1")
+    office.allow(proxy, "ALL", cluster=True)
+    creation = t.CreateAclsRequest.AclCreation
+    wanted = creation(
+        resource_type=2,
+        resource_name="orders",
+        principal="User:eve",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
+    async def tried() -> Any:
+        async with await connected(attacked, proxy) as channel:
+            return await channel.request(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[wanted]))
+
+    (result,) = asyncio.run(tried()).results
+
+    assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert "proxy's principal" in (result.error_message or "")

@@ -1,0 +1,89 @@
+"""What the garbage collector is spared, and that nothing needs it that comes in great numbers."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from proxy.net import collector
+from proxy.net.connection import Connection, Upstream
+from proxy.session.session import Session
+from proxy.wire.api_keys import ApiKey
+from tests.session.conversation import fetch, produce
+from tests.support.edges import an_edge_and_its_broker, on_uvloop
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def alive() -> list[object]:
+    return [each for each in gc.get_objects() if type(each) in (Connection, Upstream, Session)]
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("in_flight", [False, True])
+@on_uvloop
+async def test_a_connection_that_has_ended_is_free_without_the_collector(in_flight: bool) -> None:
+    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
+        for _ in range(3):
+            client = await edge.client()
+            client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+            await client.hears(ApiKey.PRODUCE, 9)
+            if in_flight:
+                client.asks(ApiKey.FETCH, 12, fetch("orders"))
+                await broker.wait_for(ApiKey.FETCH)
+            client.leaves()
+        await edge.all_gone()
+        waiting.set_result(None)
+        await edge.until(lambda: not alive())
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.usefixtures("no_collector")
+async def test_what_is_made_of_records_is_not_looked_at_by_the_collector() -> None:
+    images: list[list[object]] = []
+
+    def steps() -> Iterator[None]:
+        for _ in range(3):
+            images.append([[] for _ in range(1_000)])
+            yield
+
+    await collector.apply_image(steps())
+
+    looked_at = set(map(id, gc.get_objects()))
+    assert not any(id(part) in looked_at for image in images for part in image)
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.usefixtures("no_collector")
+def test_older_objects_are_looked_at_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cyclic:
+        def __init__(self) -> None:
+            self.own = self
+
+    def leave_one() -> weakref.ref[Cyclic]:
+        cyclic = weakref.ref(Cyclic())
+        gc.freeze()
+        gc.unfreeze()  # It is old now.
+        return cyclic
+
+    few, many = leave_one(), len(gc.get_objects())
+    monkeypatch.setattr(collector, "FEW_OBJECTS", many - 1)
+    collector.collect_if_few()
+    assert few() is not None
+
+    monkeypatch.setattr(collector, "FEW_OBJECTS", 2 * many)
+    collector.collect_if_few()
+    assert few() is None

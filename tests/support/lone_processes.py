@@ -1,0 +1,153 @@
+"""A proxy or a controller as a process of its own, before a broker in memory that knows no topic.
+
+It never loads a metadata log, but its listener opens early: the super user admin can log in. For tests of
+what a process does about its own standard error, descriptors and strangers.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from proxy.demo import probe
+from proxy.demo.node import CHECKOUT
+from proxy.demo.ports import free_addresses
+from proxy.security.passwords import hash_password
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.support.edges import Client
+from tests.support.fake_broker import FakeBroker, Request
+
+PASSWORD = "admin-secret"
+SHOULD_NOT_TAKE_S = 30.0
+
+
+def _cluster(_: Request) -> Any:
+    broker = t.DescribeClusterResponse.DescribeClusterBroker
+    return t.DescribeClusterResponse(brokers=[broker(broker_id=1, host="127.0.0.1", port=9092)])
+
+
+@dataclass
+class LoneProcess:
+    """Started; `output` is what its standard error holds, where that is a file."""
+
+    process: asyncio.subprocess.Process
+    bind: str
+    http: str
+    output: Path
+    clients: list[Client] = field(default_factory=list)
+
+    async def client(self, host: str = "127.0.0.1") -> Client:
+        """Connected; not logged in."""
+        address, _, port = self.bind.rpartition(":")
+        client = Client(*await asyncio.open_connection(address, int(port), local_addr=(host, 0)))
+        self.clients.append(client)
+        return client
+
+    async def login(self, user: str = "admin", password: str = PASSWORD, host: str = "127.0.0.1") -> Client:
+        """Its last request is a login; the response is still to be read."""
+        client = await self.client(host)
+        client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+        await client.hears(ApiKey.SASL_HANDSHAKE, 1)
+        token = f"\0{user}\0{password}".encode()
+        client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))
+        return client
+
+    async def logs_in(self) -> Client:
+        client = await self.login()
+        assert (await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code == 0
+        return client
+
+    async def metrics(self) -> dict[str, float]:
+        return await asyncio.to_thread(probe.series, self.http)
+
+    async def metric(self, name: str, holds: Callable[[float], bool]) -> float:
+        """Its value, once that is as expected."""
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            while not holds(value := (await self.metrics()).get(name, 0.0)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        return value
+
+    async def stops(self) -> int:
+        """Its exit code after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            return await self.process.wait()
+
+    async def _listens(self) -> None:
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            while True:
+                with suppress(OSError):
+                    (await self.client()).leaves()
+                    return
+                assert self.process.returncode is None, self.output.read_text(encoding="utf-8")
+                await asyncio.sleep(0.05)
+
+
+def _document(command: str, broker: str, bind: str, http: str) -> dict[str, Any]:
+    listener = {
+        "name": "SASL",
+        "bind": bind,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ["PLAIN"],
+    }
+    both = {
+        "users.file": "users.yaml",
+        "authorizer": {
+            "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+            "super.users": "User:admin",
+            "early.start.listeners": ["SASL"],
+        },
+        "audit": {"spool.dir": "spool"},
+        "http": {"bind": http},
+    }
+    if command == "controller":
+        return both | {"controller.id": "controller-1", "listener": listener, "broker": {"bootstrap": broker}}
+    return both | {
+        "proxy.id": "proxy-1",
+        "listeners": [listener],
+        "upstream": {"bootstrap": broker},
+        "controller": {"endpoints": ["127.0.0.1:1"]},
+    }
+
+
+@asynccontextmanager
+async def a_lone(
+    command: str, directory: Path, stderr: int | None = None, ulimit: str = "", **changes: Any
+) -> AsyncIterator[LoneProcess]:
+    """`stderr`: a descriptor in place of a file; `ulimit`: the shell's options."""
+    bind, http = free_addresses(2)
+    users: Mapping[str, Any] = {"users": {"admin": {"password.hash": hash_password(PASSWORD, bytes(16))}}}
+    (directory / "users.yaml").write_text(yaml.safe_dump(users), encoding="utf-8")
+    output = directory / "stderr"
+    async with FakeBroker({ApiKey.DESCRIBE_CLUSTER: _cluster}) as broker:
+        document = _document(command, broker.address, bind, http) | changes
+        file = directory / f"{command}.yaml"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        program = f"ulimit {ulimit or '-c 0'}; exec {sys.executable} -m proxy {command} -c {file}"
+        with output.open("wb") as own:
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                program,
+                cwd=CHECKOUT,
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+                stderr=own if stderr is None else stderr,
+            )
+        lone = LoneProcess(process, bind, http, output)
+        try:
+            await lone._listens()
+            yield lone
+        finally:
+            for client in lone.clients:
+                client.leaves()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()

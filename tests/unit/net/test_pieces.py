@@ -1,0 +1,60 @@
+"""Long work in pieces: how long one holds the loop, in CPU time of this thread."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from time import thread_time_ns
+from typing import Any
+
+import pytest
+
+from proxy.net.pieces import SLICE_MS, done_in_pieces, in_pieces
+
+
+def busy(count: int, item_ms: float) -> Iterator[int]:
+    """Items that take CPU time to make."""
+    for number in range(count):
+        until = thread_time_ns() + item_ms * 1_000_000
+        while thread_time_ns() < until:
+            pass
+        yield number
+
+
+async def turns_during(work: Coroutine[Any, Any, None]) -> int:
+    """How often the loop turned while the work was done."""
+    turns = 0
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work)
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+    return turns
+
+
+@pytest.mark.spec("O8")
+async def test_the_loop_has_a_turn_after_each_slice_of_cpu_time_however_many_items_that_is() -> None:
+    few_long, many_short = busy(8, SLICE_MS), busy(40, SLICE_MS / 4)
+
+    assert await turns_during(done_in_pieces(few_long)) >= 8
+    assert 8 <= await turns_during(done_in_pieces(many_short)) <= 25
+
+
+@pytest.mark.spec("O8")
+async def test_short_work_is_done_in_one_piece() -> None:
+    found: list[int] = []
+
+    async def work() -> None:
+        found.extend([number async for number in in_pieces(range(10))])
+
+    # One turn is for others that are in pieces.
+    assert await turns_during(work()) <= 3
+    assert found == list(range(10))
+
+
+@pytest.mark.spec("O8")
+async def test_work_that_is_not_urgent_leaves_most_of_the_time_to_others() -> None:
+    loop = asyncio.get_running_loop()
+    since_s, busy_s = loop.time(), 8 * SLICE_MS / 1000
+
+    await done_in_pieces(busy(8, SLICE_MS), share=0.25)
+
+    assert loop.time() - since_s >= 3 * busy_s
