@@ -79,7 +79,7 @@ def test_older_objects_are_looked_at_while_they_are_few(monkeypatch: pytest.Monk
         gc.unfreeze()  # It is old now.
         return cyclic
 
-    few, many = leave_one(), len(gc.get_objects())
+    few, many = leave_one(), len(gc.get_objects(generation=2))
     monkeypatch.setattr(collector, "FEW_OBJECTS", many - 1)
     collector.collect_if_few()
     assert few() is not None
