@@ -32,6 +32,16 @@ LENGTH_PREFIX_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Sender:
+    """The proxy at the other end of a connection to the controller."""
+
+    principal: Principal
+    host: str
+    listener: str
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Forwarded:
     """What an Envelope held: a client's request as if the client had sent it here."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from forwarding.controller.access import Access
 from forwarding.controller.acls import create_acls, delete_acls
 from forwarding.controller.configs import alter_configs, kept_topics
+from forwarding.controller.facts import of_forwarded
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
 from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.quotas import alter_client_quotas
@@ -35,7 +36,7 @@ from forwarding.controller.topics import (
     delete_topics,
     topics_in_question,
 )
-from forwarding.envelope import Forwarded, Refused, unwrap
+from forwarding.envelope import Forwarded, Refused, Sender, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
 from forwarding.versions import FORWARDABLE
 from proxy.audit.record import AuditEvent
@@ -52,16 +53,6 @@ CLUSTER_DENIED = "Cluster authorization failed."
 PROXYS_PRINCIPAL = "A proxy's principal must not be used by clients for administrative requests."
 NO_TOKENS = TokenSettings()
 NO_IDS: Mapping[str, bytes] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """The proxy at the other end of a connection to the controller."""
-
-    principal: Principal
-    host: str
-    listener: str
-    client_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,22 +222,11 @@ class Controller:
 def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> Verdict:
     """A client logged in at the sending proxy with the proxy's own principal: it is no user (KIP-590)."""
     header = forwarded.header
-    event = AuditEvent(
-        event="request_refused",
-        listener=sender.listener,
-        host=forwarded.host,
-        principal=str(forwarded.principal),
-        forwarding_principal=str(sender.principal),
-        client_id=header.client_id,
-        method=ApiKey.name_of(header.api_key),
-        api_version=header.api_version,
-        correlation_id=header.correlation_id,
-        forward_id=forwarded.forward_id,
-        granted=False,
-        error_code=int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-        metadata_offset=image.offset,
-        message=f"a client of the proxy {sender.principal} has logged in with the proxy's own principal",
-    )
+    event = of_forwarded("request_refused", sender, forwarded)
+    event.granted = False
+    event.error_code = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    event.metadata_offset = image.offset
+    event.message = f"a client of the proxy {sender.principal} has logged in with the proxy's own principal"
     answer = refusal(
         header.api_key,
         header.api_version,

@@ -8,9 +8,8 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from forwarding.controller.controller import Sender
 from forwarding.controller.record_keys import quota_entity
-from forwarding.envelope import Forwarded
+from forwarding.envelope import Forwarded, Sender
 from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
 from proxy.session.summaries import OBSERVE
@@ -26,7 +25,7 @@ def forwarded_received(
     message: str | None = None,
 ) -> AuditEvent:
     """The controller's side of a forward; `offsets` are the first and last its records were committed at."""
-    event = _of_forwarded("forwarded_received", sender, forwarded)
+    event = of_forwarded("forwarded_received", sender, forwarded)
     event.error_code = error_code
     event.first_offset, event.last_offset = offsets
     event.metadata_offset = metadata_offset
@@ -86,7 +85,7 @@ def mutations_counted(
 def _of_quota(
     name: str, sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int
 ) -> AuditEvent:
-    event = _of_forwarded(name, sender, forwarded)
+    event = of_forwarded(name, sender, forwarded)
     event.quota_key = CONTROLLER_MUTATION_RATE
     event.quota_id, event.quota_limit = quota.governing.quota_id, quota.governing.limit
     event.metadata_offset = metadata_offset
@@ -122,7 +121,7 @@ def topics_gone(
     )
 
 
-def _of_forwarded(event: str, sender: Sender, forwarded: Forwarded) -> AuditEvent:
+def of_forwarded(event: str, sender: Sender, forwarded: Forwarded) -> AuditEvent:
     """Who asked for what, through whom, and by which forward."""
     header = forwarded.header
     return AuditEvent(

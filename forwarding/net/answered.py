@@ -7,8 +7,7 @@ same forward id. Kept by forwarding.net.writer. Bounded: the oldest answers go f
 from collections import OrderedDict
 from typing import Any
 
-from forwarding.controller.controller import Sender
-from forwarding.envelope import Forwarded
+from forwarding.envelope import Forwarded, Sender
 
 MAX_ANSWERS = 2_000
 

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from forwarding.controller.controller import Sender
-from forwarding.envelope import MAX_VERSION, OLDEST_VERSION
+from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
 from forwarding.versions import TRANSACTIONAL_ID_TAG
 from proxy.audit.record import AuditEvent
 from proxy.net.verification import Client, Verifications

@@ -7,11 +7,10 @@ client the broker is asked once and for nothing else; where one does, first for 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from forwarding.controller.controller import Sender
 from forwarding.controller.facts import mutations_counted, mutations_throttled
 from forwarding.controller.mutations import Charged, charge_creation, charge_deletion, charge_partitions
 from forwarding.controller.topics import NO_TOPIC_ID, topics_to_delete
-from forwarding.envelope import Forwarded
+from forwarding.envelope import Forwarded, Sender
 from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage

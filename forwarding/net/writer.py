@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from forwarding.controller.controller import Controller, Sender
+from forwarding.controller.controller import Controller
 from forwarding.controller.facts import (
     envelope_refused,
     forwarded_received,
@@ -26,7 +26,7 @@ from forwarding.controller.gone_topics import GoneTopics
 from forwarding.controller.in_effect import in_effect
 from forwarding.controller.outcome import AskBroker, Outcome
 from forwarding.controller.tokens import expired_tokens
-from forwarding.envelope import Forwarded, Refused, answer, refusal
+from forwarding.envelope import Forwarded, Refused, Sender, answer, refusal
 from forwarding.net.answered import Answered, Key, forward_key
 from forwarding.net.broker import Broker
 from forwarding.net.carried_out import CarriedOut, Transaction
@@ -59,9 +59,9 @@ REPLAY_TIMEOUT_MS = 10_000
 """How long a committed change may take to come back through the log."""
 DEFAULT_BROKER_TIMEOUT_MS = 30_000
 REGAIN_TIMEOUT_MS = 2_000
+"""How long a request waits here for the log to be claimed again, before its proxy gets NOT_CONTROLLER."""
 MANY_EVENTS = 50
 """Of one request: more of them are recorded in slices."""
-"""How long a request waits here for the log to be claimed again, before its proxy is told."""
 
 OwnEvent = Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent]
 

@@ -18,8 +18,6 @@ from proxy.net.slot import Slot
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import TOO_MANY, ConnectionQuotas, TurnedAway, same_address
 
-LOG_INTERVAL_MS = 1_000
-
 log = structlog.get_logger(__name__)
 
 
@@ -55,7 +53,6 @@ class Admission:
         self._image = image
         self._observer = observer
         self._held = 0
-        self._told: dict[str, _Told] = {}
 
     def enter(self, listener: str, host: str, close: Callable[[], None]) -> Slot | None:
         """A place for a connection from `host`; None: `close` is called, now or after a while."""
@@ -90,14 +87,7 @@ class Admission:
     def accept_failed(self, listener: str, error: str) -> None:
         """A connection could not be accepted: there are no resources left."""
         self._observer.accept_failed(listener, error)
-        told = self._told.setdefault(error, _Told())
-        told.silent += 1
-        moment_ms = now_ms()
-        if moment_ms - told.at_ms >= LOG_INTERVAL_MS:
-            log.error(
-                "connections cannot be accepted", listener=listener, error=error, since_last_line=told.silent
-            )
-            told.at_ms, told.silent = moment_ms, 0
+        log.error("connections cannot be accepted", listener=listener, error=error, stranger=True)
 
     def _turn_away(self, refused: TurnedAway, close: Callable[[], None]) -> None:
         if refused.delay_ms == 0 or self._held >= self._most_held:
@@ -111,25 +101,10 @@ class Admission:
         close()
 
     def _tell(self, listener: str, address: str, refused: TurnedAway) -> None:
-        # A line for each would let a stranger fill the disk.
-        told = self._told.setdefault(refused.reason, _Told())
-        told.silent += 1
-        moment_ms = now_ms()
-        if moment_ms - told.at_ms < LOG_INTERVAL_MS:
-            return
         log.warning(
             "connection would be refused" if refused.only_observed else "connection refused",
             listener=listener,
             address=address,
             reason=refused.reason,
-            since_last_line=told.silent,
+            stranger=True,
         )
-        told.at_ms, told.silent = moment_ms, 0
-
-
-class _Told:
-    __slots__ = ("at_ms", "silent")
-
-    def __init__(self) -> None:
-        self.at_ms = 0
-        self.silent = 0

@@ -8,20 +8,26 @@ as connections do, has to be free of cycles when it ends.
 """
 
 import gc
+import sys
 from collections.abc import Iterable
 
 from proxy.net.pieces import in_pieces
 
 YOUNG_OBJECTS = 10_000
 """The collector looks at so many new objects at a time, or at three times as many: up to ten milliseconds."""
-FEW_OBJECTS = 30_000
-"""So many older ones may be looked at in one go."""
+FEW_BLOCKS = 60_000
+"""With so many blocks of memory allocated since the last image there are some 30,000 objects to look at,
+which takes ten milliseconds. Blocks are counted because to count the objects is to list them all."""
 _NEVER = 1_000_000_000
+
+
+_settled_blocks = 0
+"""Allocated when the collector last lost sight of everything."""
 
 
 def start() -> None:
     """What was made so far lives as long as the process; what comes is looked at in small numbers."""
-    gc.freeze()
+    _settle()
     gc.set_threshold(YOUNG_OBJECTS, 1, _NEVER)
 
 
@@ -30,10 +36,16 @@ async def apply_image(steps: Iterable[object]) -> None:
     gc.collect(1)
     async for _ in in_pieces(steps):
         gc.freeze()
-    gc.freeze()
+    _settle()
 
 
 def collect_if_few() -> None:
     """Look for cycles among all objects since the last image, unless there are too many of them."""
-    if len(gc.get_objects(generation=2)) <= FEW_OBJECTS:
+    if sys.getallocatedblocks() - _settled_blocks <= FEW_BLOCKS:
         gc.collect()
+
+
+def _settle() -> None:
+    global _settled_blocks
+    gc.freeze()
+    _settled_blocks = sys.getallocatedblocks()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -73,17 +74,12 @@ def test_older_objects_are_looked_at_while_they_are_few(monkeypatch: pytest.Monk
         def __init__(self) -> None:
             self.own = self
 
-    def leave_one() -> weakref.ref[Cyclic]:
-        cyclic = weakref.ref(Cyclic())
-        gc.freeze()
-        gc.unfreeze()  # It is old now.
-        return cyclic
-
-    few, many = leave_one(), len(gc.get_objects(generation=2))
-    monkeypatch.setattr(collector, "FEW_OBJECTS", many - 1)
+    monkeypatch.setattr(collector, "_settled_blocks", sys.getallocatedblocks())
+    many: list[object] = [[] for _ in range(2 * collector.FEW_BLOCKS)]
+    cyclic = weakref.ref(Cyclic())
     collector.collect_if_few()
-    assert few() is not None
+    assert cyclic() is not None
 
-    monkeypatch.setattr(collector, "FEW_OBJECTS", 2 * many)
+    many.clear()
     collector.collect_if_few()
-    assert few() is None
+    assert cyclic() is None

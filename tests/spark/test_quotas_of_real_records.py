@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from forwarding.controller.controller import Sender
 from forwarding.controller.facts import mutations_counted, mutations_throttled
 from forwarding.controller.mutations import charge_creation
-from forwarding.envelope import Forwarded
+from forwarding.envelope import Forwarded, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forwarding.controller.controller import NO_TOKENS, Controller, Sender, Verdict
+from forwarding.controller.controller import NO_TOKENS, Controller, Verdict
 from forwarding.controller.tokens import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.controller.topics import Key
-from forwarding.envelope import Forwarded, wrap
+from forwarding.envelope import Forwarded, Sender, wrap
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import load_authorizer

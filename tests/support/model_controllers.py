@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from forwarding.controller.controller import Controller, Sender
+from forwarding.controller.controller import Controller
 from forwarding.controller.tokens import TokenSettings
+from forwarding.envelope import Sender
 from forwarding.net.carried_out import CarriedOut
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.writer import Writer
