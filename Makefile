@@ -59,8 +59,8 @@ demo: setup ## Play the whole story on loopback and write the audit report
 	$(BIN)/penstock demo
 
 # A test that needs Kafka is skipped where there is none, save here: no suite goes silently dark.
-test: setup ## Run every test
-	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
+test: setup ## Run every test; up to three that fail beside others run once more, alone
+	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing
 
 CASES ?= 2000
 SEED ?= 1
