@@ -25,6 +25,7 @@ from proxy.session.apis.refusal import ANY_VERSION, refusal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 
 def create_acls(request: Any, image: MetadataImage, new_id: Callable[[], bytes]) -> Outcome:
@@ -64,12 +65,12 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
         removed.update((acl.id, acl) for acl in matching)
         results.append(
             response.DeleteAclsFilterResult(
-                error_message=None, matching_acls=[matching_acl(acl) for acl in matching]
+                error_message=None, matching_acls=[matching_acl(acl) for acl in paced(matching)]
             )
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
         return _too_many(ApiKey.DELETE_ACLS, request, len(removed))
-    records = tuple(types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in removed)
+    records = tuple(types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in paced(list(removed)))
     return Outcome(records, response(filter_results=results))
 
 

@@ -125,7 +125,7 @@ def expire_delegation_token(asked: TokenRequest) -> Outcome:
 
 def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[Any, ...]:
     """Records that remove what has expired, some at a time."""
-    over = [token for token in image.tokens.by_id.values() if token.expired(now_ms)]
+    over = [token for token in image.tokens.by_id.each_value() if token.expired(now_ms)]
     return tuple(_removal(token) for token in over[:MAX_RECORDS_PER_SWEEP])
 
 

@@ -10,7 +10,7 @@ something to. Made by acls_delta, read by proxy.security.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
@@ -18,6 +18,7 @@ from typing import ClassVar
 from proxy.metadata.acl import WILDCARD, Acl, AclFilter, Operation, PatternType, ResourceType
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import SortedNames
+from proxy.wire.work import paced
 
 Subject = tuple[str, str]
 """(principal, host) as an ACL names them, wildcards included."""
@@ -92,12 +93,12 @@ class AclsImage:
         A filter that names a resource looks at the ACLs on patterns of that name, or that cover it; any other
         one at all ACLs.
         """
-        return (acl for acl in self._candidates(acl_filter) if acl_filter.matches(acl))
+        return (acl for acl in paced(self._candidates(acl_filter), 2) if acl_filter.matches(acl))
 
-    def _candidates(self, acl_filter: AclFilter) -> Iterable[Acl]:
+    def _candidates(self, acl_filter: AclFilter) -> list[Acl]:
         name = acl_filter.resource_name
         if name is None:
-            return self.by_id.values()
+            return list(self.by_id.each_value())
         # Some patterns may be given twice, an ACL must not be.
         patterns = {
             id(pattern): pattern
@@ -105,7 +106,7 @@ class AclsImage:
             for pattern in (*resource.covering(name), resource.literal.get(name), resource.prefixed.get(name))
             if pattern is not None
         }
-        return (acl for pattern in patterns.values() for acls in pattern.values() for acl in acls)
+        return [acl for pattern in patterns.values() for acls in pattern.values() for acl in acls]
 
     def existing(self, acl: Acl) -> Acl | None:
         """The ACL that says the same as `acl` whatever its id, or None: CreateAcls makes it only once."""

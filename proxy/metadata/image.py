@@ -16,6 +16,7 @@ from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.tokens import DelegationToken
 from proxy.metadata.topics import TopicsImage
+from proxy.wire.work import paced_sorted
 
 __all__ = ["AclsImage", "MetadataImage", "QuotasImage", "ScramImage", "TokensImage", "TopicsImage"]
 
@@ -42,7 +43,7 @@ class ScramImage:
 
     def users(self) -> list[str]:
         """Everyone who has a credential of any mechanism, sorted, each once."""
-        return sorted({user for _, user in self.credentials})
+        return paced_sorted({user for _, user in self.credentials})
 
     def of_user(self, user: str) -> dict[ScramMechanism, ScramCredential]:
         """The credentials of one user; empty when there are none."""

@@ -24,6 +24,7 @@ from proxy.security.authorizer import (
 from proxy.security.settings import super_users, yes_or_no
 from proxy.security.simple_file import FileAcl, ResourceRules, SimpleAcls, parse_acl_file
 from proxy.security.standard import ALLOWING, DENYING
+from proxy.wire.work import paced
 
 ACL_FILE = "broker.acl.file.path"
 
@@ -75,11 +76,14 @@ class SimpleAclAuthorizer:
 
         O(number of resources of that type in the file), asked once by a client that starts to produce.
         """
-        unnamed, *named = self.authorize(
-            context,
-            [Action(operation, resource_type, name) for name in ("", *self._acls.named(resource_type))],
-        )
-        return next((decision for decision in (unnamed, *named) if decision.allowed), unnamed)
+        (unnamed,) = self.authorize(context, [Action(operation, resource_type, "")])
+        if unnamed.allowed:
+            return unnamed
+        for name in paced(list(self._acls.named(resource_type)), _DECISION_UNITS):
+            (decision,) = self.authorize(context, [Action(operation, resource_type, name)])
+            if decision.allowed:
+                return decision
+        return unnamed
 
     def acl_count(self, image: MetadataImage) -> int:
         return self._acls.count
@@ -105,6 +109,8 @@ class SimpleAclAuthorizer:
         return acls.cluster
 
 
+_DECISION_UNITS = 4
+"""What a decision costs, in the units of proxy.wire.work."""
 _NO_RULES = ResourceRules()
 _NAMED = frozenset((ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID))
 """What is decided by the ACLs under its own name; all else by those of the cluster."""

@@ -6,7 +6,8 @@ when the slice is over, the function stops there until `Work.go_on` is called ag
 docs/decisions/0046.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -18,6 +19,9 @@ T = TypeVar("T")
 SLICE_NS = 5_000_000
 _PARTS = 4_096
 """Of an encoded message, that are joined in one go."""
+_RUN = 1_000
+"""Elements that are sorted in one go."""
+_MERGE_UNITS = 4
 _PIECE = 64
 """Units of work between two looks at the clock; a unit is about a microsecond at most."""
 
@@ -147,6 +151,24 @@ def paced(elements: Sequence[T], units: int = 1) -> Sequence[T] | Iterator[T]:
         return _paced(work, elements, units)
     work.spend(len(elements) * units)
     return elements
+
+
+def paced_sorted(elements: Iterable[T], key: Any = None) -> list[T]:
+    """As `sorted`, in pieces: one call for 100,000 elements takes longer than a slice."""
+    if type(getcurrent()) is not Work:
+        return sorted(elements, key=key)
+    unsorted = list(elements)
+    runs = []
+    for start in range(0, len(unsorted), _RUN):
+        runs.append(sorted(unsorted[start : start + _RUN], key=key))
+        spend(_RUN)
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    merged = []
+    for element in merge(*runs, key=key):
+        merged.append(element)
+        spend(_MERGE_UNITS)
+    return merged
 
 
 def encoding(elements: Sequence[T], parts: list[bytes]) -> Sequence[T] | Iterator[T]:

@@ -20,7 +20,7 @@ from proxy.session.call import Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
+from proxy.wire.work import paced, paced_sorted
 
 FIRST_WITH_REQUESTER = 3
 """The version of Create and Describe since which a token's owner need not be who asked for it (KIP-373)."""
@@ -66,7 +66,9 @@ def decide_describe(call: Call, request: Any) -> Verdict:
         return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if secret is None:
         return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
-    shown = sorted(_shown(call, request.owners), key=lambda token: (token.issue_timestamp_ms, token.token_id))
+    shown = paced_sorted(
+        _shown(call, request.owners), key=lambda token: (token.issue_timestamp_ms, token.token_id)
+    )
     return Answer(response(tokens=[_described(call.version, token, secret) for token in paced(shown, 16)]))
 
 
@@ -125,7 +127,7 @@ def _shown(call: Call, owners: Any) -> list[DelegationToken]:
     names = (
         None if owners is None else {f"{each.principal_type}:{each.principal_name}" for each in paced(owners)}
     )
-    tokens = list(call.image.tokens.by_id.values())
+    tokens = list(call.image.tokens.by_id.each_value())
     asked = [token for token in paced(tokens, 2) if names is None or not names.isdisjoint(token.principals)]
     others = [token for token in paced(asked) if not token.concerns(me)]
     by_id = _granted(call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, (t.token_id for t in others))

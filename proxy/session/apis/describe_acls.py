@@ -16,6 +16,7 @@ from proxy.session.call import Answer, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced, paced_sorted
 
 NO_AUTHORIZER_MESSAGE = "No Authorizer is configured on the broker"
 
@@ -34,13 +35,15 @@ def decide(call: Call, request: Any) -> Verdict:
         by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
     return Answer(
         response(
-            resources=[_resource(response, pattern, by_pattern[pattern]) for pattern in sorted(by_pattern)],
+            resources=[
+                _resource(response, pattern, by_pattern.pop(pattern)) for pattern in paced_sorted(by_pattern)
+            ],
         )
     )
 
 
 def _resource(response: Any, pattern: tuple[Any, ...], acls: list[Acl]) -> Any:
-    bindings = dict.fromkeys(acl.binding for acl in acls)
+    bindings = dict.fromkeys(acl.binding for acl in paced(acls))
     return response.DescribeAclsResource(
         resource_type=int(pattern[0]),
         resource_name=pattern[1],
@@ -49,7 +52,7 @@ def _resource(response: Any, pattern: tuple[Any, ...], acls: list[Acl]) -> Any:
             response.AclDescription(
                 principal=principal, host=host, operation=int(operation), permission_type=int(permission)
             )
-            for *_, principal, host, operation, permission in sorted(bindings)
+            for *_, principal, host, operation, permission in paced_sorted(bindings)
         ],
     )
 

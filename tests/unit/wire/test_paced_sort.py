@@ -1,0 +1,54 @@
+"""A sort of very many elements stops between pieces, as other work on a message does (O8)."""
+
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+
+from proxy.metadata.acl import AclFilter, Operation, PatternType, PermissionType, ResourceType
+from proxy.wire.work import Pace, Work, paced_sorted
+from tests.session.apis.asking import image_with
+
+pytestmark = pytest.mark.spec("O8")
+
+
+def in_slices(function: Callable[[], Any]) -> tuple[Any, int]:
+    """What the function returns, and how often it stopped; each look at the clock is the end of a slice."""
+    pace = Pace(count().__next__, 1)
+    work, stops = Work(function, pace), 0
+    pace.begin()
+    while not work.go_on():
+        stops += 1
+        pace.begin()
+    return work.result, stops
+
+
+@pytest.mark.parametrize("size", [0, 1, 999, 1_000, 1_001, 10_000])
+@pytest.mark.parametrize("key", [None, lambda number: -number])
+def test_the_order_is_that_of_sorted(size: int, key: Callable[[int], int] | None) -> None:
+    numbers = [Random(size).randrange(size) for _ in range(size)]
+
+    result, stops = in_slices(lambda: paced_sorted(iter(numbers), key))
+
+    assert result == sorted(numbers, key=key) == paced_sorted(numbers, key)
+    assert stops >= size // 1_000
+
+
+def test_equal_elements_stay_in_their_order() -> None:
+    pairs = [(number % 3, number) for number in range(5_000)]
+
+    result, _ = in_slices(lambda: paced_sorted(pairs, lambda pair: pair[0]))
+
+    assert result == sorted(pairs, key=lambda pair: pair[0])
+
+
+def test_a_search_through_all_acls_stops_between_pieces() -> None:
+    image = image_with(*(f"READ TOPIC topic-{number}" for number in range(2_000)))
+    every = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, PermissionType.ANY)
+
+    found, stops = in_slices(lambda: list(image.acls.select(every)))
+
+    assert len(found) == 2_000
+    assert stops >= 2_000 // 64
