@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from forwarding.envelope import wrap
+from forwarding.net import writer
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal, serialize
 from proxy.wire import codecs, types
@@ -34,6 +35,14 @@ ATTEMPTS = 8
 TOPIC = 2
 LITERAL, PREFIXED, MATCH, ANY = 3, 4, 2, 1
 WHO = Principal("User", "admin")
+REGAIN_TIMEOUT_MS = 20
+"""Nobody claims the log again by itself here: a request that waited for that would only take time."""
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "REGAIN_TIMEOUT_MS", REGAIN_TIMEOUT_MS)
+
 
 Binding = tuple[str, int, str, int, int]
 """Name, pattern type, principal, operation, permission type; all are on topics, from any host."""
