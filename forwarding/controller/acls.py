@@ -70,7 +70,9 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
         return _too_many(ApiKey.DELETE_ACLS, request, len(removed))
-    records = tuple(types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in paced(list(removed)))
+    records = tuple(
+        types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in paced(list(removed))
+    )
     return Outcome(records, response(filter_results=results))
 
 

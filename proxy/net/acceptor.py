@@ -48,6 +48,7 @@ class Acceptor:
         self._pace = pace
         self._socket: socket.socket | None = None
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._beginning: set[asyncio.Task[None]] = set()
 
     def listen(self, host: str, port: int, backlog: int, *, reuse_port: bool = False) -> int:
         """Begin; gives back the port. OSError when the address cannot be had.
@@ -63,13 +64,18 @@ class Acceptor:
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Accept no more; what was accepted goes on."""
+        """Accept no more. Connections that have begun go on; handshakes that are unfinished end.
+
+        They would keep the process from its end for as long as a client is silent.
+        """
         listening, self._socket = self._socket, None
         if listening is not None:
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
         if self._pause is not None:
             self._pause.cancel()
+        for task in self._beginning:
+            task.cancel()
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         """Make a connection of the socket; what it raises ends that connection."""
@@ -115,7 +121,9 @@ class Acceptor:
         slot = self._enter(host, client.close)
         if slot is not None:
             client.setblocking(False)
-            self._tasks.create_task(self._begin(client, host, slot))
+            task = self._tasks.create_task(self._begin(client, host, slot))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:

@@ -118,7 +118,7 @@ class Listener:
         """Listen; gives back the port. `reuse_port`: other processes of ours accept there too."""
         pace = self._admission.pace(self.policy.name)
         parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
-        self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, *parts)
+        self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
         return self._server.listen(host, port, BACKLOG, reuse_port=reuse_port)
 
     def stop_accepting(self) -> None:

@@ -54,6 +54,19 @@ class _Queue:
         return is_finished
 
 
+class _Waiting:
+    """Waits for one turn."""
+
+    __slots__ = ("called",)
+
+    def __init__(self) -> None:
+        self.called = asyncio.Event()
+
+    def take_turn(self) -> bool:
+        self.called.set()
+        return False
+
+
 class Turns:
     """Of one event loop."""
 
@@ -72,6 +85,12 @@ class Turns:
         self._idle.clear()
         self._pace.crowded = True
         self._schedule()
+
+    async def next(self, address: str) -> None:
+        """Return when it is the turn of a client that is not logged in yet, for one piece of work."""
+        waiting = _Waiting()
+        self.add(address, waiting, stranger=True)
+        await waiting.called.wait()
 
     def worked(self) -> None:
         """A slice outside of any turn has ended."""
