@@ -20,7 +20,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak hostile ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
-	format schemas lock conformance bench bench-spark interop kerberos clean distclean
+	check-helm check-rules manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -136,6 +136,16 @@ check-house:
 	@$(call say,house rules)
 # CI=1: pytest then prints the offences in full.
 	CI=1 $(BIN)/pytest --quiet tests/unit/test_house_rules.py tests/unit/test_conformance.py
+
+# Not part of `check`: a cold build of helm takes four minutes of CPU time, one of the rules' engine half a minute.
+check-helm: $(INSTALLED) ## The Helm chart: lint, render, compare with Kubernetes' schemas (Go builds helm, once)
+	PENSTOCK_REQUIRE_HELM=1 CI=1 $(BIN)/pytest --quiet tests/unit/test_chart.py
+
+check-rules: $(INSTALLED) ## The alert rules in Prometheus' own engine (Go builds it, once)
+	PENSTOCK_REQUIRE_PROMETHEUS=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_alert_rules.py
+
+manifests: $(INSTALLED) ## Write deploy/kubernetes and deploy/spark/cronjob.yaml anew from the Helm chart
+	$(BIN)/python -m tests.support.chart
 
 format: $(INSTALLED) ## Format the code and let ruff repair what it can
 	$(BIN)/ruff format .

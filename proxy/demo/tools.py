@@ -9,7 +9,7 @@ from pathlib import Path
 from proxy.demo import jvm
 from proxy.demo.run import run
 
-_MAIN_CLASSES = {
+MAIN_CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
@@ -64,4 +64,4 @@ class KafkaTools:
             connection += ["--bootstrap-server", self.bootstrap]
             if self.properties is not None:
                 connection += ["--command-config", str(self.properties)]
-        return jvm.command(self.libs, _MAIN_CLASSES[tool], [*connection, *arguments], jvm.SHORT_LIVED, "WARN")
+        return jvm.command(self.libs, MAIN_CLASSES[tool], [*connection, *arguments], jvm.SHORT_LIVED, "WARN")

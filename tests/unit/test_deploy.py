@@ -202,6 +202,36 @@ def test_the_alert_rules_are_those_that_prometheus_loads() -> None:
 
 
 @pytest.mark.spec("O2")
+@pytest.mark.parametrize("file", ["scrape.yaml", "kubernetes.yaml"])
+def test_jobs_have_the_names_that_the_alerts_select(file: str) -> None:
+    jobs = [job["job_name"] for job in yaml.safe_load(text(f"prometheus/{file}"))["scrape_configs"]]
+    selected = re.findall(r'job(=~?)"([^"]+)"', text("prometheus/rules.yaml"))
+
+    assert jobs == ["penstock-proxy", "penstock-controller"]
+    assert selected == [("=~", "penstock-.*"), ("=", "penstock-proxy")]
+
+
+@pytest.mark.spec("O2")
+def test_pods_are_discovered_by_containers_and_ports_that_the_manifests_have() -> None:
+    kept = [
+        tuple(rule["regex"].split(";"))
+        for rules in values_of(yaml.safe_load(text("prometheus/kubernetes.yaml")), "relabel_configs")
+        for rule in rules
+        if rule.get("action") == "keep"
+    ]
+    ports = {
+        (container["name"], port["name"])
+        for part in ("containers", "initContainers")
+        for containers in values_of(MANIFESTS, part)
+        for container in containers
+        for port in container.get("ports", [])
+    }
+
+    assert kept == [("penstock", "penstock-http"), ("controller", "penstock-http")]
+    assert set(kept) <= ports
+
+
+@pytest.mark.spec("O2")
 def test_panels_of_the_dashboard_do_not_lie_over_one_another() -> None:
     cells = [
         (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)

@@ -1,0 +1,178 @@
+{{/* repository@digest where the digest is known, else repository:tag */}}
+{{- define "penstock.image" -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag }}{{ end }}
+{{- end }}
+
+{{/* The labels of an object; those of a selector are `app` alone, as they can never be changed. */}}
+{{- define "penstock.labels" -}}
+app.kubernetes.io/part-of: penstock
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "penstock.controller" -}}
+{{ .Release.Name }}-controller
+{{- end }}
+
+{{/* Every broker by its number, and the address of its proxy. */}}
+{{- define "penstock.advertised" -}}
+{{- $brokers := .Values.brokers.name }}
+{{- range $id := until (int .Values.brokers.replicas) }}
+{{ $id | quote }}: {SASL_SSL: "{{ $brokers }}-{{ $id }}.{{ $brokers }}.{{ $.Release.Namespace }}.svc:9093"}
+{{- end }}
+{{- end }}
+
+{{/* proxy.yaml: what the chart knows, and the keys of proxy.config over it */}}
+{{- define "penstock.proxy.config" -}}
+proxy.id: proxy-@ID@
+listeners:
+  - name: SASL_SSL
+    bind: 0.0.0.0:9093
+    advertised: "@NAME@.{{ .Values.brokers.name }}.{{ .Release.Namespace }}.svc:9093"
+    security.protocol: SASL_SSL
+    sasl.enabled.mechanisms: [PLAIN, SCRAM-SHA-256, SCRAM-SHA-512]
+    connections.max.reauth.ms: 3600000
+    ssl: {certificate: secrets/proxy.crt, key: secrets/proxy.key}
+users.file: users.yaml
+upstream:
+  bootstrap: "@NAME@.{{ .Values.brokers.name }}:9091"
+  node.id: "@ID@"
+  security.protocol: SASL_PLAINTEXT
+  sasl: {mechanism: PLAIN, username: penstock-proxy, password.file: secrets/broker.password}
+  advertised.brokers: {{- include "penstock.advertised" . | nindent 4 }}
+{{- if .Values.controller.enabled }}
+controller:
+  mode: penstock
+  endpoints:
+{{- range $id := until (int .Values.controller.replicas) }}
+    - {{ include "penstock.controller" $ }}-{{ $id }}.{{ include "penstock.controller" $ }}.{{ $.Release.Namespace }}.svc:9094
+{{- end }}
+  security.protocol: SASL_SSL
+  sasl: {mechanism: PLAIN, username: proxy-@ID@, password.file: secrets/controller.password}
+  ssl: {ca: secrets/ca.crt}
+{{- end }}
+authorizer:
+  authorizer.class.name: proxy.security.standard.StandardAuthorizer
+  super.users: User:admin
+audit: {spool.dir: /var/lib/penstock/spool}
+limits: {drain.timeout.ms: 30000}
+http: {bind: "0.0.0.0:9190"}
+{{- end }}
+
+{{- define "penstock.controller.config" -}}
+controller.id: "@NAME@"
+listener:
+  name: CONTROLLER
+  bind: 0.0.0.0:9094
+  security.protocol: SASL_SSL
+  sasl.enabled.mechanisms: [PLAIN]
+  ssl: {certificate: secrets/controller.crt, key: secrets/controller.key}
+users.file: controller-users.yaml
+broker:
+  bootstrap: {{ .Values.brokers.name }}:9091
+  security.protocol: SASL_PLAINTEXT
+  sasl: {mechanism: PLAIN, username: penstock-controller, password.file: secrets/broker.password}
+metadata: {topic: __penstock_metadata, transactional.id: penstock-controller}
+authorizer:
+  authorizer.class.name: proxy.security.standard.StandardAuthorizer
+  super.users: User:admin{{ range $id := until (int .Values.brokers.replicas) }};User:proxy-{{ $id }}{{ end }}
+audit: {spool.dir: /var/lib/penstock/spool}
+http: {bind: "0.0.0.0:9190"}
+{{- end }}
+
+{{- define "penstock.server.properties" -}}
+{{- $name := .Values.brokers.name }}
+{{- $voters := list }}
+{{- range $id := until (int .Values.brokers.replicas) }}
+{{- $voters = append $voters (printf "%d@%s-%d.%s:9095" $id $name $id $name) }}
+{{- end }}
+process.roles: broker,controller
+node.id: "@ID@"
+controller.quorum.voters: {{ join "," $voters }}
+listeners: BROKER://:9091,CONTROLLER://:9095
+advertised.listeners: BROKER://@NAME@.{{ $name }}:9091
+listener.security.protocol.map: BROKER:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+inter.broker.listener.name: BROKER
+controller.listener.names: CONTROLLER
+sasl.enabled.mechanisms: PLAIN
+sasl.mechanism.inter.broker.protocol: PLAIN
+sasl.mechanism.controller.protocol: PLAIN
+log.dirs: /var/lib/kafka/data
+auto.create.topics.enable: "false"
+min.insync.replicas: {{ min 2 (int .Values.brokers.replicas) | quote }}
+{{- end }}
+
+{{/* A container that may change nothing but its volumes. */}}
+{{- define "penstock.locked" -}}
+runAsUser: 10001
+readOnlyRootFilesystem: true
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "penstock.pod.security" -}}
+runAsNonRoot: true
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The init container that puts the pod's name and number into the files. */}}
+{{- define "penstock.configure" -}}
+name: configure
+image: {{ include "penstock.image" .Values.image }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+command: [sh, -euc]
+args:
+  - |
+    for file in /templates/*/*; do
+      sed -e "s/@NAME@/$POD_NAME/g" -e "s/@ID@/${POD_NAME##*-}/g" "$file" > "/rendered/${file##*/}"
+    done
+env:
+  - name: POD_NAME
+    valueFrom:
+      fieldRef: {fieldPath: metadata.name}
+securityContext: {{- include "penstock.locked" . | nindent 2 }}
+resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+{{- end }}
+
+{{/* Certificate and key under the names that the configuration has, from cert-manager's Secret or from the one given.
+     Arguments: the root context and "proxy" or "controller". */}}
+{{- define "penstock.certificate.source" -}}
+{{- $root := index . 0 }}{{ $process := index . 1 -}}
+- secret:
+{{- if $root.Values.certManager.enabled }}
+    name: {{ $root.Release.Name }}-{{ $process }}-tls
+    items:
+      - {key: tls.crt, path: {{ $process }}.crt}
+      - {key: tls.key, path: {{ $process }}.key}
+      - {key: ca.crt, path: ca.crt}
+{{- else }}
+    name: {{ $root.Values.secretName }}
+    items:
+      - {key: {{ $process }}.crt, path: {{ $process }}.crt}
+      - {key: {{ $process }}.key, path: {{ $process }}.key}
+      - {key: ca.crt, path: ca.crt}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.claim" -}}
+accessModes: [ReadWriteOnce]
+{{- with .storageClassName }}
+storageClassName: {{ . }}
+{{- end }}
+resources: {requests: {storage: {{ .size }}}}
+{{- end }}
+
+{{/* Arguments: the root context and the values of brokers or controller. */}}
+{{- define "penstock.placement" -}}
+automountServiceAccountToken: false
+{{- with (index . 0).Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with (index . 1).nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with (index . 1).tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

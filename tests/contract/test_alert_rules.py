@@ -1,0 +1,221 @@
+"""deploy/prometheus/rules.yaml in Prometheus' own engine: each alert fires when it should, and not otherwise.
+
+Skipped where the engine is not in the cache; `make check-rules` builds it, and nothing is skipped then.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import promql
+
+RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "rules.yaml"
+PROXY = 'job="penstock-proxy",instance="kafka-0"'
+CONTROLLER = 'job="penstock-controller",instance="controller-0"'
+UP = f"up{{{PROXY}}} 1x240"
+HEALTHY = "\n  ".join(
+    (
+        UP,
+        f"up{{{CONTROLLER}}} 1x240",
+        f"penstock_metadata_ready{{{PROXY}}} 1x240",
+        f"penstock_metadata_offset{{{PROXY}}} 5+1x240",
+        f"penstock_controller_metadata_offset{{{CONTROLLER}}} 5+1x240",
+        f"penstock_controller_connected{{{PROXY}}} 1x240",
+        f"penstock_controller_active{{{CONTROLLER}}} 1x240",
+        'penstock_controller_active{job="penstock-controller",instance="controller-1"} 0x240',
+        f"penstock_audit_oldest_unshipped_seconds{{{PROXY}}} 0.1x240",
+        f"penstock_audit_spool_ratio{{{PROXY}}} 0.01x240",
+        f"penstock_audit_unshipped_records{{{PROXY}}} 3x240",
+        f'penstock_audit_dropped_total{{{PROXY},reason="spool_full",class="summary"}} 7x240',
+        f'penstock_authentication_total{{{PROXY},listener="L",mechanism="PLAIN",outcome="failed"}} 0+1x240',
+        f'penstock_authentication_total{{{CONTROLLER},mechanism="PLAIN",outcome="failed"}} 2x240',
+        f'penstock_file_reloads_total{{{PROXY},file_kind="users",outcome="failed"}} 1x240',
+        f'penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="0.1"}} 0+5x240',
+        f'penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="+Inf"}} 0+5x240',
+    )
+)
+GROWS = "0+1x240"
+
+
+def proxy(metric: str, values: str = GROWS, labels: str = "") -> str:
+    return f"{UP}\n  {metric}{{{PROXY}{',' * bool(labels)}{labels}}} {values}"
+
+
+def controller(metric: str, values: str = GROWS, labels: str = "") -> str:
+    return (
+        f"{UP}\n  penstock_controller_active{{{CONTROLLER}}} 1x240"
+        f"\n  {metric}{{{CONTROLLER}{',' * bool(labels)}{labels}}} {values}"
+    )
+
+
+# Alert -> what there is to see, and the alerts that then fire besides.
+CASES: dict[str, tuple[str, set[str]]] = {
+    "PenstockDown": (f"up{{{PROXY}}} 0x240", set()),
+    "PenstockNotScraped": ('up{job="pods",instance="kafka-0"} 1x240', set()),
+    "PenstockNotReady": (proxy("penstock_metadata_ready", "0x240"), set()),
+    "PenstockNoController": (
+        f"{UP}\n  penstock_controller_active{{{CONTROLLER}}} 0x240"
+        f"\n  penstock_controller_connected{{{PROXY}}} 1x240",
+        set(),
+    ),
+    "PenstockControllerUnreachable": (
+        f"{UP}\n  penstock_controller_connected{{{PROXY}}} 0x240"
+        '\n  penstock_controller_connected{job="penstock-proxy",instance="kafka-1"} 1x240',
+        set(),
+    ),
+    "PenstockControllerDisturbed": (
+        controller("penstock_controller_disturbances_total", labels='kind="fenced"'),
+        set(),
+    ),
+    "PenstockControllerLoginsFail": (
+        controller("penstock_authentication_total", labels='mechanism="PLAIN",outcome="failed"'),
+        set(),
+    ),
+    "PenstockControllerSessionsEnd": (controller("penstock_expired_connections_killed_total"), set()),
+    "PenstockMetadataLagging": (
+        f"{UP}\n  penstock_metadata_offset{{{PROXY}}} 5x240"
+        f"\n  penstock_controller_metadata_offset{{{CONTROLLER}}} 6x240",
+        set(),
+    ),
+    "PenstockQuorumLost": (proxy("penstock_quorum_connected", "0x240"), set()),
+    "PenstockAuthorizerErrors": (proxy("penstock_authorizer_errors_total"), set()),
+    "PenstockAuditDropped": (
+        proxy("penstock_audit_dropped_total", labels='reason="spool_full",class="denial"'),
+        set(),
+    ),
+    "PenstockAuditNotShipping": (proxy("penstock_audit_oldest_unshipped_seconds", "600x240"), set()),
+    "PenstockAuditSpoolGrows": (
+        proxy("penstock_audit_spool_ratio", "0+0.002x240")
+        + f"\n  penstock_audit_unshipped_records{{{PROXY}}} 20000x240",
+        set(),
+    ),
+    "PenstockAuditSpoolNearlyFull": (proxy("penstock_audit_spool_ratio", "0.9x240"), set()),
+    "PenstockAuditDiskHangs": (proxy("penstock_audit_disk_wait_seconds", "10x240"), set()),
+    "PenstockAuditDiskFails": (proxy("penstock_audit_faults_total", labels='at="write"'), set()),
+    "PenstockAuditSegmentLost": (
+        proxy("penstock_audit_segment_faults_total", labels='fault="deleted"'),
+        set(),
+    ),
+    "PenstockAuditCollapses": (proxy("penstock_audit_collapsed_total", labels='class="denial"'), set()),
+    "PenstockAuditTopicFails": (
+        proxy("penstock_audit_ship_failing", "1x240", 'reason="NOT_ENOUGH_REPLICAS"'),
+        set(),
+    ),
+    "PenstockAuditRecordRefused": (
+        proxy("penstock_audit_ship_failing", "1x240", 'reason="MESSAGE_TOO_LARGE"'),
+        {"PenstockAuditTopicFails"},
+    ),
+    "PenstockAuditRefuses": (proxy("penstock_audit_refusing", "1x240", 'class="admin"'), set()),
+    "PenstockLoginChecksFail": (proxy("penstock_authentication_errors_total"), set()),
+    "PenstockLoginChecksDropped": (
+        proxy("penstock_authentication_checks_dropped_total", labels='reason="login_checks_queue_full"'),
+        set(),
+    ),
+    "PenstockAuthenticationFailures": (
+        proxy("penstock_authentication_total", "0+60x240", 'listener="L",outcome="failed"'),
+        set(),
+    ),
+    "PenstockForwardingRetries": (proxy("penstock_forwarding_retries_total"), set()),
+    "PenstockUpstreamErrors": (proxy("penstock_upstream_errors_total", "0+9x240", 'kind="closed"'), set()),
+    "PenstockBrokersNotTold": (proxy("penstock_brokers_not_told", "1x240"), set()),
+    "PenstockAcceptFails": (proxy("penstock_accept_errors_total", labels='error="EMFILE"'), set()),
+    "PenstockLogLinesLost": (
+        proxy("penstock_log_lines_dropped_total", labels='reason="queue_full"'),
+        set(),
+    ),
+    "PenstockProtocolErrors": (
+        proxy("penstock_protocol_errors_total", "0+60x240", 'listener="L",kind="frame"'),
+        set(),
+    ),
+    "PenstockWorkersDie": (proxy("penstock_worker_restarts_total"), set()),
+    "PenstockCommitsSlow": (
+        controller("penstock_controller_commit_seconds_bucket", "0+1x240", 'le="2"')
+        + f'\n  penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="1"}} 0x240'
+        + f'\n  penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="+Inf"}} 0+1x240',
+        set(),
+    ),
+    "PenstockFileNotLoaded": (
+        proxy("penstock_file_reloads_total", labels='file_kind="users",outcome="failed"'),
+        set(),
+    ),
+    "PenstockIdentityKeysNotLoaded": (
+        proxy("penstock_jwks_refreshes_total", labels='url="https://idp",outcome="failed"'),
+        set(),
+    ),
+}
+ALL_GONE = f"""{UP}
+  penstock_controller_active{{{CONTROLLER}}} 1x20 _x60
+  penstock_controller_connected{{{PROXY}}} 1x20 0x60"""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Path:
+    if os.environ.get("PENSTOCK_REQUIRE_PROMETHEUS") == "1":
+        return promql.engine()
+    found = promql.installed()
+    if found is None:
+        pytest.skip("Prometheus' engine is not in the cache: `make check-rules` builds it")
+    return found
+
+
+def fired(engine: Path, series: str, at: str) -> set[str]:
+    answer = promql.evaluate(engine, RULES, {"one": (f"load 15s\n  {series}", at)})
+    assert answer["errors"] == []
+    return {each["alert"] for each in answer["firing"]["one"]}
+
+
+@pytest.mark.spec("O2")
+def test_every_alert_fires_for_what_it_is_for_and_for_nothing_else(engine: Path) -> None:
+    """All at once: the engine starts one time."""
+    cases = {name: (f"load 15s\n  {series}", "1h") for name, (series, _) in CASES.items()}
+
+    firing: dict[str, Any] = promql.evaluate(engine, RULES, cases)["firing"]
+
+    found = {name: {each["alert"] for each in alerts} for name, alerts in firing.items()}
+    assert found == {name: {name, *besides} for name, (_, besides) in CASES.items()}
+
+
+@pytest.mark.spec("O2")
+def test_every_alert_has_a_case() -> None:
+    (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+
+    assert [rule["alert"] for rule in group["rules"]] == list(CASES)
+
+
+@pytest.mark.spec("O2")
+def test_no_alert_fires_while_all_is_well(engine: Path) -> None:
+    assert fired(engine, HEALTHY, "1h") == set()
+
+
+@pytest.mark.spec("O2")
+def test_no_controller_fires_when_all_of_them_are_gone(engine: Path) -> None:
+    """Their series are gone with them: only the proxies still know."""
+    assert fired(engine, ALL_GONE, "5m") == set()
+    assert fired(engine, ALL_GONE, "12m") == {"PenstockNoController", "PenstockControllerUnreachable"}
+
+
+@pytest.mark.spec("O2")
+def test_no_controller_does_not_fire_where_kafkas_own_take_its_place(engine: Path) -> None:
+    connected = proxy("penstock_controller_connected", "1x240")
+    series = f"{connected}\n  penstock_quorum_connected{{{PROXY}}} 1x240"
+
+    assert fired(engine, series, "30m") == set()
+
+
+@pytest.mark.spec("O2")
+def test_pods_that_are_gone_are_missed_though_no_target_is_down(engine: Path) -> None:
+    series = f"up{{{PROXY}}} 1x20 _x60"
+
+    assert fired(engine, series, "5m") == set()
+    assert fired(engine, series, "18m") == {"PenstockNotScraped"}
+
+
+@pytest.mark.spec("O2")
+def test_an_alert_waits_for_its_time(engine: Path) -> None:
+    series = f"up{{{PROXY}}} 1x20 0x60"
+
+    assert fired(engine, series, "6m") == set()
+    assert fired(engine, series, "6m15s") == {"PenstockDown"}

@@ -1,0 +1,76 @@
+"""Prometheus' own rule parser and PromQL engine, as a program that Go builds once into the user's cache.
+
+The source is tests/contract/alert_rules; a change there builds it anew. `firing` asks it what fires when.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from proxy.demo.errors import SetupError
+from proxy.demo.kafka import cache_directory
+
+SOURCE = Path(__file__).resolve().parents[1] / "contract" / "alert_rules"
+
+
+def installed() -> Path | None:
+    """The program, if the cache has it as the source is now."""
+    program = _program()
+    return program if program.exists() else None
+
+
+def engine() -> Path:
+    """The program, built if the cache does not have it; SetupError without Go, or if it cannot be built."""
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    # A second process waits, and finds it there.
+    with (cache_directory() / "alert-rules.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return installed() or _build()
+
+
+def evaluate(program: Path, rules: Path, cases: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """`cases`: name -> series in the notation of `promtool test rules`, and the time to look at.
+
+    Returns `errors`, what Prometheus would not load, and `firing`: case -> alerts with their labels.
+    """
+    question = {
+        "rules": str(rules),
+        "cases": [{"name": name, "series": series, "at": at} for name, (series, at) in cases.items()],
+    }
+    done = subprocess.run(
+        [str(program)], input=json.dumps(question), check=False, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise SetupError(done.stderr)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _program() -> Path:
+    source = b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
+    return cache_directory() / f"alert-rules-{hashlib.sha256(source).hexdigest()[:16]}"
+
+
+def _build() -> Path:
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise SetupError("no `go` in PATH: Prometheus' engine cannot be built")
+    program = _program()
+    work = program.with_suffix(".new")
+    done = subprocess.run(
+        [go, "build", "-o", str(work), "."],
+        env={**os.environ, "GOFLAGS": ""},
+        cwd=SOURCE,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SetupError(f"Prometheus' engine cannot be built:\n{done.stderr}")
+    return work.rename(program)
