@@ -1,7 +1,7 @@
 # From `kafka-acls.sh --list` to commands that add the same ACLs elsewhere; docs/moving.md says how to use it.
 #
-# One command for each resource, principal, host and permission, with all its operations. A line that looks like an ACL and
-# cannot be read ends the script with an error: an ACL that is left out may be a DENY.
+# One command for each resource, principal, host and permission, with all its operations; with `-v single=1` one for each
+# ACL, so that two sorted lists can be compared. A line that cannot be read is an error: an ACL that is left out may be a DENY.
 
 function fail(what) {
     printf "acls.awk: line %d cannot be read: %s\n", NR, what > "/dev/stderr"
@@ -63,10 +63,15 @@ function flush(    key, i) {
     else fail($0)
     if (operation !~ /^[A-Z_]+$/) fail($0)
     key = option " " who
+    if (single) key = key " --operation " camel(operation)
     if (!(key in operations)) order[++seen] = key
+    if (single) next
     operations[key] = operations[key] " --operation " camel(operation)
     next
 }
+
+# With --principal the list begins with this line.
+/^ACLs for principal `/ { next }
 
 NF { fail($0) }
 

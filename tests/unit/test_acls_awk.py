@@ -23,9 +23,9 @@ Current ACLs for resource `ResourcePattern(resourceType=CLUSTER, name=kafka-clus
 """.replace("~", " ")
 
 
-def commands(listed: str) -> "subprocess.CompletedProcess[str]":
+def commands(listed: str, *options: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        ["awk", "-f", str(SCRIPT)], input=listed, check=False, capture_output=True, text=True
+        ["awk", *options, "-f", str(SCRIPT)], input=listed, check=False, capture_output=True, text=True
     )
 
 
@@ -43,6 +43,17 @@ def test_acls_become_one_command_for_each_resource_principal_and_host() -> None:
         " --allow-principal User:* --allow-host * --operation All",
         "$KAFKA_ACLS --add --cluster --allow-principal User:proxy-1 --allow-host * --operation ClusterAction",
     ]
+
+
+@pytest.mark.spec("O1")
+def test_two_lists_can_be_compared_whatever_the_order_of_their_operations() -> None:
+    lines = LISTED.splitlines(keepends=True)
+    lines[1], lines[3] = lines[3], lines[1]
+
+    one, other = (commands(text, "-v", "single=1").stdout.splitlines() for text in (LISTED, "".join(lines)))
+
+    assert sorted(one) == sorted(other)
+    assert len(one) == 5
 
 
 @pytest.mark.spec("O1")
