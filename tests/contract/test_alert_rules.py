@@ -214,6 +214,25 @@ def test_pods_that_are_gone_are_missed_though_no_target_is_down(engine: Path) ->
 
 
 @pytest.mark.spec("O2")
+@pytest.mark.parametrize(
+    "alert",
+    [
+        "PenstockControllerDisturbed",
+        "PenstockControllerLoginsFail",
+        "PenstockControllerSessionsEnd",
+        "PenstockAcceptFails",
+    ],
+)
+def test_the_first_event_of_a_kind_fires_though_its_series_is_new(engine: Path, alert: str) -> None:
+    """These series are there from their first event on: a counter that begins with 1 has no increase."""
+    series = CASES[alert][0].replace(GROWS, "_x100 1x100")
+
+    assert fired(engine, series, "24m") == set()
+    assert fired(engine, series, "26m") == {alert}
+    assert fired(engine, series, "40m") == set()
+
+
+@pytest.mark.spec("O2")
 def test_an_alert_waits_for_its_time(engine: Path) -> None:
     series = f"up{{{PROXY}}} 1x20 0x60"
 
