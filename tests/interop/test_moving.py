@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from confluent_kafka import admin
 
-from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin
+from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.gates import Gate
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -1,4 +1,4 @@
-"""What docs/guide.md, moving.md and threat-model.md name is there; tests/interop runs the guide's commands."""
+"""What docs/guide.md, moving.md and threat-model.md name is there; tests/interop runs the commands."""
 
 import re
 from pathlib import Path
