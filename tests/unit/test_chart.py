@@ -5,6 +5,7 @@ Skipped where helm is not in the cache; `make check-helm` builds it, and nothing
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,14 @@ def test_the_plain_manifests_were_made_of_the_chart_as_it_is() -> None:
 
     assert stale == [], "run `make manifests`"
     assert len(files) == 6
+
+
+@pytest.mark.tooling
+def test_the_chart_is_of_the_projects_version() -> None:
+    project = tomllib.loads((chart.DEPLOY.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8"))
+
+    assert (metadata["version"], metadata["appVersion"]) == (project["version"], project["version"])
 
 
 @pytest.mark.spec("O1")
