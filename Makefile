@@ -137,7 +137,7 @@ check-house:
 # CI=1: pytest then prints the offences in full.
 	CI=1 $(BIN)/pytest --quiet tests/unit/test_house_rules.py tests/unit/test_conformance.py
 
-# Not part of `check`: a cold build of helm takes four minutes of CPU time, one of the rules' engine half a minute.
+# Not part of `check`: a cold build of helm takes four minutes of CPU time, one of the rules' engine not quite two.
 check-helm: $(INSTALLED) ## The Helm chart: lint, render, compare with Kubernetes' schemas (Go builds helm, once)
 	PENSTOCK_REQUIRE_HELM=1 CI=1 $(BIN)/pytest --quiet tests/unit/test_chart.py
 
