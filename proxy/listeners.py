@@ -23,6 +23,7 @@ from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.edge import Trail
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.pieces import done_in_pieces
+from proxy.net.topic_lookups import TopicLookups
 from proxy.net.turns import Turns
 from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
@@ -55,6 +56,7 @@ class Listeners:
         """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
         self._config = config
         self._turns = Turns(gate.pace)
+        self.lookups = TopicLookups(gate.topic_names, broker)
         self._parts = (gate, verifications, broker, identity, forward, record, observer, trail)
         self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
         self.tls = [entry.server_tls() for entry in config.listeners]
@@ -96,6 +98,7 @@ class Listeners:
         # The closed connections' last bytes and last records leave in the loop's next turns.
         await asyncio.sleep(0.05)
         await self._turns.idle()
+        await self.lookups.close()
 
     async def sweep(self, moment_ms: int, share: float) -> None:
         """Write out what was counted, close idle connections; in pieces that take this share of the time."""
@@ -149,6 +152,7 @@ class Listeners:
             identity,
             trail,
             self._turns,
+            self.lookups,
         )
         host, port = split_host_port(entry.bind)
         bound = await listener.start(host, port, self.tls[index], reuse_port=self._reuse_port)

@@ -48,6 +48,7 @@ from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError
+from proxy.net.topic_lookups import TopicLookupSeries
 from proxy.net.verification import Verifications, hashing_threads
 from proxy.net.watched_file import FileReloads
 from proxy.security.backoff import LoginBackoff
@@ -194,6 +195,7 @@ class ProxyProcess:
         self._registry.register(LogSeries())
         self._registry.register(DescriptorSeries())
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
+        self._registry.register(TopicLookupSeries(self._listeners.lookups))
         if member is not None:
             self._registry.register(member)
 

@@ -8,6 +8,7 @@ logins, verification, fair_queue     checks of logins, in turns
 login_timeouts, incomplete_logins    logins that do not come to an end
 descriptors                          the limit of open files
 upstream, user_tokens, broker_watch  the broker: a connection for each client; what it speaks
+topic_lookups                        names of topic ids that requests contain, asked of the broker
 channel, reply_protocol              a client connection of our own to a Kafka endpoint
 metadata_feed, partition, transactions  the metadata topic into a Loader
 quorum_feed, quorum, quorum_log, quorum_leader, quorum_metrics  Kafka's own metadata log into a Loader

@@ -23,6 +23,7 @@ from proxy.session.effects import (
     Close,
     Data,
     Effect,
+    LookUpTopics,
     MuteClient,
     Recorded,
     ToBroker,
@@ -34,6 +35,7 @@ from proxy.session.effects import (
 )
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.session.session import Session
+from proxy.session.topic_lookup import TopicLookup
 from proxy.session.upstream_login import UpstreamLogin
 
 MAX_LINGER_S = 10.0
@@ -188,6 +190,11 @@ class Connection(Side):
             if isinstance(effect, Recorded | Verify):
                 _CARRY_OUT[type(effect)](self, effect)
 
+    def topics_looked_up(self) -> None:
+        """What came of a `LookUpTopics`."""
+        if self._close_reason is None:
+            self.session.topics_looked_up()
+
     def upstream_ready(self, upstream: "Upstream") -> None:
         """The broker's side is up: what waited for it goes out."""
         self._connecting = False
@@ -320,9 +327,11 @@ class Connection(Side):
     @property
     def quiet(self) -> bool:
         """Nothing is in flight: it may be closed without a request being lost."""
-        return not hasattr(self, "session") or (
-            not self._has_to_wait and not self.session.turn_due and not len(self.session.pipeline)
-        )
+        if not hasattr(self, "session"):
+            return True
+        session = self.session
+        waits = self._has_to_wait or session.turn_due or type(session.waits_for) is TopicLookup
+        return not waits and not len(session.pipeline)
 
     @property
     def _has_to_wait(self) -> bool:
@@ -346,6 +355,10 @@ class Connection(Side):
 
     def _verify(self, effect: Any) -> None:
         self._edge.verify(self, effect)
+
+    def _look_up_topics(self, effect: Any) -> None:
+        if self._close_reason is None:
+            self._edge.look_up_topics(self, effect.topic_ids)
 
     def _mute(self, effect: Any) -> None:
         self._later(effect.duration_ms, self._unmute)
@@ -436,6 +449,7 @@ class Connection(Side):
 _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
     ToController: Connection._to_controller,
     Verify: Connection._verify,
+    LookUpTopics: Connection._look_up_topics,
     MuteClient: Connection._mute,
     Recorded: Connection._carry_out_record,
     Close: Connection._close,

@@ -46,6 +46,9 @@ class Edge(Protocol):
     def verify(self, connection: "Connection", login: Verify) -> None:
         """Find out whether a login holds; `verified` is called in the end."""
 
+    def look_up_topics(self, connection: "Connection", topic_ids: bytes) -> None:
+        """Have the broker name these ids; `topics_looked_up` is called in the end."""
+
     def renew_login(self, connection: "Connection", upstream: "Upstream") -> None:
         """Our session at the broker ends soon; `log_in_upstream` or `close` is called in the end."""
 

@@ -29,6 +29,7 @@ from proxy.net.pieces import in_pieces
 from proxy.net.slot import Slot
 from proxy.net.tls import ServerTls
 from proxy.net.tls_acceptor import TlsAcceptor
+from proxy.net.topic_lookups import TopicLookups
 from proxy.net.turns import Turns
 from proxy.net.upstream import UpstreamError, connect, next_login
 from proxy.net.user_tokens import Identity, ProxyIdentity
@@ -36,6 +37,7 @@ from proxy.net.verification import Verifications
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
+from proxy.session import frames
 from proxy.session.authentication import Authentication
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController, Verify
@@ -91,11 +93,13 @@ class Listener:
         identity: Identity | None = None,
         trail: Trail | None = None,
         turns: Turns | None = None,
+        lookups: TopicLookups | None = None,
     ) -> None:
         """`admission`: of all listeners; `identity`: as whom we log in to the broker.
 
-        `trail`: what was given to `record` is kept by. `turns`: of all listeners.
+        `trail`: what was given to `record` is kept by. `turns`, `lookups`: of all listeners.
         """
+        self.lookups = lookups or TopicLookups(gate.topic_names, broker)
         self.turns = turns or Turns(gate.pace)
         self.buffers = ReceiveBuffers()
         self.policy = policy
@@ -168,6 +172,10 @@ class Listener:
         """Find out whether a login holds."""
         self._tasks.create_task(self._verify(connection, login))
 
+    def look_up_topics(self, connection: Connection, topic_ids: bytes) -> None:
+        """Have the broker name these topic ids."""
+        self.lookups.want(frames.owner(connection.session), connection, topic_ids, self._tasks)
+
     def renew_login(self, connection: Connection, upstream: Upstream) -> None:
         """Log in to the broker once more on a connection that is in use (KIP-368)."""
         self._tasks.create_task(self._renew_login(connection, upstream))
@@ -179,6 +187,7 @@ class Listener:
     def gone(self, connection: Connection, reason: str) -> None:
         self.connections.discard(connection)
         self._logins.ended(connection)
+        self.lookups.leave(connection)
         connection.slot.leave()
         self._observer.closed(self.policy.name, reason)
         log.debug(

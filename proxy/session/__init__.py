@@ -23,6 +23,7 @@ memory          of incomplete requests and unread responses, by owner; frames: h
 refused         requests that cannot be served; not_ready: none can
 unasked         requests that ask for no right; outcome: what an answer comes to, for the audit
 asking          questions of our own to the broker; upstream_login: our session there, renewed
+topic_lookup    topic ids without a name yet: their request waits; topic_names: the names that are known
 verdicts        a verdict carried out
 gate            what all sessions of a proxy share
 """

@@ -7,8 +7,8 @@ the last in flight, and whatever waits for its answer goes on before anything el
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from proxy.session import outcome, unasked
-from proxy.session.call import Answer, Ask, Call, Verdict
+from proxy.session import outcome, topic_lookup, unasked
+from proxy.session.call import Answer, Ask, Call, LookUp, Verdict
 from proxy.session.effects import Effect, ToBroker
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import codecs
@@ -75,6 +75,23 @@ def ask_first(
         act_on(session, call, message, verdict.then(reply), act, out)
 
     ask(session, verdict.api_key, verdict.version, verdict.message, then, effects)
+
+
+def look_up_first(
+    session: "Session",
+    call: Call,
+    message: Any,
+    verdict: LookUp,
+    act: Act,
+    effects: list[Effect],
+) -> None:
+    """Wait until topics have names; the verdict that is made with them is carried out by `act`."""
+
+    def then(out: list[Effect]) -> None:
+        if not session.closing:
+            act_on(session, call, message, verdict.then(), act, out)
+
+    topic_lookup.begin(session, verdict.topic_ids, then, effects)
 
 
 def act_on(

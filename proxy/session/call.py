@@ -93,7 +93,15 @@ class AskController:
     timeout_ms: int
 
 
-Verdict = Forward | Answer | ToTheController | Ask | AskController
+@dataclass(slots=True)
+class LookUp:
+    """Have the broker name these topic ids first; `then` makes the verdict with what is known then."""
+
+    topic_ids: Sequence[bytes]
+    then: "Callable[[], Verdict]"
+
+
+Verdict = Forward | Answer | ToTheController | Ask | AskController | LookUp
 
 
 @dataclass(slots=True)

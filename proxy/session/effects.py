@@ -61,6 +61,17 @@ class Verify:
 
 
 @dataclass(slots=True)
+class LookUpTopics:
+    """Have the broker name these topics (KIP-516), then call `Session.topics_looked_up`.
+
+    `Gate.topic_names` learns the names; until then the session takes no further request of its client.
+    """
+
+    topic_ids: bytes
+    """Of 16 bytes each, one behind the other: a request may have very many."""
+
+
+@dataclass(slots=True)
 class MuteClient:
     """Read nothing from the client for so long (KIP-219), then call `Session.unmuted`."""
 
@@ -104,6 +115,7 @@ Effect = (
     | ToClient
     | ToController
     | Verify
+    | LookUpTopics
     | MuteClient
     | Recorded
     | UpstreamLoggedIn

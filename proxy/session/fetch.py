@@ -98,7 +98,7 @@ def refuse_all(message: Any, error_code: ErrorCode) -> Answer:
 
 
 def topic_names(call: Call, message: Any) -> list[str | None]:
-    """The topics asked for, in order; None for an id that no answer has told yet."""
+    """The topics asked for, in order; None for an id that has no name here."""
     if call.version < FIRST_WITH_TOPIC_ID:
         return [topic.topic for topic in paced(message.topics)]
     return [call.gate.topic_names.name(bytes(topic.topic_id)) for topic in paced(message.topics)]

@@ -7,9 +7,9 @@ becomes, is in proxy.session.fetch.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from proxy.metadata.acl import Operation
-from proxy.session import fetch, request_time, unasked, verdicts
-from proxy.session.call import Answer, Call, Forward
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session import fetch, request_time, topic_lookup, unasked, verdicts
+from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect
 from proxy.session.pipeline import InFlight, Reply
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _FETCH = int(ApiKey.FETCH)
+_FOLLOW = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
 _UNITS = 8  # What a decision costs, in the units of proxy.wire.work.
 
 
@@ -34,13 +35,15 @@ def treat(
 ) -> bool:
     """Treat a decoded fetch; True when the frame goes on as it came, patched."""
     client = session.client
+    names = fetch.topic_names(call, message)
+    if None in names and _are_looked_up(session, call, message, frame, names, effects):
+        return False
     bucket = client.consumer if client.consumer.limited or client.request.limited else None
     entry = InFlight(Reply.FETCH, _FETCH, call.version, call.correlation_id, 0, bucket, client=client)
-    if fetch.is_incremental(message, call.version) and not _continues(session, call, message, entry):
+    if fetch.is_incremental(message, call.version) and not _continues(session, call, message, names, entry):
         unasked.count(call, client)
         verdicts.carry_out(session, call, Answer(fetch.session_not_found()), effects)
         return False
-    names = fetch.topic_names(call, message)
     if fetch.is_follower(message):
         request_time.exempt(session, entry)
     if fetch.is_follower(message) or not all(_reads(session, call, name) for name in paced(names, _UNITS)):
@@ -80,7 +83,28 @@ def _count_others(client: ClientState, names: Sequence[str | None]) -> None:
             client.reads[name].count += 1
 
 
-def _continues(session: "Session", call: Call, message: Any, entry: InFlight) -> bool:
+def _are_looked_up(
+    session: "Session",
+    call: Call,
+    message: Any,
+    frame: memoryview,
+    names: Sequence[str | None],
+    effects: list[Effect],
+) -> bool:
+    """Whether the request waits until the broker has named its topics; then it comes again."""
+    if fetch.is_follower(message) and not call.shows(*_FOLLOW, (CLUSTER_NAME,)):
+        return False  # It is denied whole, and learns of no topic.
+    unnamed = [
+        bytes(topic.topic_id)
+        for topic, name in zip(paced(message.topics), names, strict=True)
+        if name is None
+    ]
+    return topic_lookup.holds_back(session, unnamed, frame, call.now_ms, effects)
+
+
+def _continues(
+    session: "Session", call: Call, message: Any, names: Sequence[str | None], entry: InFlight
+) -> bool:
     """Whether an incremental fetch belongs to a session of this connection that still holds."""
     image = call.context.image
     topic = None
@@ -90,7 +114,7 @@ def _continues(session: "Session", call: Call, message: Any, entry: InFlight) ->
         return False
     entry.summary = session.client.reads[topic]
     # Topics added to the session on the way have to be allowed, or it starts again without them.
-    return all(_reads(session, call, name) for name in paced(fetch.topic_names(call, message), _UNITS))
+    return all(_reads(session, call, name) for name in paced(names, _UNITS))
 
 
 def _reads(session: "Session", call: Call, name: str | None) -> bool:

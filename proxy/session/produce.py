@@ -5,13 +5,13 @@ unseen. All others come here decoded: topics that are denied are taken out and t
 into the answer with TOPIC_AUTHORIZATION_FAILED, in the order of the request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis import addresses
-from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.session.call import Answer, Call, Forward, LookUp, Verdict
 from proxy.session.gate import ListenerPolicy
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -29,12 +29,20 @@ _ERROR_CODE = Struct(">h").unpack_from
 
 
 def decide(call: Call, message: Any) -> Verdict:
-    """The verdict on a decoded request."""
+    """The verdict on a decoded request; `LookUp` if it names an id that has no name here."""
     if message.transactional_id is not None and not call.allows(
         Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id
     ):
         return _answer(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    errors = _errors_by_topic(call, message)
+    names = _names(call, message)
+    if None in names.values():
+        unknown = [key for key, name in paced(list(names.items())) if name is None and isinstance(key, bytes)]
+        return LookUp(unknown, lambda: _decide(call, message, names))
+    return _decide(call, message, names)
+
+
+def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -> Verdict:
+    errors = _errors_by_topic(call, names)
     if not errors:
         return Forward()
     asked = message.topic_data
@@ -61,9 +69,13 @@ def _key(version: int, topic: Any) -> str | bytes:
     return bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else str(topic.name)
 
 
-def _errors_by_topic(call: Call, message: Any) -> dict[str | bytes, ErrorCode]:
+def _names(call: Call, message: Any) -> dict[str | bytes, str | None]:
+    """Of the topics as the request names them; None for an id that has no name here."""
     keys = list(dict.fromkeys(_key(call.version, topic) for topic in paced(message.topic_data)))
-    names = {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
+    return {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
+
+
+def _errors_by_topic(call: Call, names: Mapping[str | bytes, str | None]) -> dict[str | bytes, ErrorCode]:
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, known)
     errors: dict[str | bytes, ErrorCode] = {}

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from proxy.metadata.acl import Operation
-from proxy.session import ending, produce, request_time
+from proxy.session import ending, produce, request_time, topic_lookup
 from proxy.session.authentication import Phase
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect, MuteClient
@@ -189,6 +189,8 @@ def _new_write(
         except UnicodeDecodeError:
             return None
     if name is None:
+        # It waits with its head only; what has no name even then goes the long way, which says so.
+        topic_lookup.holds_back_head(session, topic, now_ms, effects)
         return None
     client = session.client
     if client.is_full():

@@ -13,11 +13,12 @@ from proxy.session import (
     produce,
     proxy_principals,
     refused,
+    topic_lookup,
     unasked,
     verdicts,
 )
 from proxy.session.apis.table import TABLE
-from proxy.session.call import Call
+from proxy.session.call import Call, LookUp
 from proxy.session.effects import Effect
 from proxy.session.share_sessions import Sharing
 from proxy.wire import codecs
@@ -81,9 +82,14 @@ def _asked(
         early = proxy_principals.answer(call, message)
     if early is None and api_key == _FETCH:
         return fetch_path.treat(session, call, message, frame, header.body_offset, trailing, effects)
-    verdict = early or (
-        produce.decide(call, message) if api_key == _PRODUCE else TABLE[api_key].decide(call, message)
-    )
+    if early is None and api_key == _PRODUCE:
+        verdict = produce.decide(call, message)
+        if isinstance(verdict, LookUp):
+            if topic_lookup.holds_back(session, verdict.topic_ids, frame, now_ms, effects):
+                return False
+            verdict = verdict.then()
+    else:
+        verdict = early or TABLE[api_key].decide(call, message)
     verdicts.tell_outcome(call, verdict)
     if early is None:  # Else its refusal is on record already, or there is no room for one.
         unasked.tell(call, verdict, session.client)

@@ -26,6 +26,7 @@ from proxy.session import (
     produce_path,
     refused,
     request,
+    topic_lookup,
     unasked,
     upstream_login,
 )
@@ -43,6 +44,7 @@ from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions
 from proxy.session.slices import UNFINISHED, Slices
 from proxy.session.summaries import Summary
+from proxy.session.topic_lookup import TopicLookup
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire.header import RequestHeader
 
@@ -57,6 +59,7 @@ _Function = Callable[[], list[Effect] | None]
 _RESPONSES_WAIT, _TURN_DUE = 1, 2  # Bits of Session._holds.
 _SLICE_BYTES = 256 * 1024  # Of our own responses in one slice.
 _STRANGERS_SLICE_BYTES = 8 * 1024
+_BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
 
 
@@ -90,8 +93,11 @@ class Session:
             self._note_throttled,
             gate.pace,
         )
-        # The request that the controller has, or a question of ours that the broker has.
-        self.waits_for: InFlight | Question | frames.Starved | None = None
+        # A request that the controller has, a question of ours that the broker has, topics without names.
+        self.waits_for: InFlight | Question | TopicLookup | frames.Starved | None = None
+        self.looked_up = topic_lookup.NONE
+        """Ids that the broker had no name for when they were looked up for the next request."""
+        self._held_back: memoryview | None = None  # A frame before `_input`, to be treated again.
         self.account = Account(peer.host, stranger=True)
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
@@ -263,15 +269,26 @@ class Session:
         return self.waits_for is frames.STARVED
 
     def room_granted(self) -> None:
-        """There is room now: `take_turn`."""
+        """What was waited for is there: `take_turn`."""
         self.waits_for = None
         self._holds |= _TURN_DUE
         self.on_turn_due()
 
+    def hold_back(self, frame: memoryview) -> None:
+        """Treat this frame again before anything else is taken, once nothing is waited for."""
+        self._held_back = frame if len(frame) > _BORROWED_BYTES else memoryview(bytearray(frame))
+
+    def topics_looked_up(self) -> None:
+        """The topics waited for have names now, as far as the broker knows them: `take_turn`."""
+        lookup = self.waits_for
+        if type(lookup) is TopicLookup:
+            self._later.append(lookup.ended(self))
+            self.room_granted()
+
     def count_held(self, unsent_bytes: int) -> None:
         """Count what is held in memory; `unsent_bytes` of it the client does not take."""
         account = self.account
-        input_bytes = max(0, len(self._input) - account.frame_bytes)
+        input_bytes = max(0, len(self._input) - account.frame_bytes) + len(self._held_back or b"")
         unread_bytes = self.pipeline.ready_bytes + self._replies.kept_bytes + unsent_bytes
         input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
         unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
@@ -281,7 +298,7 @@ class Session:
 
     def gone(self) -> None:
         """The connection is over: what was held is free, and what was not looked at yet will not be."""
-        self._input = bytearray()
+        self._input, self._held_back = bytearray(), None
         self._slices.drop()
         self._later.clear()
         self._replies.drop()
@@ -416,6 +433,10 @@ class Session:
         effects: list[Effect] = []
         if self._login_due is not None:
             self._log_in_upstream(effects)
+        if self._held_back is not None and not self.blocked:
+            frame, self._held_back = self._held_back, None
+            if not self._frames(frame, now_ms, effects):
+                self._held_back = frame  # It waits for a turn, or for room.
         if self.blocked or not self._input:
             return effects
         data, self._input = memoryview(self._input), bytearray()
@@ -443,9 +464,10 @@ class Session:
                 position = stop if stop <= end else self._streams(summary, stop - end, end, now_ms)
                 passed += 1
                 self._look_at_clock(passed, end - position)
+            elif self.waits_for is not None:
+                break  # For the name of its topic.
             elif fault := frames.fault_of_size(self, data, position, length):
-                if run < position:
-                    effects.append(ToBroker(data[run:position]))
+                _pass_on(data[run:position], effects)
                 refused.malformed(self, fault, effects)
                 return end
             elif stop > end:
@@ -482,8 +504,7 @@ class Session:
         if position:
             self.gate.memory.complete(self.account)
         frames.take_room(self, needed_bytes)
-        if run < position:
-            effects.append(ToBroker(data[run:position]))
+        _pass_on(data[run:position], effects)
         return position
 
     def _look_at_clock(self, passed: int, left_bytes: int) -> None:
@@ -529,8 +550,7 @@ class Session:
         elif passes:
             effects += own
             return run
-        if run < position:
-            effects.append(ToBroker(data[run:position]))
+        _pass_on(data[run:position], effects)
         if passes is not UNFINISHED:
             effects += own
         return stop
@@ -567,6 +587,11 @@ class Session:
             image=self.gate.image,
         )
         return ClientState(raw_id, context, self.gate.quotas)
+
+
+def _pass_on(run: memoryview, effects: list[Effect]) -> None:
+    if run:
+        effects.append(ToBroker(run))
 
 
 def _nothing() -> None:

@@ -8,12 +8,12 @@ as often as he likes. Those and all others are counted (`request_summary`). Part
 from proxy.audit.classes import READS
 from proxy.audit.record import AuditEvent
 from proxy.session import outcome
-from proxy.session.call import Answer, Ask, AskController, Call, Forward, Verdict
+from proxy.session.call import Answer, Ask, AskController, Call, Forward, LookUp, Verdict
 from proxy.session.client_state import ClientState
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
-_QUESTIONS = (Ask, AskController)
+_QUESTIONS = (Ask, AskController, LookUp)
 
 
 def tell(call: Call, verdict: Verdict, client: ClientState) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.metadata.acl import Operation
 from proxy.session import asking, forwarding, outcome, produce_path, request_time
-from proxy.session.call import Answer, Ask, AskController, Call, Forward, ToTheController, Verdict
+from proxy.session.call import Answer, Ask, AskController, Call, Forward, LookUp, ToTheController, Verdict
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, Effect, ToBroker
 from proxy.session.pipeline import InFlight, Reply
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _PRODUCE = int(ApiKey.PRODUCE)
-_QUESTIONS = (Ask, AskController)  # A union would be made anew for each request.
+_QUESTIONS = (Ask, AskController, LookUp)  # A union would be made anew for each request.
 
 
 def act(
@@ -67,11 +67,13 @@ def _ask_first(
     session: "Session",
     call: Call,
     message: Any,
-    verdict: Ask | AskController,
+    verdict: Ask | AskController | LookUp,
     effects: list[Effect],
 ) -> None:
     if isinstance(verdict, Ask):
         asking.ask_first(session, call, message, verdict, act, effects)
+    elif isinstance(verdict, LookUp):
+        asking.look_up_first(session, call, message, verdict, act, effects)
     else:
         forwarding.ask_first(session, call, message, verdict, act, effects)
 

@@ -5,8 +5,11 @@ brokers advertise.
 """
 
 import asyncio
+import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.acl_filters import describe_acls
-from tests.support.cluster_admin import ClusterAdmin
+from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.steady_clients import PARTITIONS, TIMEOUT_S, SteadyClients
 from tests.support.three_brokers import (
     KEEPING,
@@ -291,6 +294,81 @@ async def _leader(endpoint: EndpointSettings, topic: str) -> int:
     answer = await asked(endpoint, ApiKey.METADATA, wanted)
     (leader,) = (part.leader_id for part in answer.topics[0].partitions if part.partition_index == 0)
     return int(leader)
+
+
+@pytest.mark.spec("A7", "O4")
+def test_a_fresh_java_producer_has_no_batch_rejected_at_any_proxy(
+    three: ThreeBrokers, three_admin: ClusterAdmin, carol: User
+) -> None:
+    topic = replicated_topic(three_admin, "all-fresh")
+
+    # No retries: what is rejected is lost. Far more than one batch for each of the six partitions.
+    load = ["--topic", topic, "--num-records", "3000", "--record-size", "2000", "--throughput", "-1"]
+    run = three.stack.tools(carol.name).run(
+        "kafka-producer-perf-test", *load, "--command-property", "retries=0", "enable.idempotence=false"
+    )
+
+    assert run.returncode == 0, run.said
+    assert "3000 records sent" in run.stdout, run.said
+    assert [line for line in run.said.splitlines() if "WARN" in line or "UNKNOWN" in line] == []
+    assert _taken_records(three, topic) == 3000
+    # Its Metadata came through one proxy: the others had to look the topic up.
+    for node in three.stack.nodes:
+        assert node.metrics()["penstock_topic_ids_unknown_total"] == 0
+
+
+def _taken_records(three: ThreeBrokers, topic: str) -> int:
+    offsets = three.stack.tools("admin").run("kafka-get-offsets", "--topic", topic)
+    return sum(int(line.rpartition(":")[2]) for line in offsets.stdout.split())
+
+
+@pytest.mark.spec("A7", "O4")
+def test_a_java_consumer_goes_on_after_the_proxy_that_it_fetches_from_was_restarted(
+    three: ThreeBrokers, three_admin: ClusterAdmin, carol: User, tmp_path: Path
+) -> None:
+    topic, node = "all-restarted", three.stack.nodes[0]
+    new_topic = admin.NewTopic(topic, num_partitions=1, replica_assignment=[[node.number]])
+    for future in three_admin.client.create_topics([new_topic]).values():
+        future.result(TIMEOUT_S)
+    # Past the proxies, so that nobody but the consumer could tell them of the topic.
+    producer = Producer({"bootstrap.servers": node.broker.plaintext})
+    command = three.stack.tools(carol.name, number=2).command(
+        "kafka-console-consumer", "--topic", topic, "--group", topic, "--from-beginning"
+    )
+    taken, said = tmp_path / "taken", tmp_path / "said"
+
+    with ExitStack() as down:
+        stdout, stderr = down.enter_context(taken.open("w")), down.enter_context(said.open("w"))
+        consumer = down.enter_context(subprocess.Popen(command, stdout=stdout, stderr=stderr))
+        down.callback(consumer.kill)
+        _sent(producer, topic, b"before")
+        _until_it_has(consumer, taken, "before", said)
+        assert node.proxy.stop()
+        node.start_proxy()
+        _sent(producer, topic, b"after")
+        _until_it_has(consumer, taken, "after", said)
+
+    metrics = node.metrics()
+    assert "nknown topic" not in said.read_text(), said.read_text()
+    assert metrics["penstock_topic_lookups_total"] >= 1
+    assert metrics["penstock_topic_ids_unknown_total"] == 0
+    # Each waits for half a second at the broker; a client in a loop sends thousands a second.
+    assert metrics['penstock_requests_total{api="Fetch",listener="SASL_PLAINTEXT"}'] < 500
+
+
+def _sent(producer: Producer, topic: str, value: bytes) -> None:
+    producer.produce(topic, value)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def _until_it_has(consumer: subprocess.Popen[bytes], taken: Path, line: str, said: Path) -> None:
+    for _ in range(TIMEOUT_S * 10):
+        if line in taken.read_text().splitlines():
+            return
+        with suppress(subprocess.TimeoutExpired):
+            consumer.wait(0.1)
+            raise AssertionError(f"the consumer has ended: {said.read_text()}")
+    raise AssertionError(f"{line} has not come: {said.read_text()[-5_000:]}")
 
 
 @pytest.mark.spec("O1", "O4")

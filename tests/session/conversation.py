@@ -28,6 +28,7 @@ from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
     Effect,
+    LookUpTopics,
     MuteClient,
     Recorded,
     ToBroker,
@@ -153,6 +154,8 @@ class Conversation:
     to_client: bytearray = field(default_factory=bytearray)
     controller: list[ToController] = field(default_factory=list)
     mutes: list[int] = field(default_factory=list)
+    lookups: list[list[bytes]] = field(default_factory=list)
+    """The topic ids that the broker is to name, by lookup."""
     checks: list[Verify] = field(default_factory=list)
     """Logins whose checks are under way; they end at once unless the test `holds_checks`."""
     holds_checks: bool = False
@@ -180,6 +183,7 @@ class Conversation:
         self.now_ms = NOW_MS
         self.to_broker, self.to_client = bytearray(), bytearray()
         self.controller, self.mutes, self.checks, self.events, self.effects = [], [], [], [], []
+        self.lookups = []
         self.closed = None
         self.correlation_id = 0
         self._in_turn = False
@@ -246,6 +250,15 @@ class Conversation:
         """The check under way ends, with what it finds out unless the test says otherwise."""
         check = self.checks.pop()
         self.carry_out(self.session.verified(outcome or check.check.work(), self.now_ms))
+
+    def broker_names(self, **topics: bytes) -> None:
+        """The lookup under way ends: the broker has these topics, and none of the other ids."""
+        for topic_id in self.lookups.pop():
+            self.gate.topic_names.note_missing(topic_id, self.now_ms)
+        for name, topic_id in topics.items():
+            self.gate.topic_names.learn(topic_id, name)
+        self.session.topics_looked_up()
+        self.carry_out(self.session.take_turn(self.now_ms))
 
     def is_unmuted(self) -> None:
         self.carry_out(self.session.unmuted(self.now_ms))
@@ -327,6 +340,9 @@ class Conversation:
             self.controller.append(effect)
         elif isinstance(effect, Verify):
             self.checks.append(effect)
+        elif isinstance(effect, LookUpTopics):
+            packed = effect.topic_ids
+            self.lookups.append([packed[start : start + 16] for start in range(0, len(packed), 16)])
         elif isinstance(effect, MuteClient):
             self.mutes.append(effect.duration_ms)
         elif isinstance(effect, Recorded):

@@ -169,11 +169,13 @@ def test_a_fetch_that_is_denied_whole_never_reaches_the_broker(version: int) -> 
 
 
 @pytest.mark.spec("A7")
-def test_an_id_that_no_metadata_told_is_unknown() -> None:
+def test_an_id_that_the_broker_does_not_know_is_unknown() -> None:
     talk = Conversation(*READS)
 
     talk.asks(FETCH, 13, fetch(b"?" * 16))
 
+    assert talk.heard_bytes() == b""
+    talk.broker_names()
     assert errors(talk.heard(FETCH, 13)) == [(b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID)]
 
 

@@ -130,11 +130,13 @@ def test_a_denied_topic_without_partitions_has_no_part_in_the_answer(rights: tup
 
 
 @pytest.mark.spec("A7")
-def test_an_id_that_no_metadata_told_is_unknown() -> None:
+def test_an_id_that_the_broker_does_not_know_is_unknown() -> None:
     talk = Conversation(*WRITES)
 
     talk.asks(PRODUCE, 13, produce(b"?" * 16, KNOWN_TOPICS["orders"]))
 
+    assert talk.forwarded_bytes() == b""
+    talk.broker_names()
     talk.answers(PRODUCE, 13, produced(KNOWN_TOPICS["orders"]))
     assert errors(talk.heard(PRODUCE, 13)) == [(b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID), (b"o" * 16, 0)]
 

@@ -10,7 +10,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS
 from tests.session.conversation import Conversation, Quotas
 
-SHARE_FETCH, METADATA = ApiKey.SHARE_FETCH, ApiKey.METADATA
+SHARE_FETCH = ApiKey.SHARE_FETCH
 ORDERS, NEW = KNOWN_TOPICS["orders"], b"n" * 16
 RIGHTS = ("READ GROUP team", "READ TOPIC orders", "READ TOPIC new")
 
@@ -94,13 +94,10 @@ def test_the_share_sessions_of_one_connection_are_nobody_elses() -> None:
 def test_an_id_nobody_told_is_looked_up_and_the_client_hears_nothing_of_it() -> None:
     talk = Conversation(*RIGHTS)
     talk.asks(SHARE_FETCH, 2, fetch(0, NEW))
-    (question,) = talk.forwarded()
     talk.asks(SHARE_FETCH, 2, fetch(1))
-    assert (question.header.api_key, len(talk.forwarded())) == (METADATA, 0)
+    assert (talk.lookups, len(talk.forwarded())) == ([[NEW]], 0)
 
-    topic = t.MetadataResponse.MetadataResponseTopic(name="new", topic_id=NEW)
-    answer = t.MetadataResponse(topics=[topic])
-    talk.answers(METADATA, question.header.api_version, answer, question.header.correlation_id)
+    talk.broker_names(new=NEW)
 
     assert talk.heard_bytes() == b""
     asked = talk.forwarded()

@@ -208,6 +208,7 @@ async def an_edge(
             for connection in list(edge.listener.connections):
                 connection.abort("test_over")
             await edge.all_gone()
+            await edge.listener.lookups.close()
 
 
 EIGHT_MIB = bytes(range(256)) * (8 * 1024 * 4)

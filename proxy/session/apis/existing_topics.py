@@ -7,7 +7,8 @@ is answered goes no further than the verdict. But for `have_created` nothing is 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from proxy.session.call import Ask, Call, Verdict
+from proxy.session import topic_lookup
+from proxy.session.call import Ask, Call, LookUp, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -16,7 +17,6 @@ from proxy.wire.work import paced
 _FIRST_WITHOUT_CREATION = 4
 """Of Metadata: from here on a request can say that a missing topic is not to be made."""
 
-_FIRST_WITH_TOPIC_IDS = 12
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -36,21 +36,8 @@ def ask_which_exist(call: Call, names: Iterable[str], then: Callable[[set[str]],
 
 def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:
     """`then`, once the names of these ids are known as far as the broker knows them."""
-    unknown = [
-        id_
-        for id_ in paced(list(dict.fromkeys(topic_ids)))
-        if any(id_) and call.gate.topic_names.name(id_) is None
-    ]
-    version = _version(call, _FIRST_WITH_TOPIC_IDS)
-    if not unknown or version is None:
-        return then()
-
-    def answered(reply: Any) -> Verdict:
-        _learn(call, reply)
-        return then()
-
-    asked = types.MetadataRequest.MetadataRequestTopic
-    return _asks(version, [asked(name=None, topic_id=topic_id) for topic_id in unknown], answered)
+    unknown = topic_lookup.unnamed(call.gate, topic_ids, call.now_ms)
+    return LookUp(unknown, then) if unknown else then()
 
 
 def have_created(call: Call, names: Iterable[str], then: Callable[[Mapping[str, int]], Verdict]) -> Verdict:

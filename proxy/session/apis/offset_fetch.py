@@ -17,7 +17,7 @@ from proxy.session.apis.refusal import denied
 from proxy.session.apis.topic_filter import take_out
 from proxy.session.apis.topic_ids import errors_by_id
 from proxy.session.apis.topic_shapes import TOPIC_SHAPES
-from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
+from proxy.session.call import Answer, Ask, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -68,9 +68,25 @@ def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) ->
                 handler(group)
         response.groups = in_request_order(asked, [*response.groups, *refused], lambda group: group.group_id)
 
+    if call.version >= _FIRST_WITH_TOPIC_IDS and any(group.topics is None for group in request.groups):
+        return _with_names_in_the_answer(call, request, on_reply)
     if not handlers and not refused:
         return Forward()
     return Forward(request if changed or refused else None, on_reply)
+
+
+def _with_names_in_the_answer(call: Call, request: Any, on_reply: ReplyHandler) -> Verdict:
+    """All offsets of a group: only in the answer there are ids, of topics that may have no name yet."""
+
+    def answered(reply: Any) -> Verdict:
+        def shown() -> Verdict:
+            on_reply(reply)
+            return Answer(reply)
+
+        topics = [topic for group in reply.groups for topic in group.topics]
+        return with_names(call, (bytes(topic.topic_id) for topic in topics), shown)
+
+    return Ask(int(ApiKey.OFFSET_FETCH), call.version, request, answered)
 
 
 def _of_group(call: Call, group: Any) -> ReplyHandler | None:
@@ -123,7 +139,7 @@ def _allowed_topics(call: Call, topics: list[Any]) -> set[str]:
 
 
 def _show_allowed(call: Call, answer: Any) -> None:
-    """A topic whose id nobody has told us a name for is not shown."""
+    """A topic whose id has no name at the broker either is not shown."""
     names = {id(topic): _name_of(call, topic) for topic in answer.topics}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, known)

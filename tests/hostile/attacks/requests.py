@@ -72,6 +72,19 @@ async def a_large_request_of_one_million_names(target: Target, size: Size, found
     await _large(target, BOB, Largest(ApiKey.DESCRIBE_GROUPS, 5, "groups"), size_bytes, found)
 
 
+@attack()
+async def unknown_topic_ids(target: Target, size: Size, found: Found) -> None:
+    """Several connections of one user fetch by topic ids that do not exist, thousands in each request."""
+    data, count = Largest(ApiKey.FETCH, 17, "topics").frame(size.of(100_000, 900_000))
+    clients = [await Client.logged_in(target.address, target.users[BOB]) for _ in range(MAKERS)]
+    async with asyncio.TaskGroup() as tasks:
+        each = [tasks.create_task(_pipelined(client, data, size.of(2, 20))) for client in clients]
+    found.facts |= {"ids in each": count, "answered": sum(task.result() for task in each)}
+    found.connections, found.logged_in = MAKERS, True
+    for client in clients:
+        client.cut()
+
+
 @attack(only_long=True)
 async def many_connections_with_large_requests(target: Target, size: Size, found: Found) -> None:
     """Many connections of one user, each with a denied request of 1 MB at a time, and responses unread."""

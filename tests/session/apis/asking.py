@@ -6,6 +6,7 @@ asked.forwarded          # the request that goes on, decoded again from its byte
 asked.told(answer)       # what comes to the client of that answer of the broker
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from proxy.security.principal import Principal
 from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
-from proxy.session.call import CLUSTER_NAME, Answer, Ask, Call, Forward, ToTheController, Verdict
+from proxy.session.call import CLUSTER_NAME, Answer, Ask, Call, Forward, LookUp, ToTheController, Verdict
 from proxy.session.gate import Gate, Limits, ListenerPolicy
 from proxy.session.share_sessions import ShareSessions, Sharing
 from proxy.session.withheld import WithheldAssignments
@@ -100,6 +101,29 @@ class Asked:
         codec = codecs.response(self.verdict.api_key, self.verdict.version)
         verdict = self.verdict.then(codec.decode_exactly(codec.encode(answer)))
         return Asked(self.call, verdict, self.request)
+
+    @property
+    def looked_up(self) -> list[bytes]:
+        """The topic ids that the broker is to name before there is a verdict."""
+        assert isinstance(self.verdict, LookUp), self.verdict
+        return list(self.verdict.topic_ids)
+
+    def once_named(self, **topics: bytes) -> "Asked":
+        """The request as it is decided when the broker has these topics, and none of the other ids."""
+        assert isinstance(self.verdict, LookUp), self.verdict
+        for name, topic_id in topics.items():
+            self.call.gate.topic_names.learn(topic_id, name)
+        return Asked(self.call, self.verdict.then(), self.request)
+
+    def settled(self, answer: Callable[[int, int], Any]) -> "Asked":
+        """The request once every question has its answer: `answer` of API key and version, or a name."""
+        asked = self
+        while isinstance(asked.verdict, Ask | LookUp):
+            if isinstance(asked.verdict, LookUp):
+                asked = asked.once_named(found=asked.looked_up[0])
+            else:
+                asked = asked.once(answer(asked.verdict.api_key, asked.verdict.version))
+        return asked
 
     @property
     def goes_as_it_came(self) -> bool:

@@ -115,9 +115,8 @@ def test_an_assignment_with_an_id_nobody_told_waits_until_the_broker_was_asked_f
     second = alice.for_(heartbeat())
 
     assert (told_ids(first), first.heartbeat_interval_ms) == (None, SOON_MS)
-    assert [topic.topic_id for topic in second.asked_first.topics] == [STRANGE]
-    topic = t.MetadataResponse.MetadataResponseTopic(name=name, topic_id=STRANGE)
-    told = second.once(t.MetadataResponse(topics=[topic])).told(assigned())
+    assert second.looked_up == [STRANGE]
+    told = second.once_named(**({} if name is None else {name: STRANGE})).told(assigned())
     assert told_ids(told) == ([orders, STRANGE] if may_be_told else [orders])
     assert told_ids(alice.for_(heartbeat()).told(assigned())) is None
 

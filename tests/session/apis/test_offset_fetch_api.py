@@ -166,9 +166,13 @@ def test_topics_by_id_are_refused_by_id() -> None:
     ]
 
 
-def test_of_all_offsets_by_id_those_without_a_known_name_are_left_out() -> None:
-    asked = asking(10, "READ GROUP x", "READ TOPIC orders").for_(groups(x=None))
+def test_of_all_offsets_by_id_topics_are_looked_up_and_those_without_a_name_are_left_out() -> None:
+    rights = "READ GROUP x", "READ TOPIC orders", "READ TOPIC new"
+    asked = asking(10, *rights).where_it_can_ask().for_(groups(x=None, hidden=None))
 
-    (told,) = asked.told(ANSWER(groups=[group_answer("x", "so?")])).groups
-
-    assert [topic.topic_id[:1] for topic in told.topics] == [b"o"]
+    assert [group.group_id for group in asked.asked_first.groups] == ["x"]
+    answered = asked.once(ANSWER(groups=[group_answer("x", "son?")]))
+    assert [topic_id[:1] for topic_id in answered.looked_up] == [b"n", b"?"]
+    told, hidden = answered.once_named(new=answered.looked_up[0]).answer.groups
+    assert [topic.topic_id[:1] for topic in told.topics] == [b"o", b"n"]
+    assert hidden.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED

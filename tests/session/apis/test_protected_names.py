@@ -14,7 +14,7 @@ from proxy.metadata.acl import ResourceType
 from proxy.security.principal import Principal
 from proxy.session.apis.config_resources import GROUP as GROUP_CONFIGS
 from proxy.session.apis.table import TABLE
-from proxy.session.call import Answer, Ask
+from proxy.session.call import Answer
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
@@ -153,9 +153,7 @@ def asked_for(key: int, version: int, kind: str, principal: str) -> Iterator[Ask
         if not name(key, version, message, request_schema(key).root, kind):
             continue
         asked = asking.for_(message)
-        while isinstance(asked.verdict, Ask):
-            answer = response_schema(asked.verdict.api_key).name
-            asked = asked.once(filler.message(answer, asked.verdict.version))
+        asked = asked.settled(lambda key, version: filler.message(response_schema(key).name, version))
         yield asked
 
 

@@ -127,9 +127,8 @@ def test_denied_and_unknown_topics_are_kept_out_and_told_with_each_answer(versio
 def test_an_id_nobody_told_is_asked_for_before_it_is_fetched() -> None:
     asked = asking(2, "READ TOPIC new").where_it_can_ask().for_(fetch(0, (STRANGE, [2]), (ORDERS, [0])))
 
-    assert [topic.topic_id for topic in asked.asked_first.topics] == [STRANGE]
-    topic = t.MetadataResponse.MetadataResponseTopic(name="new", topic_id=STRANGE)
-    assert added(asked.once(t.MetadataResponse(topics=[topic]))) == [(STRANGE, [2])]
+    assert asked.looked_up == [STRANGE]
+    assert added(asked.once_named(new=STRANGE)) == [(STRANGE, [2])]
 
 
 def test_with_every_topic_denied_the_broker_still_counts_the_request() -> None:

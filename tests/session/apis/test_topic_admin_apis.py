@@ -189,13 +189,8 @@ def test_an_id_nobody_told_is_asked_for_before_it_is_decided_on() -> None:
         .for_(deletion_by_id(strange, gone, KNOWN_TOPICS["orders"]))
     )
 
-    assert [(topic.name, topic.topic_id) for topic in asked.asked_first.topics] == [
-        (None, strange),
-        (None, gone),
-    ]
-    answer = metadata(("new", 0), (None, ErrorCode.UNKNOWN_TOPIC_ID))
-    answer.topics[0].topic_id, answer.topics[1].topic_id = strange, gone
-    left = asked.once(answer)
+    assert asked.looked_up == [strange, gone]
+    left = asked.once_named(new=strange)
     assert [topic.topic_id for topic in left.forwarded.topics] == [strange]
     told = left.told(t.DeleteTopicsResponse(responses=[DELETED(name="new", topic_id=strange)]))
     assert [part.error_code for part in told.responses] == [0, ErrorCode.UNKNOWN_TOPIC_ID, DENIED]
