@@ -5,7 +5,8 @@ the same way in both files.
 """
 
 import sys
-from typing import Annotated
+from functools import partial
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -35,6 +36,9 @@ from proxy.config import (
     require_users_file,
     split_host_port,
 )
+from proxy.config.authorizer import require_early_start_listeners
+from proxy.config.binds import Bind, require_different_ports
+from proxy.config.parts import KeyProblem, PluginSettings, all_of, without
 from proxy.net.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
@@ -64,11 +68,13 @@ class MutationQuota(QuotaRules):
 class Topics(Part):
     """What the controller does besides with topics that a broker creates for it."""
 
+    model_config = without("topic_")
+    repeated: ClassVar[str] = "topic."
     topic_owner_creator: bool = False
     topic_owner_check_interval_ms: Annotated[int, Field(ge=100)] = 30_000
     create_topic_policy_class_name: str | None = None
     alter_config_policy_class_name: str | None = None
-    policy_settings: dict[str, str] = Field(default_factory=dict)
+    policy_settings: PluginSettings = Field(default_factory=dict)
 
     def policies(self) -> Policies:
         """ValueError names the key of a class that cannot be used."""
@@ -104,16 +110,33 @@ class ControllerConfig(Part):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "ControllerConfig":
-        require_users_file((self.listener,), self.users_file)
-        require_authorizer((self.listener,), self.authorizer)
-        if self.listener.max_connection_creation_rate is not None:
-            raise ValueError("max.connection.creation.rate is for a proxy's listeners")
-        if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):
-            raise ValueError("topic.owner.creator: the configured authorizer knows no owners of topics")
-        unknown = set(self.authorizer.early_start_listeners) - {self.listener.name}
-        if unknown:
-            raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
+        all_of(
+            partial(require_users_file, (self.listener,), self.users_file),
+            partial(require_authorizer, (self.listener,), self.authorizer),
+            partial(require_early_start_listeners, (self.listener,), self.authorizer),
+            partial(require_different_ports, self.binds),
+            self._rates_are_not_for_controllers,
+            self._owners_are_known,
+        )
         return self
+
+    def _rates_are_not_for_controllers(self) -> None:
+        if self.listener.max_connection_creation_rate is not None:
+            key = "max.connection.creation.rate"
+            raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; take it out")
+
+    def _owners_are_known(self) -> None:
+        if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):
+            raise KeyProblem(
+                ("topics", "owner.creator"),
+                "topic.owner.creator: the configured authorizer knows no owners of topics",
+            )
+
+    @property
+    def binds(self) -> tuple[Bind, ...]:
+        """What the process listens on, and by which key."""
+        http = () if self.http is None else ((("http", "bind"), self.http.bind),)
+        return ((("listener", "bind"), self.listener.bind), *http)
 
     @property
     def early_start(self) -> bool:

@@ -1,81 +1,204 @@
 """`penstock check`: everything that can be known to be wrong before a process is started.
 
 Tells whether a file is a proxy's or a controller's by its keys, reads it as a whole, and tries what the
-process would make of it: certificates, the users file, SASL mechanisms, the authorizer and its files.
+process would make of it: certificates, the users file, SASL mechanisms, the authorizer and its files. Of a
+file that is wrong, those parts are tried that are right.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import yaml
 from prometheus_client import CollectorRegistry
 
 from forwarding.config import ControllerConfig, process_settings
-from proxy.config import ConfigError, Listener, ProxyConfig, WatchedUsers, load
+from proxy.config import (
+    Authorizer,
+    ConfigError,
+    Listener,
+    Peer,
+    ProxyConfig,
+    UsersFile,
+    WatchedUsers,
+    load,
+    machine,
+)
+from proxy.config.binds import Bind, require_different_ports
+from proxy.config.document import Location, NotYaml, read_document
+from proxy.config.parts import KeyProblem, secret_files
+from proxy.config.peer import client_tls
 from proxy.config.proxy_principals import proxy_principals
+from proxy.config.reading import Reading, content_of, read
 from proxy.files_limit import missing_files
 from proxy.net import descriptors
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.oauthbearer import KeySources
+from proxy.net.plain_users import PlainUsers
 from proxy.net.spool_lock import locked_by_another
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import load_authorizer
 
+Config = ControllerConfig | ProxyConfig
+Trial = tuple[Location, Callable[[], object]]
+"""A key, and what is made of it."""
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found out about one file; `config` None: it cannot be used."""
+
+    path: Path
+    config: Config | None = None
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
 
 def check(path: Path) -> list[str]:
     """What is wrong with the file, a line each; empty when nothing is."""
-    config: ControllerConfig | ProxyConfig
-    try:
-        config = load(path, ControllerConfig) if _is_controllers(path) else load(path, ProxyConfig)
-    except ConfigError as error:
-        return str(error).splitlines()
-    problems = []
-    try:
-        registry = CollectorRegistry()
-        reloads = FileReloads(registry)
-        users = WatchedUsers(config.users_file, reloads).known
-        settings = config.authorizer.settings()
-        authorizer = load_authorizer(config.authorizer.authorizer_class_name or "", settings)
-        AuthorizerUpkeep(authorizer, reloads, lambda: None)
-        credentials = Credentials(users, lambda: None, keys=KeySources(registry, reloads, now_ms))
-        if isinstance(config, ControllerConfig):
-            process_settings(config)
-            _logins(config.listener, credentials)
-        else:
-            _listeners(config, credentials)
-            proxy_principals(config)
-    except (ConfigError, TlsError, ValueError) as error:
-        problems += [f"{path}: {line}" for line in str(error).splitlines()]
-    return problems
+    return checked(path).problems
 
 
 def warnings(path: Path) -> list[str]:
-    """What is wrong on this machine with a file that can be used; a line each."""
+    """What is wrong on this machine with a file that can be used, and what is unwise; a line each."""
+    return checked(path).warnings
+
+
+def checked(path: Path) -> Checked:
+    """Everything about one file."""
     try:
-        config = load(path, ControllerConfig) if _is_controllers(path) else load(path, ProxyConfig)
-    except ConfigError:
-        return []
+        content = content_of(path)
+    except ConfigError as error:
+        return Checked(path, problems=str(error).splitlines())
+    reading: Reading[ControllerConfig] | Reading[ProxyConfig]
+    if _is_controllers(content):
+        reading = read(path, content, ControllerConfig)
+    else:
+        reading = read(path, content, ProxyConfig)
+    found = Checked(path, reading.settings, list(reading.problems), list(reading.hints))
+    for location, trial in _trials(reading.right, reading.settings):
+        _try(reading, location, trial, found.problems)
+    found.problems = list(dict.fromkeys(found.problems))
+    if found.config is not None and not found.problems:
+        found.warnings += _warnings(reading, found.config)
+    return found
+
+
+def compared(all_checked: Iterable[Checked]) -> list[str]:
+    """What is wrong with files of one machine that are right one by one: they use the same thing twice."""
+    problems: list[str] = []
+    spools: dict[Path, Path] = {}
+    names: dict[tuple[type, str], Path] = {}
+    binds: list[Bind] = []
+    for each in all_checked:
+        if each.config is None:
+            continue
+        spool, name = each.config.audit.spool_dir.resolve(), _name(each.config)
+        if spools.setdefault(spool, each.path) != each.path:
+            problems.append(
+                f"{each.path}: audit > spool.dir: {spool} is used by {spools[spool]} too; give each its own"
+            )
+        if names.setdefault((type(each.config), name), each.path) != each.path:
+            other = names[type(each.config), name]
+            problems.append(f"{each.path}: {name} is the name in {other} too; give each its own")
+        for location, bind in each.config.binds:
+            ours: Bind = ((f"{each.path}", *location), bind)
+            try:
+                require_different_ports([*binds, ours])
+            except KeyProblem as problem:
+                problems.append(f"{each.path}: {location[0]}: {problem}")
+            else:
+                binds.append(ours)
+    return problems
+
+
+def _name(config: Config) -> str:
+    return config.controller_id if isinstance(config, ControllerConfig) else config.proxy_id
+
+
+def _try(reading: Reading[Any], location: Location, trial: Callable[[], object], problems: list[str]) -> None:
+    try:
+        trial()
+    except ConfigError as error:
+        problems += str(error).splitlines()  # These name a file and a line of their own.
+    except (TlsError, ValueError) as error:
+        problems += [reading.line(location, line) for line in str(error).splitlines()]
+
+
+def _trials(right: Mapping[str, Any], config: Config | None) -> Iterator[Trial]:
+    """Of the parts that are right, and where all of them are, of the whole."""
+    registry = CollectorRegistry()
+    reloads = FileReloads(registry)
+    if right.get("users_file") is not None:
+        yield ("users.file",), partial(WatchedUsers, right["users_file"], reloads)
+    if isinstance(right.get("authorizer"), Authorizer):
+        yield ("authorizer",), partial(_authorizer, right["authorizer"], reloads)
+    keys = KeySources(registry, reloads, now_ms)
+    credentials = Credentials(PlainUsers({}), lambda: None, keys=keys)
+    for location, listener in _listeners(right):
+        yield (*location, "ssl"), listener.server_tls
+        yield location, listener.principal_builder
+        if listener.uses_sasl:
+            yield location, partial(sasl_listener, listener, credentials)
+    for name, part in right.items():
+        if isinstance(part, Peer):
+            yield (name, "ssl"), partial(client_tls, part)
+    if "audit" in right:
+        yield ("audit", "spool.dir"), partial(_directory, right["audit"].spool_dir)
+    if isinstance(config, ControllerConfig):
+        yield (), partial(process_settings, config)
+    elif config is not None:
+        yield (), partial(proxy_principals, config)
+
+
+def _authorizer(settings: Authorizer, reloads: FileReloads) -> None:
+    authorizer = load_authorizer(settings.authorizer_class_name or "", settings.settings())
+    AuthorizerUpkeep(authorizer, reloads, lambda: None)
+
+
+def _directory(directory: Path) -> None:
+    reason = machine.cannot_be(directory)
+    if reason is not None:
+        raise ValueError(reason)
+
+
+def _listeners(right: Mapping[str, Any]) -> Iterator[tuple[Location, Listener]]:
+    if "listener" in right:
+        yield ("listener",), right["listener"]
+    for place, listener in enumerate(right.get("listeners", ())):
+        yield ("listeners", place), listener
+
+
+def _warnings(reading: Reading[Any], config: Config) -> Iterator[str]:
+    for location, text in _cautions(config):
+        yield reading.line(location, text)
     found = locked_by_another(config.audit.spool_dir), missing_files(config, descriptors.highest_limit())
-    return [f"{path}: {message}" for message in found if message is not None]
+    yield from (f"{reading.path}: {message}" for message in found if message is not None)
+    if config.users_file is not None:
+        users = load(config.users_file, UsersFile)
+        for _, text in machine.warns_of_secrets(secret_files(users)):
+            yield f"{config.users_file}: {text}"
 
 
-def _listeners(config: ProxyConfig, credentials: Credentials) -> None:
-    for listener in config.listeners:
-        listener.server_tls()
-        listener.principal_builder()
-        _logins(listener, credentials)
+def _cautions(config: Config) -> Iterator[machine.Caution]:
+    if isinstance(config, ProxyConfig):
+        yield from machine.warns_of_id("proxy.id", config.proxy_id)
+        for place, listener in enumerate(config.listeners):
+            yield from machine.warns_of_plaintext(("listeners", place), listener)
+    else:
+        yield from machine.warns_of_plaintext(("listener",), config.listener)
+    yield from machine.warns_of_secrets(secret_files(config))
+    yield from machine.warns_of_addresses(config.binds)
+    yield from machine.warns_of_directory(("audit", "spool.dir"), config.audit.spool_dir)
 
 
-def _logins(listener: Listener, credentials: Credentials) -> None:
-    if listener.uses_sasl:
-        sasl_listener(listener, credentials)
-
-
-def _is_controllers(path: Path) -> bool:
+def _is_controllers(content: bytes) -> bool:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return False  # `load` says what it is.
-    return isinstance(document, dict) and "controller.id" in document
+        document = read_document(content).values
+    except NotYaml:
+        return False  # `read` says what it is.
+    return isinstance(document, dict) and ("controller.id" in document or "listener" in document)

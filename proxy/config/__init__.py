@@ -2,7 +2,9 @@
 
 Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are named as Kafka names them.
 
-- `parts`: what all settings are made of, and how a file becomes them
+- `document`: YAML with its lines; `spelling`: keys of older files; `parts`: what all settings are made of
+- `reading`: how a file becomes settings, or `wording`: what is wrong with it, and `advice`: on unknown keys
+- `binds`: addresses that cannot all be listened on; `machine`: what this machine cannot give a right file
 - `listener`: an address that clients connect to, TLS and logins
 - `authorizer`: who decides
 - `tls`: certificates, and what is asked of clients
@@ -29,7 +31,7 @@ from proxy.config.parts import (
     HostPort,
     Milliseconds,
     Part,
-    load,
+    SecretFile,
     split_host_port,
 )
 from proxy.config.peer import ClientSsl, ControllerPeer, Peer, endpoint
@@ -43,6 +45,7 @@ from proxy.config.proxy import (
     Quota,
 )
 from proxy.config.quota import QuotaRules
+from proxy.config.reading import load, parse, read
 from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, WatchedUsers
@@ -73,6 +76,7 @@ __all__ = [
     "ProxyConfig",
     "Quota",
     "QuotaRules",
+    "SecretFile",
     "SecurityProtocol",
     "SerdeClass",
     "ServerSsl",
@@ -81,6 +85,8 @@ __all__ = [
     "WatchedUsers",
     "endpoint",
     "load",
+    "parse",
+    "read",
     "require_authorizer",
     "require_users_file",
     "split_host_port",

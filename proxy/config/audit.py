@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from proxy.audit.chain import MIN_KEY_BYTES
 from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
-from proxy.config.parts import ExistingFile, FilePath, Milliseconds, Part
+from proxy.config.parts import FilePath, Milliseconds, Part, SecretFile
 from proxy.net.audit_room import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
 from proxy.net.audit_writer import Fsync
 from proxy.security.protected import DEFAULT_AUDIT_TOPIC
@@ -33,7 +33,7 @@ class Audit(Part):
     policy_authentication: Policy = "drop-and-count"
     policy_summary: Policy = "drop-and-count"
     summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
-    chain_key_file: ExistingFile | None = None
+    chain_key_file: SecretFile | None = None
 
     @field_validator("chain_key_file")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from proxy.config.parts import ExistingFile, Part
+from proxy.config.parts import Part, SecretFile
 from proxy.security.token_secret import TokenSecret
 
 Duration = Annotated[int, Field(ge=1)]
@@ -15,7 +15,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 class DelegationToken(Part):
     """What every proxy needs; the same key in all files of the cluster."""
 
-    secret_key_file: ExistingFile | None = None
+    secret_key_file: SecretFile | None = None
 
     @field_validator("secret_key_file")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from proxy.config.parts import ExistingFile, Part
+from proxy.config.parts import NotEmpty, Part, SecretFile
 from proxy.net.kerberos import GssapiSettings
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 
@@ -15,7 +15,7 @@ _PREFIX = "sasl_kerberos_"
 
 
 def _listed(value: Any) -> Any:
-    """In Kafka's lists no rule can contain a comma; in those of YAML it can."""
+    """In Kafka's lists no rule can contain a comma; in those of YAML it can. An empty one is an error."""
     return [rule.strip() for rule in value.split(",")] if isinstance(value, str) else value
 
 
@@ -24,14 +24,14 @@ def _readable(rules: tuple[str, ...]) -> tuple[str, ...]:
     return rules
 
 
-Rules = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1), AfterValidator(_readable)]
+Rules = Annotated[tuple[str, ...], BeforeValidator(_listed), NotEmpty, AfterValidator(_readable)]
 
 
 class Gssapi(Part):
     """The keys of a listener that enables GSSAPI."""
 
     sasl_kerberos_service_name: Annotated[str, Field(pattern=r"^[^/@\s]+$")] = "kafka"
-    sasl_kerberos_keytab: ExistingFile | None = None
+    sasl_kerberos_keytab: SecretFile | None = None
     sasl_kerberos_principal_to_local_rules: Rules = (DEFAULT,)
 
     def gssapi(self) -> GssapiSettings:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from proxy.config.gssapi import Gssapi
 from proxy.config.oauthbearer import OAuthBearer
-from proxy.config.parts import HostPort, Milliseconds
+from proxy.config.parts import HostPort, Listed, Milliseconds, PluginSettings
 from proxy.config.tls import ServerSsl
 from proxy.net.credentials import BUILT_IN
 from proxy.net.tls import ServerTls
@@ -28,11 +28,11 @@ class Listener(OAuthBearer, Gssapi):
     bind: HostPort
     advertised: HostPort | None = None
     security_protocol: SecurityProtocol = "SASL_SSL"
-    sasl_enabled_mechanisms: tuple[Mechanism, ...] = ()
+    sasl_enabled_mechanisms: Annotated[tuple[Mechanism, ...], Listed] = ()
     sasl_server_mechanism_classes: dict[Mechanism, ClassPath] = Field(default_factory=dict)
-    sasl_server_mechanism_settings: dict[Mechanism, dict[str, str]] = Field(default_factory=dict)
+    sasl_server_mechanism_settings: dict[Mechanism, PluginSettings] = Field(default_factory=dict)
     sasl_plain_verifier_class: ClassPath | None = None
-    sasl_plain_verifier_settings: dict[str, str] = Field(default_factory=dict)
+    sasl_plain_verifier_settings: PluginSettings = Field(default_factory=dict)
     connections_max_reauth_ms: Milliseconds | None = None
     sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
     connection_failed_authentication_delay_ms: Milliseconds = 100
@@ -40,7 +40,7 @@ class Listener(OAuthBearer, Gssapi):
     max_connection_creation_rate: Annotated[int, Field(ge=0)] | None = None
     ssl: ServerSsl | None = None
     principal_builder_class: ClassPath | None = None
-    principal_builder_settings: dict[str, str] = Field(default_factory=dict)
+    principal_builder_settings: PluginSettings = Field(default_factory=dict)
 
     @property
     def uses_sasl(self) -> bool:
@@ -112,4 +112,7 @@ class Listener(OAuthBearer, Gssapi):
 def require_users_file(listeners: tuple[Listener, ...], users_file: Path | None) -> None:
     """PLAIN has nowhere else to look its users up, unless it has a verifier."""
     if users_file is None and any(listener.asks_the_users_file for listener in listeners):
-        raise ValueError("a listener enables PLAIN, which needs users.file")
+        raise ValueError(
+            "a listener enables PLAIN, which needs users.file;"
+            " write at the top of the file: users.file: users.yaml"
+        )

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from proxy.config.identity_url import IdentityUrl, file_of
-from proxy.config.parts import ExistingFile, Part
+from proxy.config.parts import ExistingFile, Part, SecretFile
 from proxy.net.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
 from proxy.net.channel import SaslLogin
 from proxy.net.clock import now_ms
@@ -22,11 +22,11 @@ class Login(Part):
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     username: str = ""
-    password_file: ExistingFile | None = None
+    password_file: SecretFile | None = None
     oauthbearer_token_endpoint_url: IdentityUrl | None = None
     oauthbearer_token_endpoint_ca: ExistingFile | None = None
     oauthbearer_client_credentials_client_id: str | None = None
-    oauthbearer_client_credentials_client_secret_file: ExistingFile | None = None
+    oauthbearer_client_credentials_client_secret_file: SecretFile | None = None
     oauthbearer_scope: str | None = None
 
     @property

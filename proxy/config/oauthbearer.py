@@ -4,29 +4,23 @@ Part of proxy.config.listener; read by proxy.net.credentials. Left out, neither 
 checked by Kafka: here both have to be given, or given empty on purpose.
 """
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from proxy.config.identity_url import IdentityUrl
-from proxy.config.parts import ExistingFile, Milliseconds, Part
+from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
 from proxy.net.jwks import JwksSettings
 from proxy.net.oauthbearer import OAuthBearerSettings
 from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
 
-
-def _listed(value: Any) -> Any:
-    """Kafka's lists are separated by commas, those of YAML are lists."""
-    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
 Algorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"
 ]
 """Those of proxy.security.jwk_set; none of them takes a shared secret."""
-Algorithms = Annotated[tuple[Algorithm, ...], BeforeValidator(_listed), Field(min_length=1)]
+Algorithms = Annotated[tuple[Algorithm, ...], Listed, NotEmpty]
 Name = Annotated[str, Field(min_length=1)]
 Pause = Annotated[Milliseconds, Field(ge=1)]
 _PREFIX = "sasl_oauthbearer_"

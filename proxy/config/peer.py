@@ -1,12 +1,21 @@
 """How the proxy reaches another process: the broker (proxy.config.upstream), the controller."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from proxy.config.listener import SecurityProtocol
 from proxy.config.login import Login
-from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part, split_host_port
+from proxy.config.parts import (
+    ExistingFile,
+    HostPort,
+    Listed,
+    Milliseconds,
+    NotEmpty,
+    Part,
+    SecretFile,
+    split_host_port,
+)
 from proxy.net.channel import EndpointSettings
 from proxy.net.tls import ClientTls
 
@@ -16,7 +25,7 @@ class ClientSsl(Part):
 
     ca: ExistingFile | None = None
     certificate: ExistingFile | None = None
-    key: ExistingFile | None = None
+    key: SecretFile | None = None
     endpoint_identification: bool = True
 
 
@@ -34,8 +43,18 @@ class Peer(Part):
 
     @model_validator(mode="after")
     def _login_fits_the_protocol(self) -> "Peer":
-        if self.security_protocol.startswith("SASL") != (self.sasl is not None):
-            raise ValueError(f"security.protocol {self.security_protocol} and sasl do not fit together")
+        uses_sasl = self.security_protocol.startswith("SASL")
+        if uses_sasl and self.sasl is None:
+            raise ValueError(
+                f"security.protocol {self.security_protocol} needs sasl: {{mechanism: ..., username: ...,"
+                " password.file: ...}"
+            )
+        if not uses_sasl and self.sasl is not None:
+            protocol = "SASL_SSL" if self.uses_ssl else "SASL_PLAINTEXT"
+            raise ValueError(
+                f"sasl is given, and security.protocol {self.security_protocol} has no login;"
+                f" set it to {protocol}, or take sasl out"
+            )
         return self
 
 
@@ -43,11 +62,12 @@ class ControllerPeer(Peer):
     """The controllers, one of which is active: processes of ours, or those of Kafka's own quorum."""
 
     mode: Literal["penstock", "kraft"] = "penstock"
-    endpoints: tuple[HostPort, ...] = Field(min_length=1)
+    endpoints: Annotated[tuple[HostPort, ...], Listed, NotEmpty]
     start_wait_ms: Milliseconds = 10_000
 
 
-def _client_tls(peer: Peer) -> ClientTls | None:
+def client_tls(peer: Peer) -> ClientTls | None:
+    """TlsError when its certificates cannot be used."""
     if not peer.uses_ssl:
         return None
     tls = peer.ssl or ClientSsl()
@@ -57,7 +77,7 @@ def _client_tls(peer: Peer) -> ClientTls | None:
 def endpoint(peer: Peer, address: str, client_id: str) -> EndpointSettings:
     """How to reach one address of a peer; TlsError when its certificates cannot be used."""
     host, port = split_host_port(address)
-    tls = _client_tls(peer)
+    tls = client_tls(peer)
     return EndpointSettings(
         host=host,
         port=port,

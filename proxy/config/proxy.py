@@ -1,16 +1,32 @@
 """The proxy's whole file, and the parts that only a process as a whole has."""
 
 import sys
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
-from pydantic.functional_validators import AfterValidator
+from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.config.audit import Audit
-from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
+from proxy.config.authorizer import (
+    Authorizer,
+    SerdeClass,
+    require_authorizer,
+    require_early_start_listeners,
+)
+from proxy.config.binds import Bind, require_different_ports
 from proxy.config.delegation_token import DelegationToken
 from proxy.config.listener import Listener, require_users_file
-from proxy.config.parts import ExistingFile, HostPort, Milliseconds, Part
+from proxy.config.parts import (
+    ExistingFile,
+    HostPort,
+    KeyProblem,
+    Milliseconds,
+    NotEmpty,
+    Part,
+    all_of,
+    principal_list,
+)
 from proxy.config.peer import ControllerPeer
 from proxy.config.quota import QuotaRules
 from proxy.config.upstream import Upstream, require_addresses
@@ -27,7 +43,9 @@ def _principal(text: str) -> str:
     return str(parse_principal(text))
 
 
-PrincipalText = Annotated[str, AfterValidator(_principal)]
+PrincipalTexts = Annotated[
+    tuple[Annotated[str, AfterValidator(_principal)], ...], BeforeValidator(principal_list)
+]
 
 
 class LoginBackoff(Part):
@@ -138,7 +156,7 @@ class ProxyConfig(Part):
 
     proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
     workers: Annotated[int, Field(ge=1, le=128)] = 1
-    listeners: tuple[Listener, ...] = Field(min_length=1)
+    listeners: Annotated[tuple[Listener, ...], NotEmpty]
     users_file: ExistingFile | None = None
     connections_max_reauth_ms: Milliseconds = 0
     connections_expired_close_idle: bool = False
@@ -149,7 +167,7 @@ class ProxyConfig(Part):
     metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
     authorizer: Authorizer = Authorizer()
     principal_serde_class: SerdeClass = DEFAULT_SERDE_CLASS
-    proxy_principals: tuple[PrincipalText, ...] = ()
+    proxy_principals: PrincipalTexts = ()
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
     audit: Audit
@@ -159,13 +177,11 @@ class ProxyConfig(Part):
 
     @field_validator("listeners")
     @classmethod
-    def _names_and_addresses_differ(cls, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    def _names_differ(cls, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
         names = [listener.name for listener in listeners]
-        binds = [listener.bind for listener in listeners if not listener.bind.endswith(":0")]
-        for values, what in ((names, "name"), (binds, "bind")):
-            twice = sorted({value for value in values if values.count(value) > 1})
-            if twice:
-                raise ValueError(f"{what} used by more than one listener: {', '.join(twice)}")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"name used by more than one listener: {', '.join(twice)}")
         return listeners
 
     @field_validator("metadata")
@@ -182,16 +198,30 @@ class ProxyConfig(Part):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "ProxyConfig":
-        require_users_file(self.listeners, self.users_file)
-        require_authorizer(self.listeners, self.authorizer)
-        require_addresses(self.listeners, self.upstream)
-        if self.workers > 1 and sys.platform != "linux":
-            raise ValueError("workers above 1 need Linux, which spreads connections over SO_REUSEPORT")
-        known = {listener.name for listener in self.listeners}
-        unknown = set(self.authorizer.early_start_listeners) - known
-        if unknown:
-            raise ValueError(f"early.start.listeners names no listener: {', '.join(sorted(unknown))}")
+        all_of(
+            partial(require_users_file, self.listeners, self.users_file),
+            partial(require_authorizer, self.listeners, self.authorizer),
+            partial(require_early_start_listeners, self.listeners, self.authorizer),
+            partial(require_addresses, self.listeners, self.upstream),
+            partial(require_different_ports, self.binds),
+            self._workers_can_share_ports,
+        )
         return self
+
+    def _workers_can_share_ports(self) -> None:
+        if self.workers > 1 and sys.platform != "linux":
+            raise KeyProblem(
+                ("workers",), "more than 1 needs Linux, which spreads connections over SO_REUSEPORT"
+            )
+
+    @property
+    def binds(self) -> tuple[Bind, ...]:
+        """What the process listens on, and by which key."""
+        http = () if self.http is None else ((("http", "bind"), self.http.bind),)
+        return (
+            *((("listeners", place, "bind"), entry.bind) for place, entry in enumerate(self.listeners)),
+            *http,
+        )
 
     @property
     def own_resources(self) -> OwnResources:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from proxy.config.parts import ExistingFile, Part
+from proxy.config.parts import ExistingFile, Listed, NotEmpty, Part, SecretFile
 from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
 
 Protocol = Literal["TLSv1.2", "TLSv1.3"]
@@ -14,19 +14,19 @@ class ServerName(Part):
     """A certificate for clients that ask for one name (SNI)."""
 
     certificate: ExistingFile
-    key: ExistingFile
+    key: SecretFile
 
 
 class ServerSsl(Part):
     """TLS of a listener, PEM files; they are read again when they change."""
 
     certificate: ExistingFile
-    key: ExistingFile
+    key: SecretFile
     client_auth: Literal["none", "requested", "required"] = "none"
     ca: ExistingFile | None = None
     principal_mapping_rules: str = "DEFAULT"
     server_names: dict[str, ServerName] = Field(default_factory=dict)
-    enabled_protocols: Annotated[tuple[Protocol, ...], Field(min_length=1)] = ("TLSv1.2", "TLSv1.3")
+    enabled_protocols: Annotated[tuple[Protocol, ...], Listed, NotEmpty] = ("TLSv1.2", "TLSv1.3")
     ciphers: str | None = None
 
     @model_validator(mode="after")

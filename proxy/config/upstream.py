@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from proxy.config.binds import is_wildcard
 from proxy.config.listener import Listener
-from proxy.config.parts import HostPort
+from proxy.config.parts import HostPort, KeyProblem, split_host_port
 from proxy.config.peer import Peer
 
 NodeId = Annotated[int, Field(ge=0)]
@@ -65,10 +66,26 @@ def require_addresses(listeners: tuple[Listener, ...], upstream: Upstream) -> No
         _require_one_listener(listeners)
         return
     names = {listener.name for listener in listeners}
+    _require_routable(listeners)
     for node_id, by_name in upstream.advertised_brokers.items():
         _require_names(node_id, by_name, names)
     for listener in listeners:
         _require_different_addresses(listener, upstream)
+
+
+def _require_routable(listeners: tuple[Listener, ...]) -> None:
+    """As Kafka: clients cannot connect to 0.0.0.0, and would be told to."""
+    for place, listener in enumerate(listeners):
+        key = "bind" if listener.advertised is None else "advertised"
+        address = listener.advertised or listener.bind
+        if not is_wildcard(address):
+            continue
+        port = split_host_port(address)[1]
+        raise KeyProblem(
+            ("listeners", place, key),
+            f"clients would be told to connect to {address}; write advertised: HOST:{port} with a name or"
+            " an address that they can reach",
+        )
 
 
 def _require_one_listener(listeners: tuple[Listener, ...]) -> None:

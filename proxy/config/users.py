@@ -11,7 +11,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, model_validator
 
-from proxy.config.parts import ConfigError, ExistingFile, Part, parse
+from proxy.config.parts import ConfigError, Part, SecretFile
+from proxy.config.reading import parse
 from proxy.net.plain_users import PlainUsers, kept_password
 from proxy.net.watched_file import INTERVAL_MS, FileReloads, WatchedFile
 from proxy.security.passwords import check_hash
@@ -21,7 +22,7 @@ FILE_KIND = "users"
 
 class PlainUser(Part):
     password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
-    password_file: ExistingFile | None = None
+    password_file: SecretFile | None = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "PlainUser":

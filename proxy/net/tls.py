@@ -148,7 +148,20 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
         # With no password given OpenSSL would ask for one at the terminal, and wait.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"certificate {certificate} with key {key or certificate}: {error}") from error
+        raise TlsError(
+            f"certificate {certificate} with key {key or certificate}: {_in_words(error)}"
+        ) from error
+
+
+def _in_words(error: OSError) -> str:
+    """OpenSSL tells the place in its source, and of a file of another kind nothing but that it is none."""
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key is not that of the certificate"
+    if error.reason in (None, "PEM_LIB", "NO_START_LINE", "BAD_BASE64_DECODE", "BAD_DECRYPT"):
+        return f"not PEM, or the key has a passphrase ({error}); openssl pkcs12 and openssl pkey convert them"
+    return str(error)
 
 
 def _trust(context: ssl.SSLContext, ca: Path) -> None:

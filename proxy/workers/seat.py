@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.config import ProxyConfig, split_host_port
-from proxy.config.parts import parse
+from proxy.config.reading import parse
 from proxy.workers.member import Member
 from proxy.workers.segment import Segment, layout
 from proxy.workers.spools import spool_directory

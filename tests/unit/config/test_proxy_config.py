@@ -33,7 +33,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "upstream": {"bootstrap": "127.0.0.1:9092"},
         "controller": {"endpoints": ["127.0.0.1:19093"]},
         "authorizer": {
-            "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+            "class.name": "proxy.security.standard.StandardAuthorizer",
             "super.users": "User:admin",
         },
         "audit": {"spool.dir": "spool"},
@@ -76,25 +76,25 @@ def test_a_file_that_is_right_is_read_with_kafkas_defaults(tmp_path: Path) -> No
 
 
 WRONG = [
-    pytest.param(document(lisseners=[]), "lisseners: Extra inputs are not permitted", id="unknown key"),
+    pytest.param(document(lisseners=[]), "lisseners: unknown key; did you mean listeners?", id="unknown key"),
     pytest.param(
-        document(limits={"max.conections": 5}), "limits > max.conections: Extra inputs", id="unknown leaf"
+        document(limits={"max.conections": 5}),
+        "limits > max.conections: unknown key; did you mean max.conn",
+        id="unknown leaf",
     ),
-    pytest.param(document(proxy__id=None), "proxy.id: Field required", id="missing key"),
-    pytest.param(document(proxy__id="a b"), "proxy.id: String should match", id="bad id"),
+    pytest.param(document(proxy__id=None), "proxy.id: is missing", id="missing key"),
+    pytest.param(document(proxy__id="a b"), "proxy.id: only letters, digits", id="bad id"),
     pytest.param(
         document(limits={"max.connections": "many"}),
-        "limits > max.connections: Input should be a valid integer",
+        "limits > max.connections: expected a whole number, found 'many'",
         id="wrong type",
     ),
     pytest.param(
         document(upstream={"bootstrap": "localhost"}),
-        "upstream > bootstrap: Value error, expected host:port, found 'localhost'",
+        "upstream > bootstrap: expected host:port, found 'localhost'",
         id="no port",
     ),
-    pytest.param(
-        document(users__file="missing.yaml"), "users.file: Value error, no such file", id="missing file"
-    ),
+    pytest.param(document(users__file="missing.yaml"), "users.file: no such file", id="missing file"),
     pytest.param(
         document(users__file=None), "a listener enables PLAIN, which needs users.file", id="no users"
     ),
@@ -105,10 +105,10 @@ WRONG = [
     ),
     pytest.param(
         document(listeners=[listener(), listener(name="B")]),
-        "bind used by more than one listener: 127.0.0.1:19092",
+        "listeners[1] > bind: 127.0.0.1:19092: the port is taken by listeners[0] > bind",
         id="duplicate bind",
     ),
-    pytest.param(document(listeners=[]), "listeners: Tuple should have at least 1 item", id="no listener"),
+    pytest.param(document(listeners=[]), "listeners: at least one is needed", id="no listener"),
     pytest.param(
         document(listeners=[listener(sasl__enabled__mechanisms=["DIGEST-MD5"])]),
         "sasl.enabled.mechanisms: DIGEST-MD5: built in are PLAIN",
@@ -135,7 +135,7 @@ WRONG = [
     pytest.param(
         document(
             authorizer={
-                "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+                "class.name": "proxy.security.standard.StandardAuthorizer",
                 "early.start.listeners": ["OTHER"],
             }
         ),
@@ -144,22 +144,22 @@ WRONG = [
     ),
     pytest.param(
         document(controller={"endpoints": ["127.0.0.1:1"], "security.protocol": "SASL_PLAINTEXT"}),
-        "controller: Value error, security.protocol SASL_PLAINTEXT and sasl do not fit together",
+        "controller: security.protocol SASL_PLAINTEXT needs sasl: ",
         id="login",
     ),
     pytest.param(
-        document(quota={"quota.producer.default": 0}),
-        "quota > quota.producer.default: Input should be greater than 0",
+        document(quota={"producer.default": 0}),
+        "quota > producer.default: has to be more than 0, found 0",
         id="quota",
     ),
     pytest.param(
         document(upstream=upstream(addresses="hidden")),
-        "upstream > addresses: Input should be 'rewrite' or 'passthrough'",
+        "upstream > addresses: expected rewrite or passthrough, found 'hidden'",
         id="addresses",
     ),
     pytest.param(
         document(upstream=upstream(addresses="passthrough")),
-        "upstream: Value error, addresses: passthrough needs internal.bootstrap",
+        "upstream: addresses: passthrough needs internal.bootstrap",
         id="passthrough without a way for ourselves",
     ),
     pytest.param(
@@ -175,7 +175,7 @@ WRONG = [
                 advertised__brokers={2: {"SASL_PLAINTEXT": "p2:1"}},
             )
         ),
-        "upstream: Value error, addresses: passthrough takes no advertised.brokers and no node.id",
+        "upstream: addresses: passthrough takes no advertised.brokers and no node.id",
         id="passthrough and a map",
     ),
     pytest.param(
@@ -222,7 +222,7 @@ WRONG = [
     ),
     pytest.param(
         document(upstream=upstream(advertised__brokers={-1: {"SASL_PLAINTEXT": "p:1"}})),
-        "Input should be greater than or equal to 0",
+        "has to be at least 0, found -1",
         id="a node id that is none",
     ),
     pytest.param("- a list", "expected a mapping of settings, found list", id="a list"),
@@ -238,7 +238,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, content: Any, problem: str) -> N
         load(path, ProxyConfig)
 
     assert problem in str(caught.value)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}:")
 
 
 @pytest.mark.parametrize(("content", "problem"), WRONG)
@@ -277,16 +277,16 @@ def test_the_exit_code_of_penstock_check_tells_right_from_wrong(tmp_path: Path) 
     for command in ("check", "proxy"):
         failed = penstock(command, "-c", str(wrong))
         assert failed.returncode == 2
-        assert "lisseners: Extra inputs are not permitted" in failed.stderr
+        assert "lisseners: unknown key; did you mean listeners?" in failed.stderr
 
 
 @pytest.mark.parametrize(
     ("authorizer", "problem"),
     [
-        ({"authorizer.class.name": "no.such.Class"}, "authorizer.class.name: cannot load 'no.such.Class'"),
+        ({"class.name": "no.such.Class"}, "authorizer.class.name: cannot load 'no.such.Class'"),
         (
             {
-                "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+                "class.name": "proxy.security.standard.StandardAuthorizer",
                 "super.users": "admin",
             },
             "super.users: expected a principal in the form type:name, got 'admin'",
@@ -346,9 +346,9 @@ def test_penstock_check_tries_the_certificates(
 @pytest.mark.parametrize(
     ("user", "problem"),
     [
-        ({}, "users > admin: Value error, give password.hash or password.file"),
-        ({"password.file": "none"}, "users > admin > password.file: Value error, no such file"),
-        ({"password": "plain"}, "users > admin > password: Extra inputs are not permitted"),
+        ({}, "users > admin: give password.hash or password.file"),
+        ({"password.file": "none"}, "users > admin > password.file: no such file"),
+        ({"password": "plain"}, "users > admin > password: unknown key; write password.file: FILE"),
     ],
 )
 def test_a_user_without_a_usable_password_is_named(

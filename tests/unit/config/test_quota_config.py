@@ -17,10 +17,10 @@ def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
     }
     quota = Quota.model_validate(
         {
-            "quota.mode": "observe",
-            "quota.excluded.principals": "User:a; User:CN=b,O=c;",
-            "quota.producer.default": 1000,
-            "quota.consumer.default": 0.5,
+            "mode": "observe",
+            "excluded.principals": "User:a; User:CN=b,O=c;",
+            "producer.default": 1000,
+            "consumer.default": 0.5,
         }
     )
     assert quota.excluded == ("User:a", "User:CN=b,O=c")
@@ -38,10 +38,10 @@ def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"quota.mode": "watch"},
-        {"quota.excluded.principals": "alice"},
-        {"quota.producer.default": 0},
-        {"quota.consumer.default": -1},
+        {"mode": "watch"},
+        {"excluded.principals": "alice"},
+        {"producer.default": 0},
+        {"consumer.default": -1},
     ],
 )
 def test_a_setting_that_means_nothing_is_refused(wrong: dict[str, object]) -> None:
@@ -53,8 +53,8 @@ def test_a_setting_that_means_nothing_is_refused(wrong: dict[str, object]) -> No
 def test_a_controller_has_the_same_rules_for_its_own_quota() -> None:
     assert MutationQuota().told_rules() == {"quota.mode": "enforce", "quota.excluded.principals": ""}
     quota = MutationQuota.model_validate(
-        {"quota.mode": "observe", "quota.excluded.principals": "User:a", "controller.quota.window.num": 3}
+        {"mode": "observe", "excluded.principals": "User:a", "controller.quota.window.num": 3}
     )
     assert (quota.enforced, quota.excluded, quota.controller_quota_window_num) == (False, ("User:a",), 3)
     with pytest.raises(ValidationError):
-        MutationQuota.model_validate({"quota.excluded.principals": "alice"})
+        MutationQuota.model_validate({"excluded.principals": "alice"})

@@ -9,7 +9,7 @@ from forwarding.controller.controller import Controller
 from forwarding.envelope import Forwarded, Refused, unwrap, wrap
 from forwarding.versions import FORWARDABLE
 from proxy.config import ConfigError, ProxyConfig
-from proxy.config.parts import parse
+from proxy.config.reading import parse
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import Principal, serialize
 from proxy.security.principal_serde import (

@@ -1,0 +1,211 @@
+"""What to do about an unknown key: the name that was meant, where it belongs, what stands for Kafka's.
+
+Asked by proxy.config.wording. Names are compared with those of the part where the key stands, with those of
+all parts of the file, and with what a broker's or a client's properties call the same thing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+
+from proxy.config.document import Location
+from proxy.config.parts import Part, parts_in
+
+DOCUMENTED = "docs/configuration.md lists all keys"
+MAX_LISTED = 12
+
+_PEM = "certificates are PEM files here: write "
+_KEYSTORE = _PEM + "ssl: {certificate: FILE, key: FILE}; openssl pkcs12 converts a keystore"
+_TRUSTSTORE = _PEM + "ssl: {ca: FILE}"
+_UNENCRYPTED = "keys have no passphrase here: decrypt it with openssl pkey -in KEY -out FILE"
+_IN_USERS = "users of PLAIN stand in users.file, our own login in sasl: {username: NAME, password.file: FILE}"
+_FROM_A_FILE = "a secret does not stand in this file: write {} with the name of a file that holds it"
+
+KAFKAS = {
+    "ssl.keystore.location": _KEYSTORE,
+    "ssl.keystore.type": _KEYSTORE,
+    "ssl.keystore.certificate.chain": _KEYSTORE,
+    "ssl.keystore.key": _KEYSTORE,
+    "ssl.keystore.password": _UNENCRYPTED,
+    "ssl.key.password": _UNENCRYPTED,
+    "ssl.truststore.location": _TRUSTSTORE,
+    "ssl.truststore.type": _TRUSTSTORE,
+    "ssl.truststore.certificates": _TRUSTSTORE,
+    "ssl.truststore.password": _TRUSTSTORE,
+    "ssl.protocol": "write ssl: {enabled.protocols: [TLSv1.2, TLSv1.3]}",
+    "ssl.cipher.suites": "write ssl: {ciphers: ...}, as OpenSSL names them",
+    "ssl.endpoint.identification.algorithm": (
+        "write ssl: {endpoint.identification: true}, or false for Kafka's empty value"
+    ),
+    "sasl.jaas.config": _IN_USERS,
+    "sasl.mechanism.inter.broker.protocol": "write sasl: {mechanism: ...} below upstream",
+    "sasl.password": _FROM_A_FILE.format("password.file"),
+    "advertised.listeners": "write advertised: host:port at each of the listeners",
+    "listener.security.protocol.map": "write security.protocol at each of the listeners",
+    "security.inter.broker.protocol": "write security.protocol below upstream",
+    "inter.broker.listener.name": "the broker's own listener is upstream: {bootstrap: host:port}",
+    "controller.listener.names": "the controllers' addresses are controller: {endpoints: [host:port]}",
+    "controller.quorum.voters": "the controllers' addresses are controller: {endpoints: [host:port]}",
+    "controller.quorum.bootstrap.servers": "the controllers' addresses are controller: {endpoints: [...]}",
+    "broker.id": "write upstream: {node.id: N}",
+    "node.id": "write upstream: {node.id: N}",
+    "process.roles": "a proxy and a controller are processes of their own, each with its own file",
+    "zookeeper.connect": "ZooKeeper is not asked for anything; brokers may go on using it",
+    "num.network.threads": "write workers: N, the number of processes",
+    "num.io.threads": "write workers: N, the number of processes",
+    "log.dirs": "records of the audit trail are kept in audit: {spool.dir: DIR}; there are no other data",
+    "delegation.token.master.key": _FROM_A_FILE.format("delegation.token: {secret.key.file: FILE}"),
+    "delegation.token.secret.key": _FROM_A_FILE.format("delegation.token: {secret.key.file: FILE}"),
+    "client.quota.callback.class": "quotas are Kafka's default ones; set them with kafka-configs",
+    "authorizer": "write authorizer: {class.name: ...}",
+    "password": _FROM_A_FILE.format("password.file"),
+    "client.secret": _FROM_A_FILE.format("oauthbearer.client.credentials.client.secret.file"),
+}
+"""A broker's or a client's property -> what there is here."""
+OF_USERS = {"password": "write password.file: FILE, or password.hash: HASH (scrypt, pbkdf2); see users.yaml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`meant`: the key that was probably meant, from the top of the file; None: none is known."""
+
+    text: str
+    meant: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A key below some part: the steps that lead to it."""
+
+    steps: tuple[str, ...]
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.steps)
+
+
+def about(file: type[Part], at: Location, part: type[Part], key: str, value: Any) -> Advice:
+    """About `key`, which stands below `at`, where `part` is, in a file that is a `file`."""
+    for advice in (
+        _bootstrap(at, part, key),
+        _repeats(at, part, key),
+        _nested(at, part, key, value),
+        _kafkas(part, key),
+        _elsewhere(file, at, key, value),
+        _misspelled(at, part, key),
+    ):
+        if advice is not None:
+            return advice
+    return Advice(_listed(part))
+
+
+def _bootstrap(at: Location, part: type[Part], key: str) -> Advice | None:
+    if key not in ("bootstrap.servers", "bootstrap.server", "metadata.broker.list"):
+        return None
+    for name in ("bootstrap", "endpoints"):
+        if name in _names(part):
+            return Advice(f"write {name}: host:port", (*at, name))
+    peer = next((name for name in ("upstream", "broker") if name in _names(part)), None)
+    return None if peer is None else Advice(f"write {peer}: {{bootstrap: host:port}}", (*at, peer))
+
+
+def _repeats(at: Location, part: type[Part], key: str) -> Advice | None:
+    """`http: {http.bind: ...}`: the key stands below its part already."""
+    above = str(at[-1]) if at else ""
+    name = key.removeprefix(f"{above}.")
+    if above and name != key and name in _names(part):
+        return Advice(f"write {name}: it stands below {above} already", (*at, name))
+    return None
+
+
+def _nested(at: Location, part: type[Part], key: str, value: Any) -> Advice | None:
+    """`http.bind: ...` for `http: {bind: ...}`."""
+    for known in _below(part):
+        if len(known.steps) > 1 and key in (known.dotted, f"{part.repeated}{known.dotted}"):
+            return Advice(f"nest it: {_written(known.steps, value)}", (*at, *known.steps))
+    return None
+
+
+def _kafkas(part: type[Part], key: str) -> Advice | None:
+    if "password.hash" in _names(part) and key in OF_USERS:
+        return Advice(OF_USERS[key])
+    for name in (key, f"ssl.{key}", f"sasl.{key}"):
+        if name in KAFKAS:
+            return Advice(KAFKAS[name])
+    return None
+
+
+def _elsewhere(file: type[Part], at: Location, key: str, value: Any) -> Advice | None:
+    """A key that is right, in the wrong place. Where there are several such places, none is named."""
+    places = [known for known in _below(file) if _ends_with(known, key) and len(known.steps) > 1]
+    lists = [name for name, listed in _lists(file) for known in _below(listed) if known.dotted == key]
+    if len({known.steps for known in places}) == 1 and not lists:
+        return Advice(f"it belongs elsewhere: {_written(places[0].steps, value)}", places[0].steps)
+    if lists and not places:
+        return Advice(f"it belongs to each of the {lists[0]}")
+    if not at and key in _names(file):
+        return None
+    if at and key in _names(file):
+        return Advice(f"it belongs at the top of the file, not below {at[0]}", (key,))
+    return None
+
+
+def _misspelled(at: Location, part: type[Part], key: str) -> Advice | None:
+    known = {found.dotted: found for found in _below(part)}
+    close = get_close_matches(key.lower().replace("_", ".").replace("-", "."), known, n=1, cutoff=0.7)
+    if not close:
+        return None
+    steps = known[close[0]].steps
+    if len(steps) == 1:
+        return Advice(f"did you mean {close[0]}?", (*at, *steps))
+    return Advice(f"did you mean {_written(steps, ...)}?", (*at, *steps))
+
+
+def _listed(part: type[Part]) -> str:
+    names = sorted(_names(part))
+    return f"known here: {', '.join(names)}" if len(names) <= MAX_LISTED else DOCUMENTED
+
+
+def _names(part: type[Part]) -> set[str]:
+    return {field.alias or name for name, field in part.model_fields.items()}
+
+
+def _below(part: type[Part]) -> Iterator[_Known]:
+    """Every key of the part and of the parts below it; lists and mappings by name are left out."""
+    for name, field in part.model_fields.items():
+        alias = field.alias or name
+        yield _Known((alias,))
+        for below in _one_part(field.annotation):
+            for known in _below(below):
+                yield _Known((alias, *known.steps))
+
+
+def _one_part(annotation: object) -> Iterator[type[Part]]:
+    origin = getattr(annotation, "__origin__", None)
+    if origin not in (tuple, list, dict):
+        yield from parts_in(annotation)
+
+
+def _lists(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
+    for name, field in part.model_fields.items():
+        if getattr(field.annotation, "__origin__", None) in (tuple, list):
+            for item in parts_in(field.annotation):
+                yield field.alias or name, item
+
+
+def _ends_with(known: _Known, key: str) -> bool:
+    return known.dotted == key or known.dotted.endswith(f".{key}")
+
+
+def _written(steps: tuple[str, ...], value: Any) -> str:
+    """As it is to stand in the file, in one line."""
+    if not isinstance(value, str | int | float | bool):
+        return ": {".join(steps) + ": ..." + "}" * (len(steps) - 1)
+    nested: Any = value
+    for step in reversed(steps):
+        nested = {step: nested}
+    # Without the outermost braces, which a file does not need.
+    return yaml.safe_dump(nested, default_flow_style=True, width=10_000, allow_unicode=True).strip()[1:-1]

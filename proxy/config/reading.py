@@ -1,0 +1,136 @@
+"""A file in, checked settings out, or every key that is wrong: a line each, with the line of the file.
+
+`load` and `parse` are for those who need settings, `read` for `penstock check`, which goes on with those
+parts of a wrong file that are right. What a wrong key is called in words: proxy.config.wording.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Generic
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from proxy.config.document import Document, Location, NotYaml, Twice, read_document
+from proxy.config.parts import ConfigError, Part, PartType
+from proxy.config.spelling import Spelling, current
+from proxy.config.wording import Problem, in_words
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Reading(Generic[PartType]):
+    """What became of a file; `settings` None: it cannot be used, `problems` say why."""
+
+    path: Path
+    settings: PartType | None = None
+    problems: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    """Keys in an older spelling."""
+    right: Mapping[str, Any] = field(default_factory=dict)
+    """The parts at the top of a file that are right, by the name of their field, whatever the others are."""
+    document: Document = field(default_factory=lambda: Document(None))
+    spelling: Spelling = field(default_factory=lambda: Spelling(None))
+
+    def line(self, location: Location, text: str, line: int | None = None) -> str:
+        """`text` about a key as a line of an error message: the file, the line, the key as it is written."""
+        written = self.spelling.as_written(location)
+        line = line or self.document.line(written)
+        file = f"{self.path}" if line is None else f"{self.path}:{line}"
+        return ": ".join((file, *([_place(written)] if written else []), text))
+
+
+def load(path: Path, part: type[PartType]) -> PartType:
+    """The file as `part`; ConfigError lists every key that is wrong."""
+    return parse(path, content_of(path), part)
+
+
+def parse(path: Path, content: bytes, part: type[PartType]) -> PartType:
+    """The same of a file that was read already; `path` is what errors name and paths are relative to."""
+    reading = read(path, content, part)
+    if reading.settings is None:
+        raise ConfigError("\n".join(reading.problems))
+    for hint in reading.hints:
+        log.warning("a key of the configuration is in an older spelling", hint=hint)
+    return reading.settings
+
+
+def content_of(path: Path) -> bytes:
+    """ConfigError when the file cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
+    """Never raises for what stands in a file."""
+    reading: Reading[PartType] = Reading(path)
+    try:
+        reading.document = read_document(content)
+    except NotYaml as error:
+        where = path if error.line is None else f"{path}:{error.line}"
+        reading.problems.append(f"{where}: not YAML: {error}")
+        return reading
+    if not isinstance(reading.document.values, dict):
+        found = type(reading.document.values).__name__
+        reading.problems.append(f"{path}: expected a mapping of settings, found {found}")
+        return reading
+    _validate(reading, part)
+    return reading
+
+
+def _validate(reading: Reading[PartType], part: type[PartType]) -> None:
+    reading.spelling = spelling = current(reading.document.values, part)
+    reading.hints = [reading.line(location, text) for location, text in spelling.hints]
+    context = {"directory": reading.path.resolve().parent}
+    problems = [_stands_twice(twice) for twice in reading.document.twice]
+    try:
+        settings = part.model_validate(spelling.values, context=context)
+    except ValidationError as error:
+        problems += in_words(error.errors(), part)
+    else:
+        reading.settings = None if problems else settings
+    reading.problems = _lines(reading, problems)
+    reading.right = _right(spelling.values, part, context)
+
+
+def _stands_twice(twice: Twice) -> Problem:
+    lines = f", in line {twice.first_line} and in line {twice.line}"
+    where = lines if twice.line != twice.first_line else " in this line"
+    return Problem(twice.location, f"stands twice{where}; take one of them out", twice.line)
+
+
+def _lines(reading: Reading[PartType], problems: list[Problem]) -> list[str]:
+    """In the order of the file; what is about all of it comes last."""
+
+    def place(problem: Problem) -> tuple[bool, int]:
+        line = problem.line or reading.document.line(reading.spelling.as_written(problem.location))
+        return line is None, line or 0
+
+    ordered = sorted(problems, key=place)
+    found = [reading.line(problem.location, problem.text, problem.line) for problem in ordered]
+    return list(dict.fromkeys(found))
+
+
+def _right(values: Mapping[Any, Any], part: type[Part], context: Mapping[str, Any]) -> dict[str, Any]:
+    right = {}
+    for name, info in part.model_fields.items():
+        given = values.get(info.alias or name)
+        if given is None:
+            continue
+        whole: Any = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+        adapter: TypeAdapter[Any] = TypeAdapter(whole)
+        with suppress(ValidationError):
+            right[name] = adapter.validate_python(given, context=dict(context))
+    return right
+
+
+def _place(location: Location) -> str:
+    text = ""
+    for step in location:
+        text += f"[{step}]" if isinstance(step, int) else (f" > {step}" if text else str(step))
+    return text

@@ -1,0 +1,124 @@
+"""Mistakes that people make who know Kafka, or copy a file: each gets one line that says what to do."""
+
+from pathlib import Path
+
+import pytest
+import trustme
+
+from proxy.check import check
+
+pytestmark = pytest.mark.spec("O5")
+
+FILE = """\
+proxy.id: proxy-1
+listeners:
+  - name: CLIENTS
+    bind: 127.0.0.1:19092
+    security.protocol: SASL_SSL
+    sasl.enabled.mechanisms: [PLAIN]
+    ssl: {certificate: proxy.crt, key: proxy.key}
+users.file: users.yaml
+upstream: {bootstrap: "127.0.0.1:9092"}
+controller: {endpoints: ["127.0.0.1:9094"]}
+authorizer: {class.name: org.apache.kafka.metadata.authorizer.StandardAuthorizer, super.users: User:admin}
+audit: {spool.dir: spool}
+http: {bind: "127.0.0.1:9190"}
+"""
+STANDARD = "proxy.security.standard.StandardAuthorizer"
+
+MISTAKES = [
+    pytest.param(
+        'upstream: {bootstrap: "127.0.0.1:9092"}',
+        "upstream: {bootstrap.servers: 127.0.0.1:9092}",
+        ":9: upstream > bootstrap.servers: unknown key; write bootstrap: host:port",
+        id="the name that a client's properties have",
+    ),
+    pytest.param(
+        "ssl: {certificate: proxy.crt, key: proxy.key}",
+        "ssl: {certificate: proxy.crt, key: proxy.key, keystore.location: proxy.jks}",
+        ":7: listeners[0] > ssl > keystore.location: unknown key; certificates are PEM files here: write"
+        " ssl: {certificate: FILE, key: FILE}; openssl pkcs12 converts a keystore",
+        id="a keystore",
+    ),
+    pytest.param(
+        'http: {bind: "127.0.0.1:9190"}',
+        "http.bind: 127.0.0.1:9190",
+        ":13: http.bind: unknown key; nest it: http: {bind: '127.0.0.1:9190'}",
+        id="a flat key, as in server.properties",
+    ),
+    pytest.param(
+        ", super.users: User:admin}",
+        "}\nsuper.users: User:admin",
+        ":12: super.users: unknown key; it belongs elsewhere: authorizer: {super.users: 'User:admin'}",
+        id="a key in the wrong place",
+    ),
+    pytest.param(
+        "authorizer.StandardAuthorizer, super.users: User:admin",
+        "authorizer.StandardAuthorizer, super.users: 'User:admin,User:bob'",
+        ":11: authorizer > super.users: a comma stands in 'User:admin,User:bob', which makes it the name of"
+        " one user; separate principals by semicolons: User:a;User:b",
+        id="super users separated by a comma",
+    ),
+    pytest.param(
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        ":11: authorizer > class.name: kafka.security.authorizer.AclAuthorizer reads ACLs from ZooKeeper,"
+        f" which is not asked here; write {STANDARD}, which decides alike, and make the ACLs anew with"
+        " kafka-acls",
+        id="the authorizer of old",
+    ),
+    pytest.param(
+        "users.file: users.yaml",
+        "users.file: users.yaml\nhttp: {bind: '127.0.0.1:9999'}",
+        ":14: http: stands twice, in line 9 and in line 14; take one of them out",
+        id="a key that stands twice",
+    ),
+    pytest.param(
+        "bind: 127.0.0.1:19092",
+        "bind: 0.0.0.0:19092",
+        ":4: listeners[0] > bind: clients would be told to connect to 0.0.0.0:19092; write advertised:"
+        " HOST:19092 with a name or an address that they can reach",
+        id="clients are told 0.0.0.0",
+    ),
+    pytest.param(
+        "bind: 127.0.0.1:19092",
+        "bind: 127.0.0.1:9190",
+        ":13: http > bind: 127.0.0.1:9190: the port is taken by listeners[0] > bind: 127.0.0.1:9190;"
+        " give each its own",
+        id="two listeners on one port",
+    ),
+    pytest.param(
+        "key: proxy.key",
+        "key: other.key",
+        ":7: listeners[0] > ssl: certificate {directory}/proxy.crt with key {directory}/other.key: the key is"
+        " not that of the certificate",
+        id="the key of another certificate",
+    ),
+]
+
+
+def written(directory: Path, text: str) -> Path:
+    authority = trustme.CA()
+    for name in ("proxy", "other"):
+        issued = authority.issue_cert("localhost")
+        issued.private_key_pem.write_to_path(directory / f"{name}.key")
+        issued.cert_chain_pems[0].write_to_path(directory / f"{name}.crt")
+    (directory / "users.yaml").write_text("users:\n  admin: {password.file: secret}\n")
+    (directory / "secret").write_text("admin-secret\n")
+    path = directory / "proxy.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_file_without_a_mistake_is_right(tmp_path: Path) -> None:
+    assert check(written(tmp_path, FILE)) == []
+
+
+@pytest.mark.parametrize(("right", "mistake", "line"), MISTAKES)
+def test_a_mistake_gets_one_line_that_says_what_to_do(
+    tmp_path: Path, right: str, mistake: str, line: str
+) -> None:
+    assert FILE.count(right) == 1
+    path = written(tmp_path, FILE.replace(right, mistake))
+
+    assert check(path) == [f"{path}{line.replace('{directory}', str(tmp_path))}"]
