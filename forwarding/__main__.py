@@ -36,6 +36,7 @@ from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
 from proxy.net.descriptors import DescriptorSeries
 from proxy.net.http import HttpServer
+from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
@@ -96,7 +97,10 @@ def run_controller(config_path: str | Path) -> int:
                 [upkeep.run, certificates.run, users.run],
             )
         )
-    except Exception:
+    except Exception as error:
+        if (taken := refused(error)) is not None:
+            log.error("controller cannot start", error=str(taken))
+            return EXIT_CONFIG
         log.exception("controller ended by a fault")
         return EXIT_FAULT
     return 0

@@ -30,7 +30,7 @@ from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import client_tls
 from proxy.config.proxy_principals import proxy_principals
-from proxy.config.reading import Reading, content_of, read
+from proxy.config.reading import Reading, content_of, read, right_parts
 from proxy.files_limit import missing_files
 from proxy.net import descriptors
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
@@ -74,13 +74,15 @@ def checked(path: Path) -> Checked:
         content = content_of(path)
     except ConfigError as error:
         return Checked(path, problems=str(error).splitlines())
-    reading: Reading[ControllerConfig] | Reading[ProxyConfig]
     if _is_controllers(content):
-        reading = read(path, content, ControllerConfig)
-    else:
-        reading = read(path, content, ProxyConfig)
+        return _checked(path, content, ControllerConfig)
+    return _checked(path, content, ProxyConfig)
+
+
+def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[ControllerConfig]) -> Checked:
+    reading: Reading[Any] = read(path, content, part)
     found = Checked(path, reading.settings, list(reading.problems), list(reading.hints))
-    for location, trial in _trials(reading.right, reading.settings):
+    for location, trial in _trials(right_parts(reading, part), reading.settings):
         _try(reading, location, trial, found.problems)
     found.problems = list(dict.fromkeys(found.problems))
     if found.config is not None and not found.problems:

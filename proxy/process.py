@@ -37,6 +37,7 @@ from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
 from proxy.net.descriptors import DescriptorSeries
 from proxy.net.http import HttpServer
+from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
 from proxy.net.oauthbearer import KeySources
 from proxy.net.pieces import done_in_pieces, in_pieces
@@ -93,7 +94,10 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     collector.start()
     try:
         uvloop.run(process.run())
-    except Exception:
+    except Exception as error:
+        if (taken := refused(error)) is not None:
+            log.error("proxy cannot start", error=str(taken))
+            return EXIT_CONFIG
         log.exception("proxy ended by a fault")
         return EXIT_FAULT
     return 0

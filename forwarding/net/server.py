@@ -14,6 +14,7 @@ import structlog
 from forwarding.net.connection import Connection, Surroundings, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
 from proxy.net.incomplete_logins import IncompleteLogins
+from proxy.net.listening import opening
 from proxy.net.logins import LOGIN_TIMEOUT
 from proxy.net.verification import NotChecked
 from proxy.security.host import host_address
@@ -64,14 +65,15 @@ class Server:
         """The port in use, once listening; differs from the one asked for when that was 0."""
 
     async def run(self) -> None:
-        """Serve until `drain`, then let the requests under way finish."""
+        """Serve until `drain`, then let the requests under way finish. CannotListen, in a group."""
         async with asyncio.TaskGroup() as connections:
-            server = await asyncio.start_server(
-                lambda reader, writer: self._accept(connections, reader, writer),
-                self._host,
-                self._port,
-                ssl=self._tls,
-            )
+            with opening(self._host, self._port):
+                server = await asyncio.start_server(
+                    lambda reader, writer: self._accept(connections, reader, writer),
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                )
             self.port = server.sockets[0].getsockname()[1]
             log.info("controller is listening", host=self._host, port=self.port)
             self.listening.set()

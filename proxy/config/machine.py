@@ -3,7 +3,6 @@
 For `penstock check`. Nothing is changed: an address is bound and let go, a directory is made and removed.
 """
 
-import errno
 import os
 import re
 import socket
@@ -16,6 +15,7 @@ from proxy.config.binds import Bind, is_loopback
 from proxy.config.document import Location
 from proxy.config.listener import Listener
 from proxy.config.parts import split_host_port
+from proxy.net.listening import CannotListen, opening
 
 Caution = tuple[Location, str]
 """The key, and what about it."""
@@ -46,7 +46,7 @@ def warns_of_addresses(binds: Iterable[Bind]) -> Iterator[Caution]:
     for location, bind in binds:
         reason = _cannot_listen(bind)
         if reason is not None:
-            yield location, f"cannot listen on {bind}: {reason}"
+            yield location, reason
 
 
 def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution]:
@@ -76,30 +76,22 @@ def _cannot_listen(bind: str) -> str | None:
     if port == 0:
         return None
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        return f"{host} cannot be resolved ({error.strerror})"
-    for family, kind, protocol, _, address in found:
+        with opening(host, port):
+            _bind_once(host, port)
+    except CannotListen as error:
+        return str(error)
+    return None
+
+
+def _bind_once(host: str, port: int) -> None:
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
         with socket.socket(family, kind, protocol) as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
-                tried.bind(address)
-            except OSError as error:
-                return listening_failed(error)
-    return None
-
-
-def listening_failed(error: OSError) -> str:
-    """In words, with what to do."""
-    if isinstance(error, PermissionError):
-        return "permission denied; ports below 1024 need CAP_NET_BIND_SERVICE"
-    reasons = {
-        errno.EADDRINUSE: "the port is in use; choose another one, or stop the process that has it",
-        errno.EADDRNOTAVAIL: "no network interface of this machine has that address",
-    }
-    return reasons.get(error.errno or 0, error.strerror or str(error))
+            tried.bind(address)
 
 
 def _others_can_read(path: Path) -> bool:

@@ -4,9 +4,9 @@
 parts of a wrong file that are right. What a wrong key is called in words: proxy.config.wording.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic
 
@@ -30,8 +30,6 @@ class Reading(Generic[PartType]):
     problems: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     """Keys in an older spelling."""
-    right: Mapping[str, Any] = field(default_factory=dict)
-    """The parts at the top of a file that are right, by the name of their field, whatever the others are."""
     document: Document = field(default_factory=lambda: Document(None))
     spelling: Spelling = field(default_factory=lambda: Spelling(None))
 
@@ -86,7 +84,7 @@ def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
 def _validate(reading: Reading[PartType], part: type[PartType]) -> None:
     reading.spelling = spelling = current(reading.document.values, part)
     reading.hints = [reading.line(location, text) for location, text in spelling.hints]
-    context = {"directory": reading.path.resolve().parent}
+    context = _context(reading.path)
     problems = [_stands_twice(twice) for twice in reading.document.twice]
     try:
         settings = part.model_validate(spelling.values, context=context)
@@ -95,7 +93,6 @@ def _validate(reading: Reading[PartType], part: type[PartType]) -> None:
     else:
         reading.settings = None if problems else settings
     reading.problems = _lines(reading, problems)
-    reading.right = _right(spelling.values, part, context)
 
 
 def _stands_twice(twice: Twice) -> Problem:
@@ -116,17 +113,33 @@ def _lines(reading: Reading[PartType], problems: list[Problem]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _right(values: Mapping[Any, Any], part: type[Part], context: Mapping[str, Any]) -> dict[str, Any]:
-    right = {}
-    for name, info in part.model_fields.items():
-        given = values.get(info.alias or name)
-        if given is None:
-            continue
-        whole: Any = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
-        adapter: TypeAdapter[Any] = TypeAdapter(whole)
-        with suppress(ValidationError):
-            right[name] = adapter.validate_python(given, context=dict(context))
+def _context(path: Path) -> dict[str, Any]:
+    return {"directory": path.resolve().parent}
+
+
+def right_parts(reading: Reading[PartType], part: type[PartType]) -> dict[str, Any]:
+    """The parts at the top of a file that are right, by the name of their field, whatever the others are."""
+    right: dict[str, Any] = {}
+    values = reading.spelling.values
+    if not isinstance(values, dict):
+        return right
+    for name, (key, adapter) in _adapters(part).items():
+        if values.get(key) is not None:
+            with suppress(ValidationError):
+                right[name] = adapter.validate_python(values[key], context=_context(reading.path))
     return right
+
+
+@cache
+def _adapters(part: type[Part]) -> dict[str, tuple[str, TypeAdapter[Any]]]:
+    """Name of each field -> its key, and what validates it by itself."""
+    found = {}
+    for name, field_info in part.model_fields.items():
+        kind: Any = field_info.annotation
+        if field_info.metadata:
+            kind = Annotated[kind, *field_info.metadata]
+        found[name] = field_info.alias or name, TypeAdapter[Any](kind)
+    return found
 
 
 def _place(location: Location) -> str:

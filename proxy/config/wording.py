@@ -156,6 +156,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any], Any, Location], str]] = {
     ),
     "path_type": _expected("the name of a file"),
     "literal_error": _one_of,
+    "enum": _one_of,
     "tuple_type": _list_expected,
     "dict_type": _KEYS,
     "model_type": _KEYS,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from proxy.net.listening import opening
 from proxy.net.slot import Slot
 
 ACCEPT_PAUSE_S = 0.1
@@ -51,14 +52,15 @@ class Acceptor:
         self._beginning: set[asyncio.Task[None]] = set()
 
     def listen(self, host: str, port: int, backlog: int, *, reuse_port: bool = False) -> int:
-        """Begin; gives back the port. OSError when the address cannot be had.
+        """Begin; gives back the port. CannotListen when the address cannot be had.
 
         `reuse_port`: other processes of ours accept there too.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server(
-            (host, port), family=family, backlog=backlog, reuse_port=reuse_port
-        )
+        with opening(host, port):
+            self._socket = socket.create_server(
+                (host, port), family=family, backlog=backlog, reuse_port=reuse_port
+            )
         self._socket.setblocking(False)
         self._resume()
         return int(self._socket.getsockname()[1])

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from proxy.net.exposition import exposition
+from proxy.net.listening import opening
 
 MAX_CONNECTIONS = 64
 """At a time; Prometheus and a kubelet have one each."""
@@ -54,10 +55,14 @@ class HttpServer:
         self._idle: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self) -> int:
-        """Listen; gives back the port, which differs from the one asked for when that was 0."""
-        self._server = await asyncio.start_server(
-            self._serve, self._host, self._port, limit=_MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
-        )
+        """Listen; gives back the port, which differs from the one asked for when that was 0.
+
+        CannotListen.
+        """
+        with opening(self._host, self._port):
+            self._server = await asyncio.start_server(
+                self._serve, self._host, self._port, limit=_MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
+            )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:

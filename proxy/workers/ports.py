@@ -8,20 +8,23 @@ import socket
 from collections.abc import Iterable
 
 from proxy.config import Listener, split_host_port
+from proxy.net.listening import CannotListen, opening
 
 
 class HeldPorts:
     """One socket for each listener."""
 
     def __init__(self, listeners: Iterable[Listener]) -> None:
-        """OSError names an address that cannot be had."""
+        """CannotListen names an address that cannot be had."""
         self._sockets: dict[str, socket.socket] = {}
         for listener in listeners:
+            host, port = split_host_port(listener.bind)
             try:
-                self._sockets[listener.name] = _held(*split_host_port(listener.bind))
-            except OSError as error:
+                with opening(host, port):
+                    self._sockets[listener.name] = _held(host, port)
+            except CannotListen:
                 self.close()
-                raise OSError(f"listener {listener.name}: {listener.bind}: {error.strerror}") from error
+                raise
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ import structlog
 
 from proxy.config import ProxyConfig, load
 from proxy.net.clock import now_ms
+from proxy.net.listening import CannotListen
 from proxy.net.log_lines import LogSeries
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, SpoolLock, SpoolLocked
@@ -43,7 +44,7 @@ class Supervisor:
     def __init__(self, path: Path, content: bytes, config: ProxyConfig) -> None:
         """`content`: of the configuration file, which `config` was made of.
 
-        OSError: an address is taken. SpoolError: the audit spool cannot be used.
+        CannotListen: an address is taken. SpoolError: the audit spool cannot be used.
         """
         self._config = config
         self._held = HeldPorts(config.listeners)
@@ -195,6 +196,7 @@ def run_supervisor(path: Path) -> int:
         raise
     except OSError as error:
         log.error("proxy cannot start", error=str(error))
+        return EXIT_CONFIG if isinstance(error, CannotListen) else EXIT_FAULT
     except Exception:
         log.exception("supervisor ended by a fault")
     return EXIT_FAULT

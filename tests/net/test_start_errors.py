@@ -1,0 +1,71 @@
+"""A process that cannot start as configured says so in one line and ends with exit code 2."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.check import warnings
+from tests.support.lone_processes import CHECKOUT
+
+pytestmark = pytest.mark.spec("O5")
+
+LISTENER = {"name": "A", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}
+PROXY: dict[str, Any] = {
+    "proxy.id": "proxy-1",
+    "listeners": [LISTENER],
+    "upstream": {"bootstrap": "127.0.0.1:1"},
+    "controller": {"endpoints": ["127.0.0.1:1"]},
+    "audit": {"spool.dir": "spool"},
+}
+CONTROLLER: dict[str, Any] = {
+    "controller.id": "controller-1",
+    "listener": LISTENER,
+    "broker": {"bootstrap": "127.0.0.1:1"},
+    "audit": {"spool.dir": "spool"},
+}
+
+
+def written(directory: Path, document: dict[str, Any]) -> Path:
+    path = directory / "file.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["proxy http", "proxy workers", "controller http", "controller listener"])
+def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path, what: str) -> None:
+    command, _, key = what.partition(" ")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        document = PROXY if command == "proxy" else CONTROLLER
+        change: dict[str, dict[str, Any]] = {
+            "http": {"http": {"bind": address}},
+            "workers": {"listeners": [LISTENER | {"bind": address}], "workers": 2},
+            "listener": {"listener": LISTENER | {"bind": address}},
+        }
+        path = written(tmp_path, document | change[key])
+
+        ended = subprocess.run(
+            [sys.executable, "-m", "proxy", command, "-c", str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            cwd=CHECKOUT,
+        )
+        warned = warnings(path)
+
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    told = (
+        f"cannot listen on {address}: the port is in use; choose another one, or stop the process that has it"
+    )
+    assert ended.returncode == 2
+    assert [line["error"] for line in lines if line["level"] == "error"] == [told]
+    assert "Traceback" not in ended.stderr
+    assert [line for line in warned if line.endswith(told)]
