@@ -1,4 +1,4 @@
-"""The command line: `penstock proxy | controller | check | shell | audit | demo`.
+"""The command line: `penstock proxy | controller | check | init | shell | audit | demo`.
 
 Each subcommand is imported only when it is asked for: the proxy starts without Spark, Spark without uvloop.
 """
@@ -6,37 +6,74 @@ Each subcommand is imported only when it is asked for: the proxy starts without 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from proxy.net import log_lines
 
 EXIT_CONFIG = 2
+SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")
+"""What only these extras install."""
+_INIT = (
+    "Writes commented files that penstock check accepts: of a proxy beside its broker, of a controller, or of"
+    " both, their users, certificates and passwords in secrets/, a systemd unit, alert rules and a dashboard."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the subcommand; 2 for a configuration that cannot be used."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
-        from spark_audit.__main__ import main as audit
-
-        return audit(words[1:])
+        return _with_extra(
+            "spark", ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), lambda: _audit(words[1:])
+        )
     if words[:1] == ["demo"]:
-        from proxy.demo.__main__ import main as demo
-
-        return demo(words[1:])
+        return _with_extra("demo", DEMO, lambda: _demo(words[1:]))
     arguments = command_line().parse_args(words)
     seat = getattr(arguments, "worker", None)
     # Whoever looks at a log wants to see it, and not that we connect.
-    level = "WARNING" if arguments.command == "shell" else _level(arguments.config)
     serves = arguments.command in ("proxy", "controller")
+    level = _level(arguments.config) if serves else "WARNING"
     log_lines.configure(level, None if seat is None else json.loads(seat)["number"], queued=serves)
     return int(arguments.run(arguments))
 
 
+def _audit(words: Sequence[str]) -> int:
+    from spark_audit.__main__ import main as audit
+
+    return audit(words)
+
+
+def _demo(words: Sequence[str]) -> int:
+    from proxy.demo.__main__ import main as demo
+
+    return demo(words)
+
+
+def _with_extra(extra: str, packages: Collection[str], run: Callable[[], int]) -> int:
+    """`run`, which imports what only that extra installs: who has not got it reads how to."""
+    try:
+        return run()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        print(
+            f"penstock: this command needs an extra that is not installed ({error}):"
+            f" pip install 'penstock[{extra}]'",
+            file=sys.stderr,
+        )
+        return EXIT_CONFIG
+
+
 def command_line() -> argparse.ArgumentParser:
     """All subcommands but those with a command line of their own."""
-    parser = argparse.ArgumentParser(prog="penstock", description="A gate in front of Kafka brokers.")
+    parser = argparse.ArgumentParser(
+        prog="penstock",
+        description="A gate in front of Kafka brokers.",
+        epilog=f"Documentation: {documentation()}. To begin with: penstock init",
+    )
+    parser.add_argument("--version", action="version", version=f"penstock {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, run, text in (
         ("proxy", _proxy, "run a proxy"),
@@ -45,15 +82,29 @@ def command_line() -> argparse.ArgumentParser:
         ("shell", _shell, "look at the metadata log as a tree of paths"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("-c", "--config", type=Path, required=name != "shell", metavar="FILE")
+        many = {"action": "append"} if name == "check" else {}
+        command.add_argument("-c", "--config", type=Path, required=name != "shell", metavar="FILE", **many)
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # A supervisor starts its workers so.
         if name == "shell":
             _shell_arguments(command)
+        if name == "check":
+            command.epilog = "Several -c: files of one machine, which must not share ports or a spool."
+    _init_arguments(commands.add_parser("init", help="write example files to begin from", description=_INIT))
     commands.add_parser("audit", help="ingest, reconcile and report the audit trail with Spark")
     commands.add_parser("demo", help="play the main job on a real broker on this machine")
     return parser
+
+
+def _init_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("kind", nargs="?", choices=("sidecar", "controller", "all"), default="all")
+    command.add_argument("--dir", type=Path, default=Path(), metavar="DIR", help="where to; default: here")
+    command.add_argument(
+        "--host", default="localhost", metavar="NAME", help="by which clients reach this machine"
+    )
+    command.add_argument("--force", action="store_true", help="overwrite files, but no secrets")
+    command.set_defaults(run=_init, config=None)
 
 
 def _shell_arguments(command: argparse.ArgumentParser) -> None:
@@ -95,16 +146,48 @@ def _controller(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from proxy.check import check, warnings
+    from proxy.check import checked, compared
 
-    problems = check(arguments.config)
+    all_checked = [checked(path) for path in arguments.config]
+    problems = [problem for each in all_checked for problem in each.problems] + compared(all_checked)
     for problem in problems:
         print(problem, file=sys.stderr)
-    for warning in warnings(arguments.config):
+    for warning in (warning for each in all_checked for warning in each.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     if not problems:
-        print(f"{arguments.config}: ok")
+        for path in arguments.config:
+            print(f"{path}: ok")
     return EXIT_CONFIG if problems else 0
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from proxy.starter import InitError, Wanted, write_examples
+
+    wanted = Wanted(arguments.dir, arguments.kind, arguments.host, arguments.force)
+    try:
+        written = write_examples(wanted)
+    except InitError as error:
+        print(f"penstock init: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+    for path in written:
+        print(f"written: {path}")
+    files = [str(arguments.dir / f"{name}.yaml") for name in wanted.processes]
+    print(f"Edit what is marked with CHANGE, then: penstock check -c {' -c '.join(files)}")
+    print(f"Documentation: {documentation()}")
+    return 0
+
+
+def documentation() -> str:
+    """Where the pages are: installed beside us, or in the checkout that we run from."""
+    places = Path(sys.prefix) / "share" / "doc" / "penstock", Path(__file__).resolve().parent.parent
+    return next((str(place) for place in places if (place / "docs").is_dir()), "docs/ of the source")
+
+
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def _shell(arguments: argparse.Namespace) -> int:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic_core import ErrorDetails
-
 from proxy.config import advice
 from proxy.config.document import Location
 from proxy.config.parts import KeyProblem, KeyProblems, Part, parts_in
 
+Error = Mapping[str, Any]
+"""`loc`, `type`, `input` and `ctx`, as of pydantic's ValidationError.errors()."""
 MAX_SHOWN = 60
 _PATTERNS = {
     r"^[A-Za-z0-9._-]+$": "only letters, digits, '.', '_' and '-' may stand here",
@@ -32,11 +32,11 @@ class Problem:
     line: int | None = None
 
 
-def in_words(errors: Iterable[ErrorDetails], file: type[Part]) -> list[Problem]:
+def in_words(errors: Iterable[Error], file: type[Part]) -> list[Problem]:
     """What is wrong with a file that is a `file`. Of a key that stands under another name it is said once."""
     unknown: list[Problem] = []
     meant: set[Location] = set()
-    others: list[tuple[ErrorDetails, Problem]] = []
+    others: list[tuple[Error, Problem]] = []
     for error in errors:
         location = tuple(error["loc"])
         if error["type"] == "extra_forbidden":
@@ -69,7 +69,7 @@ def _part_at(file: type[Part], location: Location) -> type[Part]:
     return part
 
 
-def _problems(error: ErrorDetails, location: Location) -> Iterator[Problem]:
+def _problems(error: Error, location: Location) -> Iterator[Problem]:
     if location[-1:] == ("[key]",):
         location = location[:-1]
     context: Mapping[str, Any] = error.get("ctx", {})

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from proxy.check import warnings
-from tests.support.lone_processes import CHECKOUT
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.spec("O5")
 

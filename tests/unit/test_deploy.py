@@ -32,6 +32,10 @@ def text(path: str) -> str:
     return (DEPLOY / path).read_text(encoding="utf-8")
 
 
+def example_file(path: str) -> str:
+    return (ROOT / "proxy" / "examples" / path).read_text(encoding="utf-8")
+
+
 def with_secrets(directory: Path, files: dict[str, str]) -> Path:
     """The files as a container sees them: side by side, with every secret that they name."""
     authority = trustme.CA()
@@ -74,8 +78,8 @@ def values_of(document: Any, key: str) -> Iterator[Any]:
 
 def expressions() -> list[str]:
     """Every PromQL expression of the alerts and of the dashboard, with Grafana's variables filled in."""
-    rules = yaml.safe_load(text("prometheus/rules.yaml"))
-    dashboard = json.loads(text("grafana/penstock.json"))
+    rules = yaml.safe_load(example_file("prometheus/rules.yaml"))
+    dashboard = json.loads(example_file("grafana/penstock.json"))
     found = [*values_of(rules, "expr"), *values_of(dashboard, "expr")]
     return [expression.replace("$__rate_interval", "1m") for expression in found]
 
@@ -163,7 +167,7 @@ def test_compose_mounts_only_files_that_exist_or_are_made_by_the_script() -> Non
         volume.split(":")[0]
         for service in compose["services"].values()
         for volume in service.get("volumes", [])
-        if volume.startswith("./")
+        if volume.startswith(("./", "../"))
     ]
     secrets = {Path(secret["file"]).name for secret in compose["secrets"].values()}
 
@@ -184,7 +188,7 @@ def test_every_alert_has_its_section_in_the_runbook() -> None:
     sections = re.findall(
         r"^## (\w+)$", (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8"), re.MULTILINE
     )
-    rules = yaml.safe_load(text("prometheus/rules.yaml"))
+    rules = yaml.safe_load(example_file("prometheus/rules.yaml"))
     alerts = list(values_of(rules, "alert"))
 
     assert sections == alerts
@@ -235,7 +239,7 @@ def test_pods_are_discovered_by_containers_and_ports_that_the_manifests_have() -
 def test_panels_of_the_dashboard_do_not_lie_over_one_another() -> None:
     cells = [
         (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
-        for panel in json.loads(text("grafana/penstock.json"))["panels"]
+        for panel in json.loads(example_file("grafana/penstock.json"))["panels"]
         for x in range(panel["gridPos"]["w"])
         for y in range(panel["gridPos"]["h"])
     ]

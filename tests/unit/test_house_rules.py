@@ -39,6 +39,7 @@ OUTSIDE_THE_CORE = {
     "gate_setup",
     "files_limit",
     "shell",
+    "starter",
     "workers",
 }
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DASHBOARD = ROOT / "deploy" / "grafana" / "penstock.json"
-RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
+DASHBOARD = ROOT / "proxy" / "examples" / "grafana" / "penstock.json"
+RULES = ROOT / "proxy" / "examples" / "prometheus" / "rules.yaml"
 FOLDERS = ("proxy/net", "proxy/workers", "forwarding/net")
 NAMED = re.compile(r"\bpenstock_\w+")
 

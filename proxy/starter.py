@@ -1,0 +1,234 @@
+"""`penstock init`: example files that `penstock check` accepts, with the secrets they name, to begin from.
+
+The text of the files is package data (proxy/examples); keys, certificates and passwords are made here, each
+readable by its owner only. Nothing is overwritten unless that is asked for, secrets never.
+"""
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from ipaddress import ip_address
+from pathlib import Path
+from shutil import which
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from proxy.net.clock import now_ms
+
+SIDECAR, CONTROLLER, ALL = "sidecar", "controller", "all"
+_CONFIGURATIONS = {
+    SIDECAR: ("proxy.yaml", "users.yaml"),
+    CONTROLLER: ("controller.yaml", "controller-users.yaml"),
+}
+_BESIDE = ("systemd/penstock@.service", "prometheus/rules.yaml", "grafana/penstock.json")
+_STEMS = {SIDECAR: "proxy", CONTROLLER: "controller"}
+_PASSWORDS = {SIDECAR: ("admin.password", "controller.password"), CONTROLLER: ("controller.password",)}
+_CA_DAYS, _CERTIFICATE_DAYS = 3650, 365
+
+
+class InitError(Exception):
+    """Nothing, or not everything, could be written; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`kind`: sidecar, controller or all; `host`: by which name clients reach this machine."""
+
+    directory: Path
+    kind: str = ALL
+    host: str = "localhost"
+    force: bool = False
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """What each file of a process is named after."""
+        return tuple(_STEMS[kind] for kind in self.kinds)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (SIDECAR, CONTROLLER) if self.kind == ALL else (self.kind,)
+
+
+def write_examples(wanted: Wanted) -> list[Path]:
+    """What was written, in the order of writing. InitError before anything is, where files would be lost."""
+    try:
+        texts = {wanted.directory / name: _filled_in(text, wanted) for name, text in _texts(wanted)}
+        _require_room(texts, wanted)
+        written = list(_secrets(wanted))
+        for path, text in texts.items():
+            if not _stands(path, text):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+                written.append(path)
+    except OSError as error:
+        raise InitError(f"{error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise InitError(f"--host {wanted.host}: {error}") from error
+    return written
+
+
+def example(name: str) -> str:
+    """The text of a file of proxy/examples."""
+    found: Traversable = files("proxy").joinpath("examples", *name.split("/"))
+    return found.read_text(encoding="utf-8")
+
+
+def _texts(wanted: Wanted) -> Iterator[tuple[str, str]]:
+    for kind in wanted.kinds:
+        for name in _CONFIGURATIONS[kind]:
+            yield name, example(name)
+    for name in _BESIDE:
+        yield name, example(name)
+
+
+def _filled_in(text: str, wanted: Wanted) -> str:
+    host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+    return text.replace("@HOST@", host).replace("@PENSTOCK@", _command())
+
+
+def _command() -> str:
+    beside = Path(sys.executable).with_name("penstock")
+    return str(beside) if beside.exists() else which("penstock") or "/opt/penstock/bin/penstock"
+
+
+def _require_room(texts: dict[Path, str], wanted: Wanted) -> None:
+    others = [str(path) for path, text in texts.items() if path.exists() and not _stands(path, text)]
+    if others and not wanted.force:
+        raise InitError(f"exists and is another: {', '.join(others)}; --force overwrites, but no secrets")
+
+
+def _stands(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
+
+
+def _secrets(wanted: Wanted) -> Iterator[Path]:
+    """Those that are missing."""
+    directory = wanted.directory / "secrets"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = _Authority(directory)
+    for kind in wanted.kinds:
+        for name in _PASSWORDS[kind]:
+            yield from _written(directory / name, secrets.token_hex(24).encode() + b"\n")
+        yield from authority.issue(_STEMS[kind], wanted.host)
+
+
+def _written(path: Path, content: bytes) -> Iterator[Path]:
+    """Only we can read it, from the first byte on; what stands there stays."""
+    if path.exists():
+        return
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+    yield path
+
+
+class _Authority:
+    """An authority of our own, for trying things out: ca.crt and ca.key."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._certificate, self._key = directory / "ca.crt", directory / "ca.key"
+
+    def issue(self, stem: str, host: str) -> Iterator[Path]:
+        """`stem`.crt and `stem`.key, good for this machine and for `host`."""
+        certificate, key = self._directory / f"{stem}.crt", self._directory / f"{stem}.key"
+        if certificate.exists() and key.exists():
+            return
+        if certificate.exists() or key.exists():
+            raise InitError(f"of {certificate} and {key} only one is there; remove it, or add the other one")
+        yield from self._made()
+        own = ec.generate_private_key(ec.SECP256R1())
+        issued = (
+            self._builder(stem, own.public_key(), _CERTIFICATE_DAYS)
+            .issuer_name(self._loaded.subject)
+            .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .sign(self._signing, hashes.SHA256())
+        )
+        yield from _written(key, _pem(own))
+        yield from _written(certificate, issued.public_bytes(Encoding.PEM))
+
+    def _made(self) -> Iterator[Path]:
+        if self._certificate.exists() != self._key.exists():
+            raise InitError(
+                f"of {self._certificate} and {self._key} only one is there: with an authority of another"
+                " machine, put the certificates that it has issued beside it"
+            )
+        if self._certificate.exists():
+            return
+        own = ec.generate_private_key(ec.SECP256R1())
+        builder = self._builder("Penstock example CA", own.public_key(), _CA_DAYS)
+        name = _name("Penstock example CA")
+        issued = (
+            builder.issuer_name(name)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(own, hashes.SHA256())
+        )
+        yield from _written(self._key, _pem(own))
+        yield from _written(self._certificate, issued.public_bytes(Encoding.PEM))
+
+    @property
+    def _loaded(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self._certificate.read_bytes())
+
+    @property
+    def _signing(self) -> ec.EllipticCurvePrivateKey:
+        try:
+            key = load_pem_private_key(self._key.read_bytes(), None)
+        except (ValueError, TypeError) as error:
+            raise InitError(f"{self._key}: {error}") from error
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise InitError(f"{self._key}: not a key of ours, which is for an elliptic curve")
+        return key
+
+    def _builder(self, name: str, key: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
+        now = datetime.fromtimestamp(now_ms() / 1000, UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(_name(name))
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            # A machine whose clock is behind takes it too.
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=days))
+        )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _names(host: str) -> list[x509.GeneralName]:
+    """What clients on this machine call it, and what those elsewhere do."""
+    names: list[x509.GeneralName] = [
+        x509.DNSName("localhost"),
+        x509.IPAddress(ip_address("127.0.0.1")),
+        x509.IPAddress(ip_address("::1")),
+    ]
+    try:
+        other: x509.GeneralName = x509.IPAddress(ip_address(host))
+    except ValueError:
+        other = x509.DNSName(host)
+    return names if other in names else [*names, other]
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,0 +1,97 @@
+"""The command line: what it is, where its documentation is, and what to install for the rest of it."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from proxy.__main__ import main
+from proxy.check import checked, compared
+from proxy.starter import Wanted, write_examples
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.spec("O5")
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"penstock {version('penstock')}\n")
+
+
+def test_help_names_a_documentation_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    words = " ".join(capsys.readouterr().out.split())
+    place = Path(words.partition("Documentation: ")[2].partition(". To begin")[0])
+    assert (place / "docs" / "configuration.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "module", "extra"),
+    [
+        (["audit", "report"], "py4j", "spark_audit.__main__", "spark"),
+        (["audit", "--help"], "pyspark", "spark_audit.__main__", "spark"),
+        (["demo", "--help"], "trustme", "proxy.demo.__main__", "demo"),
+    ],
+)
+def test_a_missing_extra_is_named(
+    words: list[str],
+    package: str,
+    module: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = module.partition(".__main__")[0]
+    for name in [name for name in sys.modules if f"{name}.".startswith((f"{root}.", f"{package}."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    assert main(words) == 2
+
+    told = capsys.readouterr().err
+    assert told.endswith(f"pip install 'penstock[{extra}]'\n")
+    assert told.count("\n") == 1
+
+
+def test_files_of_one_machine_are_compared(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path, "sidecar"))
+    one, two = tmp_path / "proxy.yaml", tmp_path / "two.yaml"
+    # Copied, and only the id was changed.
+    two.write_text(one.read_text().replace("proxy.id: proxy-1", "proxy.id: proxy-2"))
+
+    assert compared([checked(one), checked(two)]) == [
+        f"{two}: audit > spool.dir: {tmp_path / 'spool' / 'proxy'} is used by {one} too; give each its own",
+        f"{two}: listeners: 0.0.0.0:9093: the port is taken by {one} > listeners[0] > bind: 0.0.0.0:9093;"
+        " give each its own",
+        f"{two}: http: 127.0.0.1:9190: the port is taken by {one} > http > bind: 127.0.0.1:9190;"
+        " give each its own",
+    ]
+
+
+@pytest.mark.slow
+def test_init_and_check_lead_from_nothing_to_two_files_that_are_right(tmp_path: Path) -> None:
+    began = penstock("init", "--dir", str(tmp_path))
+    files = [str(tmp_path / name) for name in ("proxy.yaml", "controller.yaml")]
+    told = next(line for line in began.stdout.splitlines() if "penstock check" in line)
+    done = penstock(*told.partition("penstock ")[2].split())
+
+    assert (began.returncode, done.returncode) == (0, 0), began.stderr + done.stderr
+    assert done.stdout.splitlines() == [f"{path}: ok" for path in files]
+
+    (tmp_path / "users.yaml").write_text("users: {}\n")
+    refused = penstock("init", "--dir", str(tmp_path))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("penstock init: exists and is another: ")
+
+
+def penstock(*words: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: the command line sets logging up for good."""
+    command = [sys.executable, "-m", "proxy", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=CHECKOUT)

@@ -1,0 +1,136 @@
+"""`penstock init`: what it writes can be used as it is, and nothing is lost by it."""
+
+import stat
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from proxy.check import check, checked, compared
+from proxy.config.parts import secret_files
+from proxy.starter import InitError, Wanted, example, write_examples
+from proxy.workers.supervisor import ENDING_MS
+
+pytestmark = pytest.mark.spec("O5")
+
+EXAMPLES = Path(str(files("proxy").joinpath("examples")))
+
+
+def unit(key: str) -> str:
+    text = example("systemd/penstock@.service")
+    return next(line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{key}="))
+
+
+@pytest.mark.parametrize("host", ["localhost", "kafka-1.example.org", "10.1.2.3", "2001:db8::1"])
+def test_penstock_check_accepts_what_init_writes(tmp_path: Path, host: str) -> None:
+    write_examples(Wanted(tmp_path, host=host))
+
+    both = [checked(tmp_path / name) for name in ("proxy.yaml", "controller.yaml")]
+
+    assert [each.problems for each in both] == [[], []]
+    # Both run on one machine, and neither has a file that others can read.
+    assert compared(both) == []
+    assert [line for each in both for line in each.warnings if "every user" in line] == []
+
+
+@pytest.mark.parametrize("kind", ["sidecar", "controller"])
+def test_a_process_alone_gets_all_that_its_file_names(tmp_path: Path, kind: str) -> None:
+    written = {path.name for path in write_examples(Wanted(tmp_path, kind))}
+
+    name, other = ("proxy", "controller") if kind == "sidecar" else ("controller", "proxy")
+    assert check(tmp_path / f"{name}.yaml") == []
+    assert not (tmp_path / f"{other}.yaml").exists()
+    assert {f"{name}.crt", f"{name}.key", "ca.crt"} <= written
+
+
+def test_certificates_are_issued_by_the_ca_for_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path, host="kafka-1.example.org"))
+
+    ca, issued = (
+        x509.load_pem_x509_certificate((tmp_path / "secrets" / name).read_bytes())
+        for name in ("ca.crt", "proxy.crt")
+    )
+
+    issued.verify_directly_issued_by(ca)
+    names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "kafka-1.example.org"]
+
+
+def test_secrets_are_readable_by_their_owner_only_and_random(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path / "one"))
+    write_examples(Wanted(tmp_path / "two"))
+
+    found = sorted((tmp_path / "one" / "secrets").iterdir())
+    assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
+    assert stat.S_IMODE((tmp_path / "one" / "secrets").stat().st_mode) == 0o700
+    assert [p for p in found if p.read_bytes() == (tmp_path / "two" / "secrets" / p.name).read_bytes()] == []
+
+
+def test_nothing_is_overwritten_and_nothing_is_written_when_a_file_is_another(tmp_path: Path) -> None:
+    (tmp_path / "users.yaml").write_text("users: {}\n")
+
+    with pytest.raises(InitError, match=r"exists and is another: .*users\.yaml; --force"):
+        write_examples(Wanted(tmp_path))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["users.yaml"]
+
+
+def test_force_overwrites_files_and_leaves_secrets(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path))
+    (tmp_path / "users.yaml").write_text("users: {}\n")
+    kept = {path: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
+
+    assert write_examples(Wanted(tmp_path, force=True)) == [tmp_path / "users.yaml"]
+
+    assert (tmp_path / "users.yaml").read_text() == example("users.yaml")
+    assert {path: path.read_bytes() for path in (tmp_path / "secrets").iterdir()} == kept
+
+
+def test_a_second_time_writes_nothing_and_the_other_kind_comes_beside_the_first(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path, "controller"))
+
+    assert write_examples(Wanted(tmp_path, "controller")) == []
+    names = {path.name for path in write_examples(Wanted(tmp_path, "sidecar"))}
+
+    assert names == {"proxy.yaml", "users.yaml", "admin.password", "proxy.crt", "proxy.key"}
+    assert check(tmp_path / "proxy.yaml") == []
+
+
+def test_half_an_authority_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path, "controller"))
+    (tmp_path / "secrets" / "ca.key").unlink()
+
+    with pytest.raises(InitError, match=r"only one is there: with an authority of another machine"):
+        write_examples(Wanted(tmp_path, "sidecar"))
+
+
+def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InitError, match="Not a directory"):
+        write_examples(Wanted(tmp_path / "file" / "below"))
+
+
+@pytest.mark.spec("O4")
+def test_the_unit_gives_a_process_its_time_and_its_files(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path))
+    config = checked(tmp_path / "proxy.yaml").config
+    assert config is not None
+
+    assert int(unit("TimeoutStopSec")) * 1000 > config.limits.drain_timeout_ms + ENDING_MS
+    assert int(unit("LimitNOFILE")) > 21_256
+    assert (unit("ExecReload"), unit("Restart")) == ("/bin/kill -HUP $MAINPID", "on-failure")
+    text = (tmp_path / "systemd" / "penstock@.service").read_text()
+    assert "@PENSTOCK@" not in text
+    assert "penstock %i -c /etc/penstock/%i.yaml" in text
+
+
+def test_every_secret_of_the_examples_is_known_as_one(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path))
+    config = checked(tmp_path / "proxy.yaml").config
+    assert config is not None
+
+    named = {path.name for _, path in secret_files(config)}
+
+    assert named == {"proxy.key", "controller.password"}
