@@ -10,18 +10,22 @@ set -euo pipefail
 directory=${1:-"$(dirname "${BASH_SOURCE[0]}")/config/secrets"}
 names=("${@:2}")
 ((${#names[@]})) || names=(localhost proxy)
-# The directory is closed, its files are not: a container gets them one by one and reads them as its own user.
+# Keys and passwords are for their owner only. Those of compose.yaml are not: a container gets them one by one
+# and reads them as a user of its own. They are in a closed directory.
+mode=600
+(($#)) || mode=644
 mkdir -p "$directory"
 chmod 700 "$directory"
 cd "$directory"
 
 password() { # FILE
   [[ -s $1 ]] || openssl rand -hex 24 >"$1"
+  chmod "$mode" "$1"
 }
 
 key() { # STEM
   openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1.key"
-  chmod 644 "$1.key"
+  chmod "$mode" "$1.key"
 }
 
 certificate() { # STEM NAME...
@@ -38,6 +42,7 @@ certificate() { # STEM NAME...
 
 [[ -s ca.crt ]] || {
   key ca
+  chmod 600 ca.key
   openssl req -x509 -new -key ca.key -days 3650 -out ca.crt -subj "/CN=Penstock example CA"
 }
 certificate proxy "${names[@]}"
@@ -59,6 +64,8 @@ KafkaServer {
 };
 END
 
+chmod "$mode" broker.jaas
+
 # For Kafka's own tools: --command-config admin.properties --bootstrap-server localhost:9093
 cat >admin.properties <<END
 security.protocol=SASL_SSL
@@ -68,4 +75,5 @@ username="admin" password="$(<admin.password)";
 ssl.truststore.type=PEM
 ssl.truststore.location=$PWD/ca.crt
 END
+chmod 600 admin.properties
 echo "secrets are in $PWD"

@@ -63,7 +63,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
         "upstream": _broker(directory, wiring) | _others(wiring),
         **_metadata(wiring),
         "authorizer": {
-            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{wiring.admin.name}",
         },
         "delegation.token": {"secret.key.file": "token.key"},
@@ -94,7 +94,7 @@ def write_controller(
         "users.file": "users.yaml",
         "broker": _broker(directory, wiring),
         "metadata": {"topic": METADATA_TOPIC},
-        "authorizer": {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": super_users},
+        "authorizer": {"class.name": STANDARD_AUTHORIZER, "super.users": super_users},
         # Soon enough to be seen; an hour is the default.
         "delegation.token": {"secret.key.file": "token.key", "expiry.check.interval.ms": 1_000},
         "audit": _audit(),

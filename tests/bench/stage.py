@@ -98,7 +98,7 @@ def _open_to_anonymous(stack: Stack, address: str) -> None:
         {"name": "ANONYMOUS", "bind": address, "security.protocol": "PLAINTEXT"},
     )
     document["upstream"] = {"bootstrap": stack.broker.plaintext, "security.protocol": "PLAINTEXT"}
-    document["quota"] = {"quota.producer.default": _OUT_OF_REACH, "quota.consumer.default": _OUT_OF_REACH}
+    document["quota"] = {"producer.default": _OUT_OF_REACH, "consumer.default": _OUT_OF_REACH}
     del document["audit"]["summary.interval.ms"]  # The demo's is short; here the default is to be measured.
     stack.proxy_file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 

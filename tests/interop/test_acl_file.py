@@ -52,7 +52,7 @@ def acl_file(tmp_path: Path) -> AclFile:
 @pytest.fixture
 def stack(acl_file: AclFile, kafka_libs: Path, tmp_path: Path) -> Iterator[Stack]:
     authorizer = {
-        "authorizer.class.name": "proxy.security.simple.SimpleAclAuthorizer",
+        "class.name": "proxy.security.simple.SimpleAclAuthorizer",
         "broker.acl.file.path": str(acl_file.path),
         "super.users": "User:admin",
     }

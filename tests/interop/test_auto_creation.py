@@ -28,7 +28,7 @@ def own_stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             proxy_changes={"login.backoff": EVERYBODY_COMES_FROM_HERE},
             controller_changes={
                 "topics": {
-                    "topic.owner.creator": True,
+                    "owner.creator": True,
                     "create.topic.policy.class.name": RULES,
                     "policy.settings": {"name.pattern": r"team\.[a-z]+", "partitions.max": "2"},
                 }

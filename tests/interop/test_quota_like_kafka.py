@@ -104,7 +104,7 @@ def sides(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             broker_properties={"quota.window.num": str(SAMPLES)},
             proxy_changes={
                 "users.file": _users_file(directory, passwords),
-                "quota": {"quota.window.num": SAMPLES},
+                "quota": {"window.num": SAMPLES},
             },
         )
     )

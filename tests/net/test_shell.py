@@ -41,7 +41,7 @@ async def test_the_topic_and_a_copy_of_it_show_the_same_at_every_offset(
                 "listener": {"name": "C", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"},
                 "broker": {"bootstrap": kafka.plaintext},
                 "metadata": {"topic": topic_name},
-                "authorizer": {"authorizer.class.name": ""},
+                "authorizer": {"class.name": ""},
                 "audit": {"spool.dir": "spool"},
             }
         )
@@ -120,7 +120,7 @@ async def test_kafkas_own_log_is_followed_at_its_controllers(
                     "listeners": [{"name": "C", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}],
                     "upstream": {"bootstrap": "broker:9092"},
                     "controller": {"mode": "kraft", "endpoints": [node.address]},
-                    "authorizer": {"authorizer.class.name": ""},
+                    "authorizer": {"class.name": ""},
                     "audit": {"spool.dir": "spool"},
                 }
             )

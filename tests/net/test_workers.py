@@ -146,7 +146,7 @@ def test_workers_whose_supervisor_is_killed_end_by_themselves(tmp_path: Path) ->
 
 
 def test_a_worker_that_cannot_start_as_configured_ends_the_proxy_with_code_2(tmp_path: Path) -> None:
-    with running(tmp_path, authorizer={"authorizer.class.name": "no.such.Authorizer"}) as proxy:
+    with running(tmp_path, authorizer={"class.name": "no.such.Authorizer"}) as proxy:
         assert proxy.process.wait(DEADLINE_MS) == 2
 
 

@@ -24,7 +24,7 @@ from proxy.net.transactions import Committed
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTHORIZER = {
-    "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+    "class.name": "proxy.security.standard.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",
 }
 

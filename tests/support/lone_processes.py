@@ -103,7 +103,7 @@ def _document(command: str, broker: str, bind: str, http: str) -> dict[str, Any]
     both = {
         "users.file": "users.yaml",
         "authorizer": {
-            "authorizer.class.name": "proxy.security.standard.StandardAuthorizer",
+            "class.name": "proxy.security.standard.StandardAuthorizer",
             "super.users": "User:admin",
             "early.start.listeners": ["SASL"],
         },

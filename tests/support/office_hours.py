@@ -1,6 +1,6 @@
 """An authorizer as an operator might write one: Kafka's rules, and closed outside of office hours (A1).
 
-    authorizer.class.name: tests.support.office_hours.OfficeHours
+    class.name: tests.support.office_hours.OfficeHours
     settings: {office.hours: "8-18", office.forwarded.by: "User:proxy-1;User:proxy-2"}
 
 Hours are UTC, the second one is not included. `office.forwarded.by`, for a controller, says which proxies may

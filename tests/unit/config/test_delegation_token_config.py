@@ -12,7 +12,7 @@ from proxy.security.token_secret import TokenSecret
 
 pytestmark = [pytest.mark.spec("O5"), pytest.mark.spec("R9")]
 
-AUTHORIZER = {"authorizer.class.name": "proxy.security.standard.StandardAuthorizer"}
+AUTHORIZER = {"class.name": "proxy.security.standard.StandardAuthorizer"}
 
 
 def file(directory: Path, token: dict[str, Any] | None, **changes: Any) -> Path:

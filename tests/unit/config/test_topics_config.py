@@ -17,7 +17,7 @@ def loaded(directory: Path, topics: dict[str, Any], authorizer: str = STANDARD) 
         "controller.id": "c",
         "listener": {"name": "CONTROLLER", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"},
         "broker": {"bootstrap": "broker:9092"},
-        "authorizer": {"authorizer.class.name": authorizer},
+        "authorizer": {"class.name": authorizer},
         "audit": {"spool.dir": "spool"},
         "topics": topics,
     }
@@ -29,9 +29,7 @@ def loaded(directory: Path, topics: dict[str, Any], authorizer: str = STANDARD) 
 @pytest.mark.spec("A6", "O5")
 def test_creators_own_nothing_unless_the_file_says_so(tmp_path: Path) -> None:
     default = process_settings(loaded(tmp_path, {}))
-    said = process_settings(
-        loaded(tmp_path, {"topic.owner.creator": True, "topic.owner.check.interval.ms": 500})
-    )
+    said = process_settings(loaded(tmp_path, {"owner.creator": True, "owner.check.interval.ms": 500}))
 
     assert (default.owners.creator, default.owner_check_interval_ms) == (False, 30_000)
     assert (said.owners.creator, said.owner_check_interval_ms) == (True, 500)
@@ -41,4 +39,4 @@ def test_creators_own_nothing_unless_the_file_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("authorizer", ["", "proxy.security.simple.SimpleAclAuthorizer"])
 def test_creators_cannot_own_where_nobody_looks_at_owners(tmp_path: Path, authorizer: str) -> None:
     with pytest.raises(ConfigError, match=r"topic\.owner\.creator"):
-        loaded(tmp_path, {"topic.owner.creator": True}, authorizer)
+        loaded(tmp_path, {"owner.creator": True}, authorizer)

@@ -1,0 +1,136 @@
+"""What `penstock check` warns of: what this machine cannot give a right file, and what is unwise."""
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from proxy.check import check, checked
+from tests.unit.config.test_ten_mistakes import FILE, written
+
+pytestmark = pytest.mark.spec("O5")
+
+
+def closed(directory: Path) -> Path:
+    """The file, with a key and a password that only their owner can read."""
+    path = written(directory, FILE.replace("127.0.0.1:19092", "127.0.0.1:0").replace(":9190", ":0"))
+    for name in ("proxy.key", "secret"):
+        (directory / name).chmod(0o600)
+    return path
+
+
+def warned(path: Path, about: str) -> list[str]:
+    """The warnings in which that stands, without the file."""
+    found = checked(path)
+    assert found.problems == []
+    return [line.removeprefix(str(path)) for line in found.warnings if about in line]
+
+
+def changed(path: Path, old: str, new: str) -> Path:
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_port_in_use_is_warned_of(tmp_path: Path, host: str) -> None:
+    path = closed(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        changed(path, 'http: {bind: "127.0.0.1:0"}', f"http: {{bind: '{host}:{port}'}}")
+
+        assert warned(path, "cannot listen") == [
+            f":13: http > bind: cannot listen on {host}:{port}: the port is in use; choose another one, or"
+            " stop the process that has it"
+        ]
+
+
+def test_an_address_of_another_machine_is_warned_of(tmp_path: Path) -> None:
+    path = changed(closed(tmp_path), "bind: 127.0.0.1:0\n", "bind: 192.0.2.1:9093\n")
+
+    assert warned(path, "cannot listen") == [
+        ":4: listeners[0] > bind: cannot listen on 192.0.2.1:9093: no network interface of this machine has"
+        " that address"
+    ]
+
+
+def test_a_name_that_workers_have_is_warned_of(tmp_path: Path) -> None:
+    path = changed(closed(tmp_path), "proxy.id: proxy-1", "proxy.id: proxy-1.w0")
+
+    assert warned(path, "proxy-1.w0") == [
+        ":1: proxy.id: proxy-1.w0: names that end in .w and a number are those of workers; choose another one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bind", "told"), [("0.0.0.0:0", True), ("10.0.0.1:0", True), ("127.0.0.1:0", False), ("[::1]:0", False)]
+)
+def test_logins_without_tls_where_others_can_listen_are_warned_of(
+    tmp_path: Path, bind: str, told: bool
+) -> None:
+    path = changed(closed(tmp_path), "bind: 127.0.0.1:0\n", f'bind: "{bind}"\n    advertised: here:9\n')
+    changed(path, "security.protocol: SASL_SSL", "security.protocol: SASL_PLAINTEXT")
+
+    expected = (
+        f":6: listeners[0] > security.protocol: logins (PLAIN) at {bind} are not encrypted; write SASL_SSL"
+    )
+    assert [line.startswith(expected) for line in warned(path, "not encrypted")] == [True] * told
+
+
+@pytest.mark.parametrize("name", ["proxy.key", "secret"])
+def test_a_secret_that_everybody_can_read_is_warned_of(name: str) -> None:
+    # Not in pytest's own directory: it is closed, and so nobody would get as far as the file.
+    with tempfile.TemporaryDirectory() as made:
+        path = closed(Path(made))
+        secret = Path(made) / name
+        secret.chmod(0o644)
+        assert warned(path, "every user") == [], "the directory is closed"
+
+        Path(made).chmod(0o755)
+        (line,) = warned(path, "every user")
+
+        told = f"{secret} can be read by every user of this machine; run chmod o-r {secret}"
+        assert line.endswith(told)
+
+
+def test_a_directory_that_cannot_be_made_is_warned_of(tmp_path: Path) -> None:
+    path = changed(closed(tmp_path), "spool.dir: spool", "spool.dir: /proc/spool")
+
+    assert warned(path, "spool") == [
+        ":12: audit > spool.dir: /proc/spool cannot be made: /proc: No such file or directory"
+    ]
+
+
+def test_a_directory_that_is_a_file_is_an_error(tmp_path: Path) -> None:
+    path = changed(closed(tmp_path), "spool.dir: spool", "spool.dir: secret/spool")
+
+    assert check(path) == [f"{path}:12: audit > spool.dir: {tmp_path / 'secret'} is a file; name a directory"]
+
+
+def test_looking_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = closed(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+
+    assert warned(path, "spool") == []
+
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_an_older_spelling_is_warned_of(tmp_path: Path) -> None:
+    path = changed(closed(tmp_path), "{class.name:", "{authorizer.class.name:")
+
+    assert warned(path, "need not repeat") == [
+        ":11: authorizer > authorizer.class.name: write class.name: the key need not repeat its part's name"
+    ]
+
+
+def test_a_users_file_and_its_lines_are_named(tmp_path: Path) -> None:
+    path = closed(tmp_path)
+    (tmp_path / "users.yaml").write_text(yaml.safe_dump({"users": {"amy": {"pasword.file": "secret"}}}))
+
+    assert check(path) == [
+        f"{tmp_path / 'users.yaml'}:3: users > amy > pasword.file: unknown key; did you mean password.file?"
+    ]
