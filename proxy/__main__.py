@@ -25,9 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the subcommand; 2 for a configuration that cannot be used."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
-        return _with_extra(
-            "spark", ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), lambda: _audit(words[1:])
-        )
+        return _with_extra("spark", SPARK, lambda: _audit(words[1:]))
     if words[:1] == ["demo"]:
         return _with_extra("demo", DEMO, lambda: _demo(words[1:]))
     arguments = command_line().parse_args(words)

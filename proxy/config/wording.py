@@ -116,6 +116,8 @@ def _text_expected(_context: Mapping[str, Any], value: Any, _location: Location)
 def _list_expected(_context: Mapping[str, Any], value: Any, location: Location) -> str:
     if isinstance(value, dict):
         return "expected a list; begin each item with '- '"
+    if location[-1] == "listeners":
+        return f"expected a list of - {{name: NAME, bind: host:port}}, found {_shown(value)}"
     return f"expected a list, found {_shown(value)}; write {location[-1]}: [A, B]"
 
 

@@ -19,7 +19,16 @@ def plugin(key: str, dotted_path: str, kind: type[Plugin], what: str) -> Plugin:
         made = getattr(import_module(module_name), class_name)()
     except Exception as error:
         # Whatever a foreign module does when it is imported: the process does not start without it.
-        raise ValueError(f"{key}: cannot load {dotted_path!r}: {error!r}") from error
+        raise ValueError(f"{key}: cannot load {dotted_path!r}: {_reason(error, dotted_path)}") from error
     if not isinstance(made, kind):
         raise ValueError(f"{key}: {dotted_path!r} is not {what}")
     return made
+
+
+def _reason(error: Exception, dotted_path: str) -> str:
+    module_name, _, class_name = dotted_path.rpartition(".")
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        return f"there is no Python module {error.name!r}; install it, or name its directory in PYTHONPATH"
+    if isinstance(error, AttributeError) and error.name == class_name:
+        return f"module {module_name!r} has no class {class_name!r}"
+    return repr(error)

@@ -283,7 +283,10 @@ def test_the_exit_code_of_penstock_check_tells_right_from_wrong(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("authorizer", "problem"),
     [
-        ({"class.name": "no.such.Class"}, "authorizer.class.name: cannot load 'no.such.Class'"),
+        (
+            {"class.name": "no.such.Class"},
+            "authorizer.class.name: cannot load 'no.such.Class': there is no Python module 'no'; install it",
+        ),
         (
             {
                 "class.name": "proxy.security.standard.StandardAuthorizer",
