@@ -82,9 +82,12 @@ def checked(path: Path) -> Checked:
 def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[ControllerConfig]) -> Checked:
     reading: Reading[Any] = read(path, content, part)
     found = Checked(path, reading.settings, list(reading.problems), list(reading.hints))
-    for location, trial in _trials(right_parts(reading, part), reading.settings):
+    for location, trial in _trials(right_parts(reading, part)):
         _try(reading, location, trial, found.problems)
     found.problems = list(dict.fromkeys(found.problems))
+    if found.config is not None and not found.problems:
+        # Only now: the whole would say once more what is wrong with its parts.
+        _try(reading, (), _whole(found.config), found.problems)
     if found.config is not None and not found.problems:
         found.warnings += _warnings(reading, found.config)
     return found
@@ -131,8 +134,15 @@ def _try(reading: Reading[Any], location: Location, trial: Callable[[], object],
         problems += [reading.line(location, line) for line in str(error).splitlines()]
 
 
-def _trials(right: Mapping[str, Any], config: Config | None) -> Iterator[Trial]:
-    """Of the parts that are right, and where all of them are, of the whole."""
+def _whole(config: Config) -> Callable[[], object]:
+    """What is made of all parts together."""
+    if isinstance(config, ControllerConfig):
+        return partial(process_settings, config)
+    return partial(proxy_principals, config)
+
+
+def _trials(right: Mapping[str, Any]) -> Iterator[Trial]:
+    """Of the parts that are right, whatever the others are."""
     registry = CollectorRegistry()
     reloads = FileReloads(registry)
     if right.get("users_file") is not None:
@@ -151,10 +161,6 @@ def _trials(right: Mapping[str, Any], config: Config | None) -> Iterator[Trial]:
             yield (name, "ssl"), partial(client_tls, part)
     if "audit" in right:
         yield ("audit", "spool.dir"), partial(_directory, right["audit"].spool_dir)
-    if isinstance(config, ControllerConfig):
-        yield (), partial(process_settings, config)
-    elif config is not None:
-        yield (), partial(proxy_principals, config)
 
 
 def _authorizer(settings: Authorizer, reloads: FileReloads) -> None:

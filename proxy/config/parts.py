@@ -49,7 +49,8 @@ def all_of(*checks: Callable[[], object]) -> None:
         raise KeyProblems(problems)
 
 
-def _host_port(text: str) -> str:
+def host_port(text: str) -> str:
+    """The same; ValueError when it is not host:port."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise ValueError(f"expected host:port, found {text!r}")
@@ -90,7 +91,7 @@ def _not_empty(value: Any) -> Any:
 
 Listed = BeforeValidator(comma_list)
 NotEmpty = AfterValidator(_not_empty)
-HostPort = Annotated[str, AfterValidator(_host_port)]
+HostPort = Annotated[str, AfterValidator(host_port)]
 Milliseconds = Annotated[int, Field(ge=0)]
 PluginSettings = dict[str, Annotated[str, BeforeValidator(_as_text)]]
 """What a plug-in's `configure` gets."""

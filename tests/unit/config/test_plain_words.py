@@ -90,6 +90,19 @@ def test_certificates_and_the_authorizer_are_tried_though_other_parts_are_wrong(
     assert len(problems.splitlines()) == 3
 
 
+def test_a_controllers_certificate_is_named_once(tmp_path: Path) -> None:
+    text = FILE.replace("proxy.id: proxy-1\n", "controller.id: controller-1\n").replace("listeners:\n", "")
+    text = text.replace("  - name: CLIENTS", "listener:\n    name: CLIENTS").replace("upstream:", "broker:")
+    text = text.replace('controller: {endpoints: ["127.0.0.1:9094"]}\n', "")
+    path = written(tmp_path, text)
+    assert check(path) == []
+
+    path.write_text(text.replace("key: proxy.key", "key: other.key"))
+
+    (problem,) = check(path)
+    assert problem.startswith(f"{path}:7: listener > ssl: certificate ")
+
+
 def test_parts_that_do_not_fit_together_are_all_named_at_once(tmp_path: Path) -> None:
     text = FILE.replace("users.file: users.yaml\n", "").replace("127.0.0.1:19092", "0.0.0.0:9190")
     path = written(tmp_path, text.replace("super.users:", "early.start.listeners: [OTHER], super.users:"))
