@@ -121,7 +121,7 @@ check-format:
 check-lint:
 	@$(call say,linters)
 	$(BIN)/ruff check .
-	$(BIN)/yamllint --strict deploy
+	$(BIN)/yamllint --strict deploy proxy/examples
 	$(BIN)/hadolint Dockerfile deploy/spark/Dockerfile
 
 check-types:

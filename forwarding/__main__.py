@@ -78,7 +78,8 @@ def run_controller(config_path: str | Path) -> int:
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes, lock)
         policy = config.audit.policy()
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
-        log.error("controller cannot start", error=str(error))
+        for line in str(error).splitlines() or [repr(error)]:
+            log.error("controller cannot start", error=line)
         return EXIT_CONFIG
     report_files(config, files)
     collector.start()

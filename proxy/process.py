@@ -86,7 +86,8 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
             return run_supervisor(path)
         process = ProxyProcess(config, None if worker is None else worker.member(config))
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
-        log.error("proxy cannot start", error=str(error))
+        for line in str(error).splitlines() or [repr(error)]:
+            log.error("proxy cannot start", error=line)
         return EXIT_CONFIG
     if worker is None:
         report_files(config, files)

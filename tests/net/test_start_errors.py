@@ -4,13 +4,17 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
-from proxy.check import warnings
+from forwarding.__main__ import run_controller
+from proxy.check import check, warnings
+from proxy.process import run_proxy
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -70,3 +74,19 @@ def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path, what: str) ->
     assert [line["error"] for line in lines if line["level"] == "error"] == [told]
     assert "Traceback" not in ended.stderr
     assert [line for line in warned if line.endswith(told)]
+
+
+@pytest.mark.parametrize(("command", "run"), [("proxy", run_proxy), ("controller", run_controller)])
+def test_each_error_of_the_configuration_is_a_line_of_the_log(
+    tmp_path: Path, command: str, run: Callable[[Path], int]
+) -> None:
+    document = PROXY if command == "proxy" else CONTROLLER
+    path = written(tmp_path, document | {"limits": {"max.conections": 1}, "log": {"level": "all"}})
+
+    with capture_logs() as lines:
+        assert run(path) == 2
+
+    assert [(line["event"], line["error"]) for line in lines] == [
+        (f"{command} cannot start", problem) for problem in check(path)
+    ]
+    assert len(lines) == 2
