@@ -52,7 +52,7 @@ controller:
   ssl: {ca: secrets/ca.crt}
 {{- end }}
 authorizer:
-  authorizer.class.name: proxy.security.standard.StandardAuthorizer
+  class.name: proxy.security.standard.StandardAuthorizer
   super.users: User:admin
 audit: {spool.dir: /var/lib/penstock/spool}
 limits: {drain.timeout.ms: 30000}
@@ -74,7 +74,7 @@ broker:
   sasl: {mechanism: PLAIN, username: penstock-controller, password.file: secrets/broker.password}
 metadata: {topic: __penstock_metadata, transactional.id: penstock-controller}
 authorizer:
-  authorizer.class.name: proxy.security.standard.StandardAuthorizer
+  class.name: proxy.security.standard.StandardAuthorizer
   super.users: User:admin{{ range $id := until (int .Values.brokers.replicas) }};User:proxy-{{ $id }}{{ end }}
 audit: {spool.dir: /var/lib/penstock/spool}
 http: {bind: "0.0.0.0:9190"}
