@@ -1,4 +1,4 @@
-"""deploy/prometheus/rules.yaml in Prometheus' own engine: each alert fires when it should, and not otherwise.
+"""The alert rules in Prometheus' own engine: each alert fires when it should, and not otherwise.
 
 Skipped where the engine is not in the cache; `make check-rules` builds it, and nothing is skipped then.
 """
@@ -12,7 +12,7 @@ import yaml
 
 from tests.support import promql
 
-RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "rules.yaml"
+RULES = Path(__file__).resolve().parents[2] / "proxy" / "examples" / "prometheus" / "rules.yaml"
 PROXY = 'job="penstock-proxy",instance="kafka-0"'
 CONTROLLER = 'job="penstock-controller",instance="controller-0"'
 UP = f"up{{{PROXY}}} 1x240"

@@ -16,6 +16,7 @@ import yaml
 from proxy.check import check
 from proxy.config import ProxyConfig, load
 from proxy.demo.errors import SetupError
+from proxy.starter import example
 from tests.support import chart
 from tests.support.helm import helm, installed
 from tests.unit.test_deploy import KUBERNETES_VERSIONS, values_of, with_secrets
@@ -200,8 +201,8 @@ def test_the_prometheus_rule_and_the_dashboard_are_those_of_the_project(
     program: Path, tmp_path: Path
 ) -> None:
     objects = rendered(program, tmp_path, EVERYTHING)
-    rules = yaml.safe_load((chart.DEPLOY / "prometheus" / "rules.yaml").read_text(encoding="utf-8"))
-    dashboard = (chart.DEPLOY / "grafana" / "penstock.json").read_text(encoding="utf-8")
+    rules = yaml.safe_load(example("prometheus/rules.yaml"))
+    dashboard = example("grafana/penstock.json")
 
     assert named(objects, "PrometheusRule", "penstock")["spec"] == rules
     found = named(objects, "ConfigMap", "penstock-dashboard")

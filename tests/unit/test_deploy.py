@@ -209,7 +209,7 @@ def test_the_alert_rules_are_those_that_prometheus_loads() -> None:
 @pytest.mark.parametrize("file", ["scrape.yaml", "kubernetes.yaml"])
 def test_jobs_have_the_names_that_the_alerts_select(file: str) -> None:
     jobs = [job["job_name"] for job in yaml.safe_load(text(f"prometheus/{file}"))["scrape_configs"]]
-    selected = re.findall(r'job(=~?)"([^"]+)"', text("prometheus/rules.yaml"))
+    selected = re.findall(r'job(=~?)"([^"]+)"', example_file("prometheus/rules.yaml"))
 
     assert jobs == ["penstock-proxy", "penstock-controller"]
     assert selected == [("=~", "penstock-.*"), ("=", "penstock-proxy")]

@@ -15,7 +15,9 @@ SOURCES = "".join(
 )
 ALERTS = {
     rule["alert"]
-    for group in yaml.safe_load((ROOT / "deploy/prometheus/rules.yaml").read_text(encoding="utf-8"))["groups"]
+    for group in yaml.safe_load((ROOT / "proxy/examples/prometheus/rules.yaml").read_text(encoding="utf-8"))[
+        "groups"
+    ]
     for rule in group["rules"]
 }
 
