@@ -50,6 +50,8 @@ from proxy.security.backoff import LoginBackoff
 from proxy.session.authentication import SaslListener
 
 AUDIT_CLOSE_MS = 5_000
+AT_ONCE_S = 1.0
+"""What the audit trail gets when nobody wants to wait for the end."""
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
@@ -150,7 +152,8 @@ async def _run(
             if http is not None:
                 await http.close()
     audit.append(AuditEvent(event="stopped"))
-    await audit.close(0 if stop.at_once.is_set() else AUDIT_CLOSE_MS)
+    async with stop.unless_at_once(AT_ONCE_S):
+        await audit.close(AUDIT_CLOSE_MS)
     log.info("controller has stopped", spool_bytes=spool.size_bytes)
 
 

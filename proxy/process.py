@@ -67,6 +67,8 @@ from proxy.workers.spools import ship_left_over
 from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
+AT_ONCE_S = 1.0
+"""What the audit trail gets when nobody wants to wait for the end."""
 UNFINISHED_S = 1.0
 """What a client asked for that is gone by now may take so long still."""
 SWEEP_SHARE = 0.2
@@ -248,7 +250,8 @@ class ProxyProcess:
         for event in self._quota_events():
             self._audit.append(event)
         self._audit.append(AuditEvent(event="stopped"))
-        await self._audit.close(0 if self._stop.at_once.is_set() else AUDIT_CLOSE_MS)
+        async with self._stop.unless_at_once(AT_ONCE_S):
+            await self._audit.close(AUDIT_CLOSE_MS)
         if http is not None:
             await http.close()
         log.info("proxy has stopped")

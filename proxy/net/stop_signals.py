@@ -5,6 +5,8 @@ Made by each process that drains: proxy, supervisor, controller.
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
@@ -24,6 +26,7 @@ class StopSignals:
         self.draining = asyncio.Event()
         self.at_once = asyncio.Event()
         self._first_s: float | None = None
+        self._limit: asyncio.Timeout | None = None
         if registry is not None:
             gauge = Gauge("penstock_draining", "1 from SIGTERM to the end of the process", registry=registry)
             gauge.set_function(lambda: int(self.draining.is_set()))
@@ -43,3 +46,17 @@ class StopSignals:
         elif now_s - self._first_s >= SAME_S and not self.at_once.is_set():
             log.warning("second signal: ending at once")
             self.at_once.set()
+            if self._limit is not None:
+                self._limit.reschedule(now_s)
+
+    @asynccontextmanager
+    async def unless_at_once(self, least_s: float) -> AsyncIterator[None]:
+        """Cut the block short when the process is to end at once.
+
+        If that was known before, it still has so many seconds.
+        """
+        now_s = asyncio.get_running_loop().time()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(now_s + least_s if self.at_once.is_set() else None) as self._limit:
+                yield
+        self._limit = None

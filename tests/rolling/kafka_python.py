@@ -1,4 +1,4 @@
-"""kafka-python, as tests.rolling.clients has the others; apart, since to import it is a deprecation warning."""
+"""kafka-python, as tests.rolling.clients has the others; apart, since its import is a deprecation warning."""
 
 from typing import Any
 
