@@ -488,7 +488,7 @@ class Connection(Side):
             self._join_turns()  # For records that are left.
             return
         stops = self._has_to_wait or bool(self._rest)
-        waits = stops or (session.blocked and not session.last_bytes)
+        waits = stops or (session.blocked and not draining.takes_rest(session))
         if upstream is None:
             self.read(not waits and not self._connecting)
         else:

@@ -47,8 +47,8 @@ Every other one is waited for, since its client could not know whether it was ca
 def drain(session: "Session") -> list[Effect]:
     """Take no further request; the session's Close comes once what is in flight is answered.
 
-    The rest of a produce request that is on its way to the broker in pieces is still taken
-    (`Session.last_bytes`), and a login that is being verified is answered first.
+    The rest of a produce request that is on its way to the broker in pieces is still taken, and a login that
+    is being verified is answered first.
     """
     effects: list[Effect] = []
     session.draining = True
@@ -58,9 +58,14 @@ def drain(session: "Session") -> list[Effect]:
 
 def end_if_due(session: "Session", effects: list[Effect]) -> None:
     """Close a draining session which has neither the rest of a request to take nor a login to answer."""
-    due = session.draining and not session.last_bytes and session.verifying is None
+    due = session.draining and session.streams_to is None and session.verifying is None
     if due and not session.closing:
         session.close(Close(DRAINED), effects)
+
+
+def takes_rest(session: "Session") -> bool:
+    """Whether a draining session still takes the rest of a request that the broker has begun."""
+    return session.draining and session.streams_to is not None
 
 
 def needs_no_answer(session: "Session") -> bool:

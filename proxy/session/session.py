@@ -24,6 +24,7 @@ from proxy.session import (
     frames,
     greeting,
     known_fetch,
+    origin,
     produce_path,
     refused,
     request,
@@ -152,11 +153,6 @@ class Session:
         return self._closing
 
     @property
-    def last_bytes(self) -> int:
-        """How many bytes a draining session still takes: the rest of a request that the broker has begun."""
-        return self._streaming_bytes if self.draining else 0
-
-    @property
     def responding(self) -> bool:
         """A response has begun, or is being changed."""
         return self.working or self._replies.has_begun
@@ -278,11 +274,6 @@ class Session:
         self.mutes = max(0, self.mutes - 1)
         return self._go_on(now_ms)
 
-    @property
-    def starved(self) -> bool:
-        """There is no room for what the client is sending."""
-        return self.waits_for is frames.STARVED
-
     def room_granted(self) -> None:
         """What was waited for is there: `take_turn`."""
         self.waits_for = None
@@ -345,15 +336,7 @@ class Session:
         return self._complete_for(event, self.client.context)
 
     def _complete_for(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
-        event.connection_id = self.peer.connection_id
-        event.listener = self.listener.name
-        event.host = self.peer.host
-        event.client_id = event.client_id or context.client_id
-        if event.principal is None and self.authentication.known:
-            event.principal = str(context.principal)
-        if event.metadata_offset is None and context.image is not None:
-            event.metadata_offset = context.image.offset
-        return event
+        return origin.complete(self, event, context)
 
     def answer(self, data: bytes, effects: list[Effect]) -> None:
         """A response of our own takes its place behind those that are on their way."""
