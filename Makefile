@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak hostile ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak hostile rolling ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -87,6 +87,9 @@ soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothin
 
 hostile: setup ## Attack a live proxy beside a normal user; prints what each attack cost (ONLY=NAME, SHORT=1)
 	$(BIN)/python -m tests.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
+
+rolling: setup ## Restart proxies, controller and brokers one after the other under clients of four kinds, which only reconnect
+	$(BIN)/python -m tests.rolling $(if $(KEEP),--keep $(KEEP))
 
 kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with a tail of its own, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py

@@ -5,7 +5,6 @@ Started by `penstock controller -c FILE` (proxy.__main__) or `python -m forwardi
 
 import asyncio
 import secrets
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ from proxy.net.plain_users import PlainUsers
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
+from proxy.net.stop_signals import StopSignals
 from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import Authorizer, load_authorizer
@@ -50,6 +50,8 @@ from proxy.security.backoff import LoginBackoff
 from proxy.session.authentication import SaslListener
 
 AUDIT_CLOSE_MS = 5_000
+AT_ONCE_S = 1.0
+"""What the audit trail gets when nobody wants to wait for the end."""
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
@@ -135,11 +137,11 @@ async def _run(
     process = ControllerProcess(
         settings, logins.listener, authorizer, audit.append, registry, now_ms, audit.admits_change, kept
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, process.drain)
+    stop = StopSignals(registry)
+    stop.install()
     audit.start(_told_settings(config))
     async with asyncio.TaskGroup() as tasks:
-        parts = [audit.run(), *(run() for run in (*upkeep, *logins.background))]
+        parts = [_stop(process, stop), audit.run(), *(run() for run in (*upkeep, *logins.background))]
         background = [tasks.create_task(part) for part in parts]
         http = await _http(config, registry, process, audit)
         try:
@@ -150,8 +152,16 @@ async def _run(
             if http is not None:
                 await http.close()
     audit.append(AuditEvent(event="stopped"))
-    await audit.close(AUDIT_CLOSE_MS)
+    async with stop.unless_at_once(AT_ONCE_S):
+        await audit.close(AUDIT_CLOSE_MS)
     log.info("controller has stopped", spool_bytes=spool.size_bytes)
+
+
+async def _stop(process: ControllerProcess, stop: StopSignals) -> None:
+    await stop.draining.wait()
+    process.drain()
+    await stop.at_once.wait()
+    process.end_at_once()
 
 
 async def _http(

@@ -20,6 +20,7 @@ from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
 from proxy.net.connection import Connection
 from proxy.net.credentials import Credentials, sasl_listener
+from proxy.net.drain import Drained, drain
 from proxy.net.edge import Trail
 from proxy.net.listener import Forwarder, Listener, Observer
 from proxy.net.pieces import done_in_pieces
@@ -91,14 +92,14 @@ class Listeners:
             if policy.early_start == early:
                 await self._start(tasks, index)
 
-    async def drain(self) -> None:
-        """Accept no more, close what is quiet, cut what is not after `drain.timeout.ms`."""
-        timeout_ms = self._config.limits.drain_timeout_ms
-        await asyncio.gather(*(listener.drain(timeout_ms) for listener in self._open))
+    async def drain(self, at_once: asyncio.Event) -> Drained:
+        """Stop serving, within `drain.timeout.ms`; `at_once`: cut off whoever is left once it is set."""
+        drained = await drain(self._open, self._config.limits.drain_timeout_ms, at_once)
         # The closed connections' last bytes and last records leave in the loop's next turns.
         await asyncio.sleep(0.05)
         await self._turns.idle()
         await self.lookups.close()
+        return drained
 
     async def sweep(self, moment_ms: int, share: float) -> None:
         """Write out what was counted, close idle connections; in pieces that take this share of the time."""

@@ -7,12 +7,13 @@ Nothing is decided here; parts are made, connected, started in order and stopped
 import asyncio
 import json
 import secrets
-import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from dataclasses import asdict
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvloop
@@ -47,6 +48,7 @@ from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
+from proxy.net.stop_signals import StopSignals
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.net.tls import TlsError
 from proxy.net.topic_lookups import TopicLookupSeries
@@ -65,6 +67,10 @@ from proxy.workers.spools import ship_left_over
 from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
+AT_ONCE_S = 1.0
+"""What the audit trail gets when nobody wants to wait for the end."""
+UNFINISHED_S = 1.0
+"""What a client asked for that is gone by now may take so long still."""
 SWEEP_SHARE = 0.2
 """Of the time of one loop, for the sweep: it is spread over some of the interval."""
 EXIT_FAULT, EXIT_CONFIG = 1, 2
@@ -186,7 +192,7 @@ class ProxyProcess:
         self._quota_changes: deque[tuple[int, str]] = deque()
         self._quotas_changed = asyncio.Event()
         self._open = False
-        self._draining = asyncio.Event()
+        self._stop = StopSignals(self._registry)
         self._registry.register(
             StateCollector(
                 self._gate,
@@ -206,7 +212,7 @@ class ProxyProcess:
 
     def not_ready(self) -> str | None:
         """Why traffic should not come yet, for /readyz; None when it may."""
-        if self._draining.is_set():
+        if self._stop.draining.is_set():
             return "draining"
         if not self._loader.ready:
             return "the metadata log is not loaded"
@@ -218,50 +224,61 @@ class ProxyProcess:
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._draining.set)
-        loop.set_exception_handler(_log_fault)
+        self._stop.install()
+        asyncio.get_running_loop().set_exception_handler(_log_fault)
         self._audit.start(self._config.told_settings())
-        async with asyncio.TaskGroup() as tasks:
-            background = [
-                tasks.create_task(part)
-                for part in (
-                    self._feed.run(),
-                    self._watch.run(),
-                    self._forwarder.run(),
-                    self._audit.run(),
-                    self._upkeep.run(),
-                    self._certificates.run(),
-                    self._identity.run(),
-                    self._users.run(),
-                    self._revocations.run(),
-                    self._record_quota_changes(),
-                    self._ship_left_over(),
-                )
-            ]
-            http = await self._start_http()
-            if self._member is not None:
-                pages = worker_pages(self._registry, self.not_ready, self._quota_page, self._audit_page)
-                background.append(tasks.create_task(self._member.answer(pages, self._draining)))
-            background += [tasks.create_task(run()) for run in self._credentials.background]
-            background.append(tasks.create_task(self._serve(tasks)))
-            background.append(tasks.create_task(self._sweep()))
-            await self._draining.wait()
-            log.info("draining")
-            await self._listeners.drain()
-            for task in background:
-                task.cancel()
-            if self._member is not None:
-                self._member.leave()
-            self._verifications.close()
+        http = None
+        try:
+            async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
+                background = [tasks.create_task(part) for part in self._background()]
+                http = await self._start_http()
+                if self._member is not None:
+                    pages = worker_pages(self._registry, self.not_ready, self._quota_page, self._audit_page)
+                    background.append(tasks.create_task(self._member.answer(pages, self._stop.draining)))
+                serving = tasks.create_task(self._serve(tasks))
+                await self._stop.draining.wait()
+                serving.cancel()
+                await self._drain()
+                for task in background:
+                    task.cancel()
+                if self._member is not None:
+                    self._member.leave()
+                self._verifications.close()
+                limit.reschedule(asyncio.get_running_loop().time() + UNFINISHED_S)
+        except TimeoutError:
+            log.warning("requests of clients that have left were still on their way")
         for event in self._quota_events():
             self._audit.append(event)
         self._audit.append(AuditEvent(event="stopped"))
-        await self._audit.close(AUDIT_CLOSE_MS)
+        async with self._stop.unless_at_once(AT_ONCE_S):
+            await self._audit.close(AUDIT_CLOSE_MS)
         if http is not None:
             await http.close()
         log.info("proxy has stopped")
+
+    def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What goes on until the clients are gone."""
+        for part in (
+            self._feed,
+            self._watch,
+            self._forwarder,
+            self._audit,
+            self._upkeep,
+            self._certificates,
+            self._identity,
+            self._users,
+            self._revocations,
+        ):
+            yield part.run()
+        yield self._record_quota_changes()
+        yield self._ship_left_over()
+        yield self._sweep()
+        yield from (run() for run in self._credentials.background)
+
+    async def _drain(self) -> None:
+        log.info("draining", connections=sum(1 for _ in self._listeners.connections()))
+        drained = await self._listeners.drain(self._stop.at_once)
+        log.info("drained", **asdict(drained))
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         await self._watch.known.wait()

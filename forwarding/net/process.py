@@ -173,6 +173,8 @@ class ControllerProcess:
 
     def not_ready(self) -> str | None:
         """Why no Envelope would be served; None when one would."""
+        if self._drained.is_set():
+            return "draining"
         if not self.loader.ready:
             return "the metadata log is not loaded yet"
         if not self.server.listening.is_set():
@@ -211,6 +213,11 @@ class ControllerProcess:
         """Finish what was accepted, accept nothing more."""
         self._drained.set()
         self.server.drain()
+
+    def end_at_once(self) -> None:
+        """The same, without waiting for what was accepted."""
+        self._drained.set()
+        self.server.end_at_once()
 
     async def _learn_versions(self) -> None:
         """Ask the broker once; from then on each new connection to it tells."""

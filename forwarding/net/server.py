@@ -20,6 +20,8 @@ from proxy.net.verification import NotChecked
 from proxy.security.host import host_address
 
 LENGTH_BYTES = 4
+LOOK_S = 0.05
+"""How often a drain looks whether it is to end at once."""
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +59,7 @@ class Server:
         self._metrics = metrics
         self._numbers = count()
         self._draining = asyncio.Event()
+        self._at_once = asyncio.Event()
         self._idle: set[asyncio.StreamWriter] = set()
         self._incomplete = IncompleteLogins(surroundings.listener, surroundings.record, surroundings.now_ms)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,17 +82,31 @@ class Server:
             self.listening.set()
             await self._draining.wait()
             server.close()
-            for writer in self._idle:
-                writer.close()
-            if self._tasks:
-                _, late = await asyncio.wait(self._tasks, timeout=self._limits.drain_ms / 1000)
-                for task in late:
-                    task.cancel()
+            await self._drain()
         self._incomplete.flush()
 
     def drain(self) -> None:
         """Accept no one any more, close idle connections, let the others finish their request."""
         self._draining.set()
+
+    def end_at_once(self) -> None:
+        """Drain, and do not wait for requests under way."""
+        self._at_once.set()
+        self._draining.set()
+
+    async def _drain(self) -> None:
+        began_ms, connections = self._around.now_ms(), len(self._tasks)
+        log.info("draining", connections=connections)
+        for writer in self._idle:
+            writer.close()
+        ends_ms = began_ms + self._limits.drain_ms
+        while self._tasks and not self._at_once.is_set() and self._around.now_ms() < ends_ms:
+            await asyncio.wait(self._tasks, timeout=LOOK_S)
+        late = list(self._tasks)
+        for task in late:
+            task.cancel()
+        duration_ms = self._around.now_ms() - began_ms
+        log.info("drained", connections=connections - len(late), cut=len(late), duration_ms=duration_ms)
 
     def _accept(
         self,

@@ -30,6 +30,10 @@ log = structlog.get_logger(__name__)
 class Acceptor:
     """Accepts, waits its time, and begins each connection in a task."""
 
+    has_handshakes = False
+    """Whether `begin` may take long. If not, it must not be cancelled: uvloop would close a connection that
+    has just been made, and never say that it is lost."""
+
     def __init__(
         self,
         connection: Callable[[Slot], asyncio.BaseProtocol],
@@ -76,8 +80,9 @@ class Acceptor:
             listening.close()
         if self._pause is not None:
             self._pause.cancel()
-        for task in self._beginning:
-            task.cancel()
+        if self.has_handshakes:
+            for task in self._beginning:
+                task.cancel()
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         """Make a connection of the socket; what it raises ends that connection."""

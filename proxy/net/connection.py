@@ -7,6 +7,8 @@ not up yet, and while it is slower than the client; the broker's side stops whil
 
 import asyncio
 from collections.abc import Callable
+from fcntl import ioctl
+from termios import TIOCOUTQ
 from typing import Any
 
 from proxy.net import loop_time
@@ -17,7 +19,7 @@ from proxy.net.held import Held, owned
 from proxy.net.side import Side
 from proxy.net.slot import Slot
 from proxy.security.sasl.exchange import Settled
-from proxy.session import ending, forwarding, frames, request_time
+from proxy.session import draining, ending, forwarding, frames, request_time
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -40,6 +42,9 @@ from proxy.session.upstream_login import UpstreamLogin
 
 MAX_LINGER_S = 10.0
 """How long a closed connection may take to deliver what was written before."""
+DRAIN_TIMEOUT = "drain_timeout"
+PARTING_S = 0.5
+"""How long the client of a drained connection may take to close its end once it was sent everything."""
 
 
 class Connection(Side):
@@ -279,6 +284,31 @@ class Connection(Side):
         if self._close_reason is None:
             self.carry_out(ending.revoked(self.session))
 
+    def drain(self) -> bool:
+        """Take no further request; what is in flight is answered, then it ends (proxy.session.draining).
+
+        Returns whether that begins now.
+        """
+        if self._close_reason is not None or self.session.draining:
+            return False
+        self.carry_out(draining.drain(self.session))
+        return True
+
+    def end_if_unanswered(self, late: bool) -> bool:
+        """End it while it drains, if nothing is lost by that; `late`: also if its client takes no responses.
+
+        Returns whether it was cut off.
+        """
+        if self._close_reason is not None:
+            if self._close_reason != draining.DRAINED and self.transport is not None and self._is_delivered():
+                self.transport.abort()
+        elif not self._has_to_wait and not self._rest and draining.needs_no_answer(self.session):
+            self.close(draining.DRAINED)
+        elif late and self.full:
+            self.abort(DRAIN_TIMEOUT)
+            return True
+        return False
+
     def close(self, reason: str) -> None:
         """End it; what was written before is still delivered, to a peer that takes it within a while."""
         if self._close_reason is not None:
@@ -287,10 +317,46 @@ class Connection(Side):
         self._early.clear()
         if self.upstream is not None:
             self.upstream.close()
-        if self.transport is not None:
+        if self.transport is not None and reason == draining.DRAINED:
+            self._part(self.transport)
+        elif self.transport is not None:
             self.transport.close()
-            loop = asyncio.get_running_loop()
-            self._linger = loop.call_later(MAX_LINGER_S, self.transport.abort)
+            self._linger = self._later(MAX_LINGER_S * 1000, self.transport.abort)
+
+    def _part(self, transport: asyncio.Transport) -> None:
+        """Tell the client that no more will come, and let it close first.
+
+        What it still sends is read and dropped. If it were left unread, the kernel would reset the
+        connection, and responses on their way would be lost: the client would repeat what was carried out.
+        """
+        if transport.is_closing():
+            return  # The client has left, and we are about to be told.
+        self._read_limit_bytes = 0
+        self.read(True)
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()  # Under TLS a close_notify, and the transport reads on until the client's.
+        self._linger = self._later(PARTING_S * 1000, self._end_parting)
+
+    def _end_parting(self) -> None:
+        if self.transport is not None:
+            if self._is_delivered():
+                self.transport.abort()
+            else:
+                self._linger = self._later((MAX_LINGER_S - PARTING_S) * 1000, self.transport.abort)
+
+    def _is_delivered(self) -> bool:
+        """The client's kernel has all that was written."""
+        transport = self.transport
+        if transport is None or transport.get_write_buffer_size():
+            return transport is None
+        # Under TLS some of it may be in a buffer that cannot be seen; then the kernel's is not empty either.
+        try:
+            unsent = ioctl(transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+        except (OSError, ValueError):
+            return True
+        return not any(unsent)
 
     def abort(self, reason: str) -> None:
         """End it now, whatever is still to be delivered."""
@@ -412,8 +478,8 @@ class Connection(Side):
             now_ms = self._edge.now_ms()
             loop_time.on_requests(self, lambda: self.session.unmuted(now_ms), now_ms)
 
-    def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(delay_ms / 1000, call)
+    def _later(self, delay_ms: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, call)
 
     def _update_reading(self) -> None:
         # A client that does not take its answers is not heard either: our own would pile up here.
@@ -422,7 +488,7 @@ class Connection(Side):
             self._join_turns()  # For records that are left.
             return
         stops = self._has_to_wait or bool(self._rest)
-        waits = stops or session.blocked
+        waits = stops or (session.blocked and not draining.takes_rest(session))
         if upstream is None:
             self.read(not waits and not self._connecting)
         else:

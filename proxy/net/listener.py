@@ -1,4 +1,4 @@
-"""Listening sockets of the proxy: accept, count, hand to connections, drain.
+"""Listening sockets of the proxy: accept, count, hand to connections.
 
 Put together by proxy.process. Owns the tasks that connections need (the way to the broker, requests that the
 controller has), in the process's TaskGroup; what goes wrong in one of them ends its connection and no other.
@@ -25,7 +25,6 @@ from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
 from proxy.net.edge import NoTrail, Trail
 from proxy.net.logins import Logins
-from proxy.net.pieces import in_pieces
 from proxy.net.slot import Slot
 from proxy.net.tls import ServerTls
 from proxy.net.tls_acceptor import TlsAcceptor
@@ -197,17 +196,8 @@ class Listener:
             reason=reason,
         )
 
-    async def drain(self, timeout_ms: int) -> None:
-        """Close each connection once nothing is in flight on it; those that take too long are cut."""
-        self.stop_accepting()
-        deadline_ms = now_ms() + timeout_ms
-        while self.connections and now_ms() < deadline_ms:
-            async for connection in in_pieces(list(self.connections)):
-                if connection.quiet:
-                    connection.close("drained")
-            await asyncio.sleep(0.02)
-        async for connection in in_pieces(list(self.connections)):
-            connection.abort("drain_timeout")
+    def drained(self) -> None:
+        """No connection is left: write out what was counted."""
         self._logins.close()
 
     def _new_connection(self, slot: Slot) -> Connection:

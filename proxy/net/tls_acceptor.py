@@ -22,6 +22,8 @@ HANDSHAKE_TIMEOUT_S = 30.0
 class TlsAcceptor(Acceptor):
     """Connections count from the beginning of their handshake."""
 
+    has_handshakes = True
+
     def __init__(
         self,
         tls: ServerTls,

@@ -94,6 +94,11 @@ class Replies:
         """Of responses that are not complete, or wait for a turn."""
         return len(self._input)
 
+    @property
+    def has_begun(self) -> bool:
+        """A part of a response of the broker is here."""
+        return self._streaming_bytes > 0 or len(self._input) > 0
+
     def passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` is the answer that is due, whole, to be written as it is, and nothing after it.
 

@@ -18,11 +18,13 @@ from proxy.security.authorizer import RequestContext
 from proxy.security.sasl.exchange import Settled
 from proxy.session import (
     asking,
+    draining,
     fetch,
     forwarding,
     frames,
     greeting,
     known_fetch,
+    origin,
     produce_path,
     refused,
     request,
@@ -116,6 +118,8 @@ class Session:
         self._holds = 0
         self._closing = False
         self._parting: Close | None = None  # Said once the answers before it have left.
+        self.draining = False
+        self.incomplete: InFlight | None = None  # The request in flight that is not all there yet.
 
     @property
     def streams_to(self) -> Summary | None:
@@ -147,6 +151,11 @@ class Session:
     def closing(self) -> bool:
         """Nothing is taken from the client any more."""
         return self._closing
+
+    @property
+    def responding(self) -> bool:
+        """A response has begun, or is being changed."""
+        return self.working or self._replies.has_begun
 
     def passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the broker as it is now (patched, perhaps); then it is not for `receive`."""
@@ -191,7 +200,8 @@ class Session:
             effects.append(ToBroker(data[:passed]))
             data = data[passed:]
             if not self._streaming_bytes:
-                self._incomplete_since_ms = None
+                self._incomplete_since_ms = self.incomplete = None
+                draining.end_if_due(self, effects)
             if self._login_due is not None:
                 self._log_in_upstream(effects)
         if self._input or self.blocked:
@@ -255,6 +265,7 @@ class Session:
         effects: list[Effect] = []
         own: list[Effect] = []
         self._run(partial(greeting.verified, self, outcome, now_ms, own), effects, own)
+        draining.end_if_due(self, effects)
         return effects + self._go_on(now_ms)
 
     def unmuted(self, now_ms: int) -> list[Effect]:
@@ -262,11 +273,6 @@ class Session:
         self._begin()
         self.mutes = max(0, self.mutes - 1)
         return self._go_on(now_ms)
-
-    @property
-    def starved(self) -> bool:
-        """There is no room for what the client is sending."""
-        return self.waits_for is frames.STARVED
 
     def room_granted(self) -> None:
         """What was waited for is there: `take_turn`."""
@@ -330,15 +336,7 @@ class Session:
         return self._complete_for(event, self.client.context)
 
     def _complete_for(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
-        event.connection_id = self.peer.connection_id
-        event.listener = self.listener.name
-        event.host = self.peer.host
-        event.client_id = event.client_id or context.client_id
-        if event.principal is None and self.authentication.known:
-            event.principal = str(context.principal)
-        if event.metadata_offset is None and context.image is not None:
-            event.metadata_offset = context.image.offset
-        return event
+        return origin.complete(self, event, context)
 
     def answer(self, data: bytes, effects: list[Effect]) -> None:
         """A response of our own takes its place behind those that are on their way."""
@@ -352,7 +350,7 @@ class Session:
     def close(self, close: Close, effects: list[Effect]) -> None:
         """Nothing more is taken from this client; what it asked for before is answered first."""
         self._closing = True
-        if len(self.pipeline):
+        if len(self.pipeline) or self._slices.unfinished:
             self._parting = close
         else:
             effects.append(close)
@@ -372,7 +370,7 @@ class Session:
     def _answers_left(self, now_ms: int) -> list[Effect]:
         """What waited for answers to leave: a farewell, or requests there was no room for."""
         self._note_responses()
-        if self._parting is not None and not len(self.pipeline):
+        if self._parting is not None and not len(self.pipeline) and not self._slices.unfinished:
             parting, self._parting = self._parting, None
             return [parting]
         return self._go_on(now_ms)
@@ -461,7 +459,7 @@ class Session:
             if end - position >= _HEAD_BYTES and (
                 summary := produce_path.streams(self, data, position, stop, now_ms, effects)
             ):
-                position = stop if stop <= end else self._streams(summary, stop - end, end, now_ms)
+                position = stop if stop <= end else self._streams(summary, data, position, stop, now_ms)
                 passed += 1
                 self._look_at_clock(passed, end - position)
             elif self.waits_for is not None:
@@ -524,12 +522,13 @@ class Session:
             return False
         return True
 
-    def _streams(self, summary: Summary, missing_bytes: int, end: int, now_ms: int) -> int:
-        """A request was let through of which so much is to come, and to be counted when it does."""
-        self._streaming_bytes, self._streams_to = missing_bytes, summary
+    def _streams(self, summary: Summary, data: memoryview, position: int, stop: int, now_ms: int) -> int:
+        """A request was let through of which the rest is to come, and to be counted when it does."""
+        self._streaming_bytes, self._streams_to = stop - len(data), summary
+        self.incomplete = draining.begun(self, _INT32(data, position + 8)[0])
         self._incomplete_since_ms = now_ms
-        summary.request_bytes -= missing_bytes
-        return end
+        summary.request_bytes -= self._streaming_bytes
+        return len(data)
 
     def _one(
         self, data: memoryview, run: int, position: int, stop: int, now_ms: int, effects: list[Effect]

@@ -19,6 +19,7 @@ from proxy.net.pieces import in_pieces
 from proxy.quota.throttle import IDLE_MS
 
 GAUGES = {
+    "penstock_draining": max,
     "penstock_metadata_ready": min,
     "penstock_metadata_offset": min,
     "penstock_controller_connected": min,

@@ -6,7 +6,6 @@ could die of; if it does, the workers drain and end, and whoever runs the proxy 
 
 import asyncio
 import os
-import signal
 from pathlib import Path
 from time import process_time
 
@@ -18,6 +17,7 @@ from proxy.net.listening import CannotListen
 from proxy.net.log_lines import LogSeries
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, SpoolLock, SpoolLocked
+from proxy.net.stop_signals import StopSignals
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.front import Front
 from proxy.workers.ports import HeldPorts
@@ -34,6 +34,9 @@ SILENT_MS = 60_000
 LOCK_PAUSE_MS = 200
 ENDING_MS = 15_000
 """What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
+RELAY_S = 0.2
+AT_ONCE_MS = 10_000
+"""What a worker may take to end when nobody wants to wait for it."""
 
 log = structlog.get_logger(__name__)
 
@@ -54,14 +57,13 @@ class Supervisor:
             path, _file_of(content), self._segment.file, self._lock.file, self._held.numbers
         )
         self._front = Front(config.workers, self._segment.connections, LogSeries())
-        self._draining = asyncio.Event()
+        self._stop = StopSignals()
+        self._draining = self._stop.draining
         self._exit_code = 0
 
     async def run(self) -> int:
         """Until SIGTERM or SIGINT, and all workers have drained; the exit code. SpoolLocked."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._draining.set)
+        self._stop.install()
         if not await self._locked():
             return 0
         http = await self._front.serve(self._config.http)
@@ -137,7 +139,15 @@ class Supervisor:
     async def _drain(self, child: Child) -> None:
         await self._draining.wait()
         child.drain()
-        await asyncio.sleep((self._config.limits.drain_timeout_ms + ENDING_MS) / 1000)
+        try:
+            async with asyncio.timeout((self._config.limits.drain_timeout_ms + ENDING_MS) / 1000):
+                await self._stop.at_once.wait()
+                # Its first signal came a little after ours, and one that follows too soon does not count.
+                await asyncio.sleep(RELAY_S)
+                child.drain()
+                await asyncio.sleep(AT_ONCE_MS / 1000)
+        except TimeoutError:
+            pass
         log.error("worker did not end in time, killed", worker=child.number)
         child.kill()
         self._exit_code = EXIT_FAULT

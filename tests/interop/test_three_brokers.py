@@ -22,6 +22,8 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.rolling.clients import KINDS
+from tests.rolling.running import Rolling
 from tests.support.acl_filters import describe_acls
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.steady_clients import PARTITIONS, TIMEOUT_S, SteadyClients
@@ -390,3 +392,16 @@ def test_clients_go_on_while_a_proxy_and_then_a_broker_are_killed_and_started_ag
 
     assert clients.refused == []
     assert clients.all_acknowledged <= clients.taken
+
+
+@pytest.mark.spec("O4", "O1")
+def test_a_proxy_that_restarts_costs_clients_a_reconnect_and_nothing_else(
+    three: ThreeBrokers, three_admin: ClusterAdmin
+) -> None:
+    """The short form of `make rolling`."""
+    told: list[str] = []
+    rolling = Rolling(three.stack, three_admin, KINDS, told.append)
+
+    rolling.restart([rolling.proxy(three.stack.nodes[1])])
+
+    assert rolling.faults == [], "\n".join(told)

@@ -162,3 +162,40 @@ async def test_a_proxy_that_leaves_while_its_request_is_served_is_no_error() -> 
     assert [line for line in lines if line["log_level"] == "error"] == []
     closed = "penstock_controller_connections_closed_total"
     assert registry.get_sample_value(closed, {"reason": "closed by peer"}) == 1
+
+
+@pytest.mark.spec("O4")
+@on_uvloop
+async def test_a_drain_waits_for_a_request_that_is_served_until_it_is_to_end_at_once() -> None:
+    served = asyncio.Event()
+
+    async def serve(*_envelope: Any) -> Any:
+        served.set()
+        await asyncio.Event().wait()
+
+    surroundings = Surroundings(
+        "CONTROLLER", None, dict, serve, lambda _event: None, lambda: 0, Verifications(CollectorRegistry())
+    )
+    metrics = ControllerMetrics(CollectorRegistry())
+    server = Server("127.0.0.1", 0, None, surroundings, ServerLimits(), metrics)
+    with capture_logs() as lines:
+        async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
+            run = tasks.create_task(server.run())
+            await server.listening.wait()
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            idle, idle_writer = await asyncio.open_connection("127.0.0.1", server.port)
+            body = codecs.request(ApiKey.ENVELOPE, 0).encode(types.EnvelopeRequest())
+            writer.write(encode_request(ApiKey.ENVELOPE, 0, 1, "proxy", body))
+            await served.wait()
+
+            server.drain()
+            assert await idle.read() == b""
+            assert not run.done()
+            server.end_at_once()
+            assert await reader.read() == b""
+            for each in (writer, idle_writer):
+                each.close()
+
+    told = {line["event"]: line for line in lines}
+    assert told["draining"]["connections"] == 2
+    assert (told["drained"]["connections"], told["drained"]["cut"]) == (1, 1)

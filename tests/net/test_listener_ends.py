@@ -130,43 +130,6 @@ async def test_an_idle_connection_is_closed_one_that_waits_for_an_answer_is_not(
         assert await edge.all_gone() == ["idle"]
 
 
-@pytest.mark.spec("O4")
-@on_uvloop
-async def test_draining_lets_what_is_in_flight_be_answered_and_takes_nobody_new() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        busy, quiet = await edge.client(), await edge.client()
-        busy.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-        await edge.until(lambda: len(edge.listener.connections) == 2)
-
-        async with asyncio.TaskGroup() as tasks:
-            drain = tasks.create_task(edge.listener.drain(5_000))
-            assert await quiet.is_cut_off() == b""
-            with pytest.raises(OSError, match="Connect"):
-                await edge.client()
-            assert not drain.done()
-            waiting.set_result(fetched("orders"))
-            assert (await busy.hears(FETCH, 12)).error_code == 0
-
-        assert await edge.all_gone() == ["drained", "drained"]
-
-
-@pytest.mark.spec("O4")
-@on_uvloop
-async def test_what_is_not_answered_in_the_time_for_draining_is_cut() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
-        await edge.listener.drain(50)
-
-        assert await edge.all_gone() == ["drain_timeout"]
-        waiting.set_result(None)
-
-
 @pytest.mark.spec("R6")
 @on_uvloop
 async def test_a_failed_login_waits_and_is_told_then_the_connection_is_over() -> None:

@@ -30,7 +30,7 @@ PASSWORD = "admin-secret"
 SHOULD_NOT_TAKE_S = 60.0
 
 
-def _cluster(_: Request) -> Any:
+def describe_cluster(_: Request) -> Any:
     broker = t.DescribeClusterResponse.DescribeClusterBroker
     return t.DescribeClusterResponse(brokers=[broker(broker_id=1, host="127.0.0.1", port=9092)])
 
@@ -129,7 +129,7 @@ async def a_lone(
     users: Mapping[str, Any] = {"users": {"admin": {"password.hash": hash_password(PASSWORD, bytes(16))}}}
     (directory / "users.yaml").write_text(yaml.safe_dump(users), encoding="utf-8")
     output = directory / "stderr"
-    async with FakeBroker({ApiKey.DESCRIBE_CLUSTER: _cluster}) as broker:
+    async with FakeBroker({ApiKey.DESCRIBE_CLUSTER: describe_cluster}) as broker:
         document = _document(command, broker.address, bind, http) | changes
         file = directory / f"{command}.yaml"
         file.write_text(yaml.safe_dump(document), encoding="utf-8")

@@ -1,0 +1,450 @@
+"""How clients are drained, over real sockets: what is answered, what is dropped, who is waited for."""
+
+import asyncio
+import ssl
+from typing import Any
+
+import pytest
+import trustme
+
+from proxy.net import drain as drain_module
+from proxy.net.drain import Drained, drain
+from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import ToController
+from proxy.wire import codecs
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.header import encode_request
+from tests.session.conversation import fetch, fetched, produce, produced
+from tests.support.edges import (
+    EIGHT_MIB,
+    SHOULD_NOT_TAKE_S,
+    Client,
+    Edge,
+    an_edge_and_its_broker,
+    on_uvloop,
+    records_of,
+)
+from tests.support.fake_broker import FakeBroker, Request
+
+pytestmark = pytest.mark.spec("O4")
+
+PRODUCE, FETCH, API_VERSIONS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS
+GENEROUS_MS = 60_000
+
+
+class _Gate:
+    """Answers of the broker that wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def produced(self, _request: Request) -> Any:
+        await self.opened.wait()
+        return produced("orders")
+
+    async def fetched(self, _request: Request) -> Any:
+        await self.opened.wait()
+        return fetched("orders", records=EIGHT_MIB)
+
+
+def _begin(edge: Edge, tasks: asyncio.TaskGroup, timeout_ms: int = GENEROUS_MS) -> asyncio.Task[Drained]:
+    return tasks.create_task(drain([edge.listener], timeout_ms, asyncio.Event()))
+
+
+async def _is_draining(edge: Edge) -> None:
+    await edge.until(lambda: all(each.session.draining for each in edge.listener.connections))
+
+
+async def _in_flight(edge: Edge, count: int) -> None:
+    await edge.until(lambda: sum(len(each.session.pipeline) for each in edge.listener.connections) == count)
+
+
+async def _received(broker: FakeBroker, count: int) -> None:
+    async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+        while len(broker.requests) < count:  # noqa: ASYNC110 - what is waited for is the state of sockets
+            await asyncio.sleep(0.001)
+
+
+async def _versions(client: Client) -> None:
+    client.asks(API_VERSIONS, 0, t.ApiVersionsRequest())
+    await client.hears(API_VERSIONS, 0)
+
+
+@on_uvloop
+async def test_what_a_pipelining_producer_has_sent_on_is_answered_and_nothing_more_is_taken() -> None:
+    gate = _Gate()
+    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
+        client = await edge.client()
+        for _ in range(3):
+            client.asks(PRODUCE, 9, produce("orders"))
+        await _in_flight(edge, 3)
+
+        async with asyncio.TaskGroup() as tasks:
+            drained = _begin(edge, tasks)
+            await _is_draining(edge)
+            for _ in range(5):
+                client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
+            gate.opened.set()
+            for _ in range(3):
+                assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
+            assert await client.is_cut_off() == b""
+
+        assert len(broker.requests) == 3
+        assert (drained.result().connections, drained.result().cut) == (1, 0)
+        assert edge.reasons == ["drained"]
+
+
+@on_uvloop
+async def test_responses_reach_a_client_that_goes_on_sending_and_reads_them_late() -> None:
+    async with an_edge_and_its_broker() as (edge, broker):
+        client = await edge.client()
+        client.stops_reading()
+        for _ in range(3):
+            client.asks(PRODUCE, 9, produce("orders"))
+        await _received(broker, 3)
+        await edge.until(lambda: not edge.connection.session.pipeline.queue)
+
+        async with asyncio.TaskGroup() as tasks:
+            _begin(edge, tasks)
+            await _is_draining(edge)
+            # A connection closed with these unread would be reset.
+            for _ in range(5):
+                client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
+            client.reads_on()
+            for _ in range(3):
+                await client.hears(PRODUCE, 9)
+            assert await client.reader.read() == b"", "the end, and not a reset"
+
+        assert len(broker.requests) == 3
+
+
+@on_uvloop
+async def test_a_long_poll_is_not_waited_for_and_a_change_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "LONG_POLL_MS", 50)
+    polling, writing = _Gate(), _Gate()
+    answers = {"fetch": polling.fetched, "produce": writing.produced}
+    async with an_edge_and_its_broker(answers=answers) as (edge, broker):
+        consumer, producer = await edge.client(), await edge.client()
+        consumer.asks(FETCH, 12, fetch("orders", max_wait_ms=600_000))
+        producer.asks(PRODUCE, 9, produce("orders"))
+        await _received(broker, 2)
+
+        async with asyncio.TaskGroup() as tasks:
+            drained = _begin(edge, tasks)
+            assert await consumer.is_cut_off() == b""
+            consumer.leaves()
+            await edge.until(lambda: len(edge.listener.connections) == 1)
+            assert not drained.done()
+            writing.opened.set()
+            await producer.hears(PRODUCE, 9)
+
+        assert await edge.all_gone() == ["drained", "drained"]
+        assert drained.result().cut == 0
+        polling.opened.set()
+
+
+@on_uvloop
+async def test_a_fetch_whose_response_has_begun_is_delivered_to_a_slow_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain_module, "LONG_POLL_MS", 0)
+    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
+    async with an_edge_and_its_broker(answers=answers) as (edge, _broker):
+        client = await edge.client()
+        client.stops_reading()
+        client.asks(FETCH, 12, fetch("orders"))
+        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
+
+        async with asyncio.TaskGroup() as tasks:
+            _begin(edge, tasks)
+            await _is_draining(edge)
+            client.reads_on()
+            response = await client.hears(FETCH, 12)
+            assert await client.is_cut_off() == b""
+
+        assert bytes(response.responses[0].partitions[0].records) == EIGHT_MIB
+
+
+@on_uvloop
+async def test_a_client_that_takes_no_responses_is_cut_off_before_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain_module, "LONG_POLL_MS", 0)
+    monkeypatch.setattr(drain_module, "MAX_LINGER_S", 0.05)
+    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
+    async with an_edge_and_its_broker(answers=answers) as (edge, _broker):
+        client = await edge.client()
+        client.stops_reading()
+        client.asks(FETCH, 12, fetch("orders"))
+        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
+
+        drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
+
+        assert (drained.connections, drained.cut) == (0, 1)
+        assert await edge.all_gone() == ["drain_timeout"]
+
+
+@on_uvloop
+async def test_the_rest_of_a_produce_request_that_the_broker_has_begun_is_taken_and_answered() -> None:
+    async with an_edge_and_its_broker() as (edge, broker):
+        client = await edge.client()
+        frame = await _half_a_request(edge, client)
+
+        async with asyncio.TaskGroup() as tasks:
+            _begin(edge, tasks)
+            await _is_draining(edge)
+            client.writer.write(frame[500_000:])
+            client.asks(PRODUCE, 9, produce("orders"))
+            assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
+            assert await client.is_cut_off() == b""
+
+        assert [len(records_of(request)) for request in broker.requests] == [7, 700_000]
+
+
+@on_uvloop
+async def test_the_rest_of_a_request_is_taken_from_a_throttled_client_too() -> None:
+    async with an_edge_and_its_broker() as (edge, broker):
+        client = await edge.client()
+        frame = await _half_a_request(edge, client)
+        edge.connection.session.mutes = 1
+
+        async with asyncio.TaskGroup() as tasks:
+            _begin(edge, tasks)
+            await _is_draining(edge)
+            client.writer.write(frame[500_000:])
+            await client.hears(PRODUCE, 9)
+            assert await client.is_cut_off() == b""
+
+        assert len(broker.requests) == 2
+
+
+@on_uvloop
+async def test_who_is_accepted_at_the_last_moment_is_drained_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that was made, and whose beginning was cancelled then, was never lost."""
+    async with an_edge_and_its_broker() as (edge, _broker):
+        server = edge.listener
+        made = server.new_session
+
+        def close_at_that_moment(connection: Any, transport: Any) -> Any:
+            server.stop_accepting()
+            return made(connection, transport)
+
+        monkeypatch.setattr(server, "new_session", close_at_that_moment)
+        await edge.client()
+        await edge.until(lambda: edge.opened_count == 1)
+        monkeypatch.undo()
+
+        drained = await drain([server], GENEROUS_MS, asyncio.Event())
+
+        assert (drained.connections, drained.cut) == (1, 0)
+        assert edge.reasons == ["drained"]
+
+
+@on_uvloop
+async def test_a_fault_in_one_connection_does_not_keep_the_others_from_being_drained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with an_edge_and_its_broker() as (edge, _broker):
+        for client in (await edge.client(), await edge.client()):
+            await _versions(client)
+        faulty, _ = list(edge.listener.connections)
+        monkeypatch.delattr(faulty.session, "verifying")
+
+        await drain([edge.listener], GENEROUS_MS, asyncio.Event())
+
+        assert sorted(await edge.all_gone()) == ["drained", "internal_error"]
+
+
+@on_uvloop
+async def test_a_produce_request_that_is_never_completed_is_not_waited_for_and_not_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain_module, "LONG_POLL_MS", 50)
+    async with an_edge_and_its_broker() as (edge, broker):
+        client = await edge.client()
+        await _half_a_request(edge, client)
+
+        drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
+
+        assert (drained.connections, drained.cut) == (1, 0)
+        assert await client.is_cut_off() == b""
+        await edge.until(lambda: broker.open_connections == 0)
+        assert len(broker.requests) == 1
+
+
+async def _half_a_request(edge: Edge, client: Client) -> bytes:
+    """Sends 500,000 bytes of a request that is longer; gives back all of it."""
+    client.asks(PRODUCE, 9, produce("orders"))  # From the second one on they are not held until complete.
+    await client.hears(PRODUCE, 9)
+    client.correlation_id += 1
+    body = codecs.request(PRODUCE, 9).encode(produce("orders", records=bytes(700_000)))
+    frame = encode_request(PRODUCE, 9, client.correlation_id, "app", body)
+    client.writer.write(frame[:500_000])
+    await edge.until(lambda: edge.connection.session.incomplete is not None)
+    return frame
+
+
+@on_uvloop
+async def test_a_throttled_client_is_closed_at_once_and_what_it_sent_meanwhile_is_dropped() -> None:
+    async with an_edge_and_its_broker() as (edge, broker):
+        client = await edge.client()
+        await _versions(client)
+        edge.connection.session.mutes, counts = 1, edge.listener.policy.counts
+        taken_bytes = counts.request_bytes
+        client.asks(PRODUCE, 9, produce("orders"))
+        await edge.until(lambda: counts.request_bytes > taken_bytes)
+
+        drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
+
+        assert (drained.connections, drained.cut, broker.requests) == (1, 0, [])
+        assert await client.is_cut_off() == b""
+
+
+@on_uvloop
+async def test_who_comes_meanwhile_is_served_until_the_others_have_left() -> None:
+    gate = _Gate()
+    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
+        slow = await edge.client()
+        slow.asks(PRODUCE, 9, produce("orders"))
+        await _received(broker, 1)
+
+        async with asyncio.TaskGroup() as tasks:
+            drained = _begin(edge, tasks)
+            await _is_draining(edge)
+            guest = await edge.client()
+            for _ in range(3):
+                await _versions(guest)
+            gate.opened.set()
+            await slow.hears(PRODUCE, 9)
+            assert await guest.is_cut_off() == b""
+
+        with pytest.raises(OSError, match="Connect"):
+            await edge.client()
+        assert (drained.result().connections, drained.result().cut) == (2, 0)
+
+
+@on_uvloop
+async def test_a_change_that_is_not_answered_in_the_time_is_cut_and_counted() -> None:
+    gate = _Gate()
+    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
+        client = await edge.client()
+        client.asks(PRODUCE, 9, produce("orders"))
+        await _received(broker, 1)
+
+        drained = await drain([edge.listener], 50, asyncio.Event())
+
+        assert (drained.connections, drained.cut) == (0, 1)
+        assert await edge.all_gone() == ["drain_timeout"]
+        gate.opened.set()
+
+
+@on_uvloop
+async def test_nobody_is_waited_for_once_it_is_to_end_at_once() -> None:
+    gate, at_once = _Gate(), asyncio.Event()
+    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
+        client = await edge.client()
+        client.asks(PRODUCE, 9, produce("orders"))
+        await _received(broker, 1)
+
+        async with asyncio.TaskGroup() as tasks:
+            drained = tasks.create_task(drain([edge.listener], GENEROUS_MS, at_once))
+            await _is_draining(edge)
+            at_once.set()
+
+        assert drained.result().cut == 1
+        assert await edge.all_gone() == ["drain_timeout"]
+        gate.opened.set()
+
+
+@on_uvloop
+async def test_an_admin_request_that_the_controller_has_is_answered() -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def forward(_request: ToController) -> ControllerReply:
+        asked.set()
+        await answered.wait()
+        body = codecs.response(ApiKey.CREATE_ACLS, 3).encode(t.CreateAclsResponse(results=[]))
+        return ControllerReply(ErrorCode.NONE, body, "forward-1")
+
+    async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
+        client = await edge.client()
+        acl = t.CreateAclsRequest.AclCreation(
+            resource_type=2,
+            resource_name="orders",
+            resource_pattern_type=3,
+            principal="User:bob",
+            host="*",
+            operation=3,
+            permission_type=3,
+        )
+        client.asks(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[acl]))
+        await asked.wait()
+
+        async with asyncio.TaskGroup() as tasks:
+            drained = _begin(edge, tasks)
+            await _is_draining(edge)
+            answered.set()
+            assert (await client.hears(ApiKey.CREATE_ACLS, 3)).results == []
+            assert await client.is_cut_off() == b""
+
+        assert drained.result().cut == 0
+
+
+@pytest.fixture
+def tls(tmp_path: Any) -> tuple[ServerTls, ssl.SSLContext]:
+    ca = trustme.CA()
+    issued = ca.issue_cert("localhost")
+    pair = KeyPair(tmp_path / "server.pem", tmp_path / "server.key")
+    issued.cert_chain_pems[0].write_to_path(pair.certificate)
+    issued.private_key_pem.write_to_path(pair.key)
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    return ServerTls(ServerTlsSettings(key_pair=pair)), context
+
+
+@pytest.mark.spec("R9")
+def test_under_tls_responses_and_a_farewell_reach_a_client_that_goes_on_sending(
+    tls: tuple[ServerTls, ssl.SSLContext],
+) -> None:
+    @on_uvloop
+    async def run() -> None:
+        gate = _Gate()
+        async with an_edge_and_its_broker(answers={"produce": gate.produced}, tls=tls[0]) as (edge, broker):
+            client = await edge.client(tls[1])
+            for _ in range(3):
+                client.asks(PRODUCE, 9, produce("orders"))
+            await _in_flight(edge, 3)
+
+            async with asyncio.TaskGroup() as tasks:
+                _begin(edge, tasks)
+                await _is_draining(edge)
+                for _ in range(5):
+                    client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
+                gate.opened.set()
+                for _ in range(3):
+                    await client.hears(PRODUCE, 9)
+                assert await client.reader.read() == b"", "the end, and not a reset"
+            assert len(broker.requests) == 3
+
+    run()
+
+
+@pytest.mark.spec("R9")
+def test_a_handshake_that_is_never_finished_does_not_outlive_the_drain(
+    tls: tuple[ServerTls, ssl.SSLContext],
+) -> None:
+    @on_uvloop
+    async def run() -> None:
+        async with an_edge_and_its_broker(tls=tls[0]) as (edge, _broker):
+            stranger = await edge.client()
+            await edge.until(lambda: edge.quotas.count == 1)
+
+            drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
+
+            assert drained.connections == 0
+            assert await stranger.is_cut_off() == b""
+
+    run()

@@ -1,0 +1,46 @@
+"""`python -m tests.rolling`: proxies, controller and brokers restart under load; clients only reconnect.
+
+Three brokers, each behind a proxy, and a controller on loopback; Java, librdkafka, kafka-python and aiokafka
+producers and consumers. Exit code 1 when a client was given an error, or a record is lost or doubled.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from proxy.demo import kafka
+from proxy.demo.stack import Stack, StackSettings
+from tests.rolling.clients import KINDS
+from tests.rolling.kafka_python import KAFKA_PYTHON
+from tests.rolling.running import JAVA, roll
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.rolling", description=__doc__)
+    parser.add_argument("--keep", type=Path, help="a directory for logs and data, to look into")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as directory:
+        place = arguments.keep or Path(directory)
+        stack = Stack(StackSettings(directory=place, libs=kafka.libs(), brokers=3))
+        try:
+            stack.start(_say)
+            faults = roll(stack, {**JAVA, **KINDS, **KAFKA_PYTHON}, _say)
+        finally:
+            killed = stack.stop()
+    faults += [f"{name} had to be killed" for name in killed]
+    for fault in faults:
+        _say(f"FAULT {fault}")
+    _say(f"{len(faults)} faults")
+    return 1 if faults else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
