@@ -24,6 +24,7 @@ SUMMED = {
     "penstock_quota_exempt_request_time",
     "penstock_request_memory_bytes",
     "penstock_requests_without_room",
+    "penstock_topic_lookups_waiting",
     "penstock_workers",
 }
 """Gauges of the proxy of which the proxy has what its workers have together."""
