@@ -44,6 +44,7 @@ from proxy.net.oauthbearer import KeySources
 from proxy.net.pieces import done_in_pieces, in_pieces
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
+from proxy.net.request_metrics import RequestSeries
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
@@ -203,6 +204,7 @@ class ProxyProcess:
                 lambda: self._forwarder.connected,
             )
         )
+        self._registry.register(RequestSeries(self._listeners.policies))
         self._registry.register(LogSeries())
         self._registry.register(DescriptorSeries())
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))

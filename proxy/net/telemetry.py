@@ -24,7 +24,7 @@ from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.principal import ANONYMOUS
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
-from proxy.wire.api_keys import ApiKey
+from proxy.session.request_counts import name_of_api
 
 log = structlog.get_logger(__name__)
 
@@ -216,7 +216,7 @@ class StateCollector(Collector):
         )
         for policy in self._policies:
             for api_key, count in policy.counts.requests.items():
-                requests.add_metric([policy.name, ApiKey.name_of(api_key)], count)
+                requests.add_metric([policy.name, name_of_api(api_key)], count)
             taken.add_metric([policy.name], policy.counts.request_bytes)
             given.add_metric([policy.name], policy.counts.response_bytes)
             opened = self._telemetry.opened_count.get(policy.name, 0)
