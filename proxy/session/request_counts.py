@@ -88,6 +88,10 @@ class RequestCounts:
         add(self.at_broker[entry.api_key], broker_ms)
         add(self.through[entry.api_key], now_ms - entry.since_ms + entry.held_ms)
 
+    def answered_here(self, api_key: int, duration_ms: int) -> None:
+        """A response of our own is handed over, after so long."""
+        add(self.through[api_key], duration_ms)
+
     def error(self, api_key: int, error_code: int) -> None:
         """Count a response with this error code; one without an error is not counted."""
         if error_code:

@@ -28,7 +28,6 @@ from proxy.session import (
     produce_path,
     refused,
     request,
-    request_counts,
     topic_lookup,
     unasked,
     upstream_login,
@@ -106,8 +105,7 @@ class Session:
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
         self._login_due: upstream_login.UpstreamLogin | None = None
-        # Of the token whose check is under way, and since when; the header is None where a frame was nothing
-        # but the token.
+        # A token that is checked, and since when; the header is None where the frame was nothing else.
         self.verifying: tuple[RequestHeader | None, int] | None = None
         self._input = bytearray()
         self._needed_bytes = 0
@@ -116,8 +114,7 @@ class Session:
         self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
         self._own_bytes = 0  # Of our own responses in this slice.
         self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
-        # Why no further request is taken, beside the reasons above: too many of our own responses wait, or
-        # there is work left that has to wait for its turn.
+        # Too many of our own responses wait, or there is work left that has to wait for its turn.
         self._holds = 0
         self._closing = False
         self._parting: Close | None = None  # Said once the answers before it have left.
@@ -342,17 +339,13 @@ class Session:
         return origin.complete(self, event, context)
 
     def answer(self, data: bytes, effects: list[Effect], api_key: int, since_ms: int) -> None:
-        """A response of our own takes its place behind those that are on their way.
-
-        It is to a request of that API, taken at `since_ms`.
-        """
+        """Our own response to a request taken at `since_ms`, behind those that are on their way."""
         self._own_bytes += len(data)
-        took = self.listener.counts.through[api_key]
         if len(self.pipeline):
-            self.pipeline.push_ready(data, took, since_ms)
+            self.pipeline.push_ready(data, self.listener.counts.through[api_key], since_ms)
             self._note_responses()
         else:
-            request_counts.add(took, self.now_ms - since_ms)
+            self.listener.counts.answered_here(api_key, self.now_ms - since_ms)
             effects.append(ToClient(data))
 
     def close(self, close: Close, effects: list[Effect]) -> None:

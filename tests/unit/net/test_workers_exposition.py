@@ -22,6 +22,7 @@ SUMMED = {
     "penstock_quota_exempt_request_time_ratio",
     "penstock_request_memory_bytes",
     "penstock_requests_without_room",
+    "penstock_topic_lookups_waiting",
     "penstock_workers",
     "process_max_fds",
     "process_open_fds",
