@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 import uvloop
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.config import ControllerConfig, process_settings
 from forwarding.net.mutation_page import mutation_page
@@ -30,15 +30,17 @@ from proxy.net.audit_metrics import AuditCollector
 from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
+from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
-from proxy.net.descriptors import DescriptorSeries
 from proxy.net.http import HttpServer
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
+from proxy.net.loop_lag import LoopLag
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
+from proxy.net.process_metrics import ProcessSeries
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
@@ -60,6 +62,7 @@ log = structlog.get_logger(__name__)
 def run_controller(config_path: str | Path) -> int:
     """Run one controller; 0 after a drain, 1 after a fault, 2 when it cannot start as configured."""
     files = descriptors.raise_limit()
+    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
     try:
         config = load(Path(config_path), ControllerConfig)
         authorizer = load_authorizer(
@@ -71,6 +74,7 @@ def run_controller(config_path: str | Path) -> int:
         upkeep = AuthorizerUpkeep(authorizer, reloads, lambda: None)
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
+        registry.register(CertificateSeries(lambda: certificates.expiries))
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
@@ -97,7 +101,7 @@ def run_controller(config_path: str | Path) -> int:
                 policy,
                 registry,
                 reloads,
-                [upkeep.run, certificates.run, users.run],
+                [upkeep.run, certificates.run, users.run, LoopLag(registry).run],
             )
         )
     except Exception as error:
@@ -131,7 +135,7 @@ async def _run(
     )
     registry.register(AuditCollector(audit))
     registry.register(LogSeries())
-    registry.register(DescriptorSeries())
+    registry.register(ProcessSeries())
     reloads.record = audit.append
     kept = partial(audit.kept, CLASSES)
     process = ControllerProcess(

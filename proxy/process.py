@@ -33,17 +33,20 @@ from proxy.net.audit_log import AuditLog
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
+from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
-from proxy.net.descriptors import DescriptorSeries
 from proxy.net.http import HttpServer
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
+from proxy.net.loop_lag import LoopLag
 from proxy.net.oauthbearer import KeySources
 from proxy.net.pieces import done_in_pieces, in_pieces
+from proxy.net.process_metrics import ProcessSeries
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
+from proxy.net.request_metrics import RequestSeries
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
@@ -203,8 +206,11 @@ class ProxyProcess:
                 lambda: self._forwarder.connected,
             )
         )
+        self._registry.register(RequestSeries(self._listeners.policies))
         self._registry.register(LogSeries())
-        self._registry.register(DescriptorSeries())
+        self._registry.register(ProcessSeries())
+        self._registry.register(CertificateSeries(lambda: self._certificates.expiries))
+        self._lag = LoopLag(self._registry)
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
         self._registry.register(TopicLookupSeries(self._listeners.lookups))
         if member is not None:
@@ -227,6 +233,7 @@ class ProxyProcess:
         self._stop.install()
         asyncio.get_running_loop().set_exception_handler(_log_fault)
         self._audit.start(self._config.told_settings())
+<<<<<<< HEAD
         http = None
         try:
             async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
@@ -247,6 +254,41 @@ class ProxyProcess:
                 limit.reschedule(asyncio.get_running_loop().time() + UNFINISHED_S)
         except TimeoutError:
             log.warning("requests of clients that have left were still on their way")
+=======
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(part)
+                for part in (
+                    self._feed.run(),
+                    self._watch.run(),
+                    self._forwarder.run(),
+                    self._audit.run(),
+                    self._upkeep.run(),
+                    self._certificates.run(),
+                    self._lag.run(),
+                    self._identity.run(),
+                    self._users.run(),
+                    self._revocations.run(),
+                    self._record_quota_changes(),
+                    self._ship_left_over(),
+                )
+            ]
+            http = await self._start_http()
+            if self._member is not None:
+                pages = worker_pages(self._registry, self.not_ready, self._quota_page, self._audit_page)
+                background.append(tasks.create_task(self._member.answer(pages, self._draining)))
+            background += [tasks.create_task(run()) for run in self._credentials.background]
+            background.append(tasks.create_task(self._serve(tasks)))
+            background.append(tasks.create_task(self._sweep()))
+            await self._draining.wait()
+            log.info("draining")
+            await self._listeners.drain()
+            for task in background:
+                task.cancel()
+            if self._member is not None:
+                self._member.leave()
+            self._verifications.close()
+>>>>>>> 65fc75c (Export process_*, loop lag and certificate expiry; bound the series of client ids)
         for event in self._quota_events():
             self._audit.append(event)
         self._audit.append(AuditEvent(event="stopped"))
@@ -305,6 +347,8 @@ class ProxyProcess:
             moment_ms = now_ms()
             await self._listeners.sweep(moment_ms, SWEEP_SHARE)
             await done_in_pieces(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
+            shown = self._telemetry.shown_clients
+            await done_in_pieces(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
             await done_in_pieces(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
             collector.collect_if_few()
 

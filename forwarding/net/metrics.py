@@ -6,8 +6,8 @@ when something counts is known where it happens.
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-MAX_CLIENT_IDS = 1_000
-OTHER_CLIENT_ID = "(other)"
+MAX_CLIENT_IDS = 100
+OTHER_CLIENT_ID = "other"
 
 
 class ControllerMetrics:
@@ -50,7 +50,7 @@ class ControllerMetrics:
         self.metadata_offset = Gauge(
             "penstock_controller_metadata_offset", "Offset of the metadata image", registry=registry
         )
-        self.acl_count = Gauge("penstock_controller_acl_count", "ACLs in force", registry=registry)
+        self.acl_count = Gauge("penstock_controller_acls", "ACLs in force", registry=registry)
         self.connections = Gauge(
             "penstock_controller_connections", "Connections of proxies", registry=registry
         )

@@ -21,8 +21,10 @@ audit_room, audit_writer, disk_thread, audit_shipping  what these stand on
 spool_files, spool_lock, spool_loss  what the spool stands on
 collector                            the garbage collector, and what it is spared
 telemetry, login_metrics, http       metrics, /metrics /healthz /readyz
+request_metrics, process_metrics, loop_lag, certificate_series  latency and errors; the process itself
 log_lines, log_queue, log_sampling   log lines, which never hold anybody up
 quota_page, quota_series, exposition, pieces  /quotas, the metrics of quotas; both made in pieces
+shown_clients                        which client ids have series of their own
 loop_time                            what the loop spends on one client
 watched_file                         files that are read again when they change
 authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions

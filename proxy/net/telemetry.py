@@ -19,12 +19,13 @@ from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
 from proxy.net.login_metrics import LoginMetrics
 from proxy.net.quota_series import ThrottledSeries, quota_series
+from proxy.net.shown_clients import ShownClients
 from proxy.quota.connections import TURNED_AWAY
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.principal import ANONYMOUS
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
-from proxy.wire.api_keys import ApiKey
+from proxy.session.request_counts import name_of_api
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +63,8 @@ class Telemetry:
         self._not_ready = counter(
             "penstock_authorizer_not_ready_total", "Denials because the metadata log was not loaded yet"
         )
-        self._throttled = ThrottledSeries()
+        self.shown_clients = ShownClients()
+        self._throttled = ThrottledSeries(self.shown_clients)
         registry.register(self._throttled)
         self._audit_records = counter("penstock_audit_records_total", "Audit records", "event")
         self._protocol_errors = counter(
@@ -200,7 +202,7 @@ class StateCollector(Collector):
         yield from self._memory()
         yield from self._metadata()
         yield from self._audit_trail.collect()
-        yield from quota_series(self._gate.quotas, self._now_ms())
+        yield from quota_series(self._gate.quotas, self._telemetry.shown_clients, self._now_ms())
 
     def _traffic(self) -> Iterable[Metric]:
         requests = CounterMetricFamily(
@@ -216,7 +218,7 @@ class StateCollector(Collector):
         )
         for policy in self._policies:
             for api_key, count in policy.counts.requests.items():
-                requests.add_metric([policy.name, ApiKey.name_of(api_key)], count)
+                requests.add_metric([policy.name, name_of_api(api_key)], count)
             taken.add_metric([policy.name], policy.counts.request_bytes)
             given.add_metric([policy.name], policy.counts.response_bytes)
             opened = self._telemetry.opened_count.get(policy.name, 0)
@@ -246,6 +248,6 @@ class StateCollector(Collector):
         if image is not None:
             yield GaugeMetricFamily("penstock_metadata_offset", "Offset of the image in force", image.offset)
             yield GaugeMetricFamily(
-                "penstock_acl_count", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
+                "penstock_acls", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
             )
         yield authorizer_errors(authorizer)

@@ -6,9 +6,11 @@ be used leave the last good context in force (SPEC O3).
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from proxy.net.certificate_series import expiry_of_cas, expiry_of_chain
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
@@ -50,6 +52,8 @@ class ServerTls:
         """TlsError names the file that cannot be used."""
         self._settings = settings
         self.context, self._by_name = self._loaded()
+        self.expiries = self._read_expiries()
+        """By file, of what is loaded; seconds since the epoch."""
         self._newest = self.context
         self.context.sni_callback = self._choose
 
@@ -68,6 +72,11 @@ class ServerTls:
     def reload(self, _content: bytes = b"") -> None:
         """Read all files again; TlsError, and what was in force stays, when one cannot be used."""
         self._newest, self._by_name = self._loaded()
+        self.expiries = self._read_expiries()
+
+    def _read_expiries(self) -> dict[Path, float]:
+        pairs = [self._settings.key_pair, *self._settings.server_names.values()]
+        return _expiries([pair.certificate for pair in pairs], self._settings.ca)
 
     def _loaded(self) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext]]:
         by_name = {name.lower(): self._context(pair) for name, pair in self._settings.server_names.items()}
@@ -107,6 +116,8 @@ class ClientTls:
     ) -> None:
         """TlsError names the file that cannot be used."""
         self._ca, self._certificate, self._key = ca, certificate, key
+        self.expiries: dict[Path, float] = {}
+        """As those of ServerTls."""
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         if ca is None:
@@ -127,6 +138,7 @@ class ClientTls:
             _load(self.context, self._certificate, self._key)
         if self._ca is not None:
             _trust(self.context, self._ca)
+        self.expiries = _expiries([] if self._certificate is None else [self._certificate], self._ca)
 
 
 def client_context(
@@ -134,6 +146,13 @@ def client_context(
 ) -> ssl.SSLContext:
     """For a connection of ours, once."""
     return ClientTls(ca, certificate, key, endpoint_identification).context
+
+
+def _expiries(certificates: Iterable[Path], ca: Path | None) -> dict[Path, float]:
+    found = {path: expiry_of_chain(path) for path in certificates}
+    if ca is not None:
+        found.setdefault(ca, expiry_of_cas(ca))
+    return {path: expiry_s for path, expiry_s in found.items() if expiry_s is not None}
 
 
 def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:

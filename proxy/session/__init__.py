@@ -25,5 +25,5 @@ unasked         requests that ask for no right; outcome: what an answer comes to
 asking          questions of our own to the broker; upstream_login: our session there, renewed
 topic_lookup    topic ids without a name yet: their request waits; topic_names: the names that are known
 verdicts        a verdict carried out
-gate            what all sessions of a proxy share
+gate            what all sessions of a proxy share; request_counts: what a listener counts
 """

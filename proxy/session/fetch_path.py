@@ -40,6 +40,7 @@ def treat(
         return False
     bucket = client.consumer if client.consumer.limited or client.request.limited else None
     entry = InFlight(Reply.FETCH, _FETCH, call.version, call.correlation_id, 0, bucket, client=client)
+    verdicts.times(session, call, entry)
     if fetch.is_incremental(message, call.version) and not _continues(session, call, message, names, entry):
         unasked.count(call, client)
         verdicts.carry_out(session, call, Answer(fetch.session_not_found()), effects)

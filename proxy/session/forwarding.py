@@ -54,11 +54,15 @@ def send(
         request=to_send,
         call=call,
         client=session.client,
+        since_ms=call.now_ms,
+        took=session.listener.counts.through[call.api_key],
     )
     if not _handed_over(session, call, entry, verdict.timeout_ms, effects):
         answer = refusal(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
+        session.listener.counts.errors_of(call.api_key, answer)
         body = codecs.response(call.api_key, call.version).encode(answer)
-        session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
+        response = encode_response(call.api_key, call.version, call.correlation_id, body)
+        session.answer(response, effects, call.api_key, call.now_ms)
 
 
 def ask_first(
@@ -151,7 +155,7 @@ def replied(session: "Session", correlation_id: int, reply: ControllerReply, now
     if entry.call is not None:
         session.note(entry.call, effects)
     session.pipeline.make_ready(entry, data)
-    effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready())
+    effects.extend(ToClient(ready) for ready in session.pipeline.pop_ready(now_ms))
     if throttle_ms > 0:
         # KIP-219: who was told to wait is not heard until then, whether the client keeps to it or not.
         session.mutes += 1
@@ -202,6 +206,7 @@ def _answer(session: "Session", entry: InFlight, reply: ControllerReply, now_ms:
         message, _ = codec.decode(body)
     if entry.handler is not None:
         entry.handler(message)
+    session.listener.counts.errors_of(entry.api_key, message)
     is_changed = request_time.put_longer(session, message, now_ms) > 0 or entry.handler is not None
     encoded = codec.encode(message) if is_changed or body is None else bytes(body)
     answer = encode_response(entry.api_key, entry.version, entry.correlation_id, encoded)

@@ -16,6 +16,7 @@ from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 from proxy.session.memory import RequestMemory
+from proxy.session.request_counts import RequestCounts
 from proxy.session.topic_names import TopicNames
 from proxy.wire.work import Pace
 
@@ -75,15 +76,6 @@ class Gate:
     """Whether such a topic is made through our controller, and not by the broker itself."""
     api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
     """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
-
-
-@dataclass(slots=True)
-class RequestCounts:
-    """Per listener, read at each scrape of the metrics; plain numbers, for they are on the hot path."""
-
-    requests: dict[int, int] = field(default_factory=dict)
-    request_bytes: int = 0
-    response_bytes: int = 0
 
 
 @dataclass(slots=True)

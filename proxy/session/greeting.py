@@ -53,7 +53,8 @@ def took(
         )
         if error_code == ErrorCode.NONE and authentication.phase is Phase.VERSIONS:
             authentication.phase = Phase.HANDSHAKE
-        session.answer(answer, effects)
+        session.listener.counts.error(ApiKey.API_VERSIONS, error_code)
+        session.answer(answer, effects, ApiKey.API_VERSIONS, now_ms)
         return True
     if api_key in _SASL_API_KEYS and header.api_version in codecs.request_versions(api_key):
         _sasl(session, header, frame, now_ms, effects)
@@ -71,6 +72,7 @@ def _out_of_place(
     answer = b""
     if session.authentication.phase is Phase.AUTHENTICATE:
         answer = _told_error(header, frame)
+        session.listener.counts.error(header.api_key, ErrorCode.ILLEGAL_SASL_STATE)
     event = session.authentication.refuse(ApiKey.name_of(header.api_key))
     event.client_id = header.client_id
     effects.append(Recorded(session.complete(event)))
@@ -118,6 +120,7 @@ def _unrecorded(session: "Session", header: RequestHeader, effects: list[Effect]
     response = types.SaslAuthenticateResponse(
         error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=not_ready.UNRECORDED
     )
+    session.listener.counts.error(header.api_key, response.error_code)
     answer = _answer(header, Step(response))
     delay_ms = session.listener.failed_authentication_delay_ms
     session.close(Close("audit_unavailable", delay_ms=delay_ms, last_words=answer), effects)
@@ -126,19 +129,30 @@ def _unrecorded(session: "Session", header: RequestHeader, effects: list[Effect]
 def verified(session: "Session", outcome: Settled, now_ms: int, effects: list[Effect]) -> None:
     """What came of a `Verify`: the answer that the client waits for."""
     assert session.verifying is not None
-    (header,), session.verifying = session.verifying, None
-    _carry_out(session, header, session.authentication.verified(outcome, now_ms), now_ms, effects)
+    (header, since_ms), session.verifying = session.verifying, None
+    step = session.authentication.verified(outcome, now_ms)
+    _carry_out(session, header, step, now_ms, effects, since_ms)
 
 
 def _carry_out(
-    session: "Session", header: RequestHeader | None, step: Step, now_ms: int, effects: list[Effect]
+    session: "Session",
+    header: RequestHeader | None,
+    step: Step,
+    now_ms: int,
+    effects: list[Effect],
+    since_ms: int | None = None,
 ) -> None:
-    """`header`: of the request that the step answers, None for a bare token."""
+    """`header`: of the request that the step answers, None for a bare token.
+
+    It was taken at `since_ms`, None: now.
+    """
     if step.check is not None:
-        session.verifying = (header,)
+        session.verifying = header, now_ms
         effects.append(Verify(step.check, session.authentication.mechanism or ""))
         return
     answer, client_id = _answer(header, step), None if header is None else header.client_id
+    api_key = ApiKey.SASL_AUTHENTICATE if header is None else header.api_key
+    session.listener.counts.error(api_key, getattr(step.response, "error_code", ErrorCode.NONE))
     if step.close:
         if step.event is not None:
             step.event.client_id = client_id
@@ -152,7 +166,7 @@ def _carry_out(
         effects.append(Recorded(session.complete(step.event)))
     elif step.event is not None:
         _authenticated(session, step.event, client_id, now_ms, effects)
-    session.answer(answer, effects)
+    session.answer(answer, effects, api_key, now_ms if since_ms is None else since_ms)
 
 
 def _answer(header: RequestHeader | None, step: Step) -> bytes:

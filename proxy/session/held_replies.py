@@ -5,18 +5,25 @@ Called by proxy.session.replies; what is changed in an answer is the affair of t
 
 from proxy.session import outcome
 from proxy.session.pipeline import InFlight
+from proxy.session.request_counts import RequestCounts
 from proxy.wire import codecs
 from proxy.wire.header import encode_response, response_body_offset
 
 
-def handled(frame: memoryview, entry: InFlight, throttle_ms: int, admitted: bool) -> bytes:
-    """What the client gets: without records where its quota did not admit them. WireError if malformed."""
+def handled(
+    frame: memoryview, entry: InFlight, throttle_ms: int, admitted: bool, counts: RequestCounts
+) -> bytes:
+    """What the client gets, without records where its quota did not admit them; its errors are counted.
+
+    WireError if malformed.
+    """
     codec = codecs.response(entry.api_key, entry.version, entry.raw)
     reply, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
     if entry.handler is not None:
         entry.handler(reply)
         if entry.call is not None and entry.call.events:
             outcome.tell(entry.call.events, reply)
+    counts.errors_of(entry.api_key, reply)
     if not admitted:
         reply.responses = []
     if throttle_ms:

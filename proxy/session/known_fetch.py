@@ -59,8 +59,9 @@ def passes(session: "Session", data: memoryview, now_ms: int) -> bool:
     incremental = asked[1] not in fetch.FULL_EPOCHS
     if not (_continues(session, asked[0], image, entry) if incremental else names):
         return False
-    counts = session.listener.counts.requests
-    counts[_FETCH] = counts.get(_FETCH, 0) + 1
+    counts = session.listener.counts
+    counts.requests[_FETCH] = counts.requests.get(_FETCH, 0) + 1
+    entry.since_ms, entry.took = now_ms, counts.passed[_FETCH]
     fetch_path.count(client, entry, names, length + 4, opens=not incremental)
     session.pipeline.push(entry)
     entry.version = fetch.adjust_in_place(data, version, body, client.consumer)

@@ -12,6 +12,7 @@ from typing import Any
 from proxy.quota.throttle import Bucket
 from proxy.session.call import Call, ReplyHandler
 from proxy.session.client_state import ClientState
+from proxy.session.request_counts import Durations, add
 from proxy.session.streamed import PlainAnswer
 from proxy.session.summaries import Summary
 
@@ -56,6 +57,14 @@ class InFlight:
     """Where the handler decides too: what it decided is noted after it."""
     plain: PlainAnswer | None = None
     """An answer like this passes as it is, if nothing is to be told in it."""
+    since_ms: int = 0
+    """When it was sent on, or taken where it is not sent to the broker."""
+    took: Durations | None = None
+    """Where it is counted how long it took, if its response passes; None: it is not counted."""
+    held_ms: int = 0
+    """From its being taken to `since_ms`: something was asked first."""
+    broker_ms: int = -1
+    """From `since_ms` to the broker's response, where that does not leave at once; -1: it does."""
 
 
 _READY_BYTES = 256
@@ -79,9 +88,9 @@ class Pipeline:
     def push(self, entry: InFlight) -> None:
         self.queue.append(entry)
 
-    def push_ready(self, data: bytes) -> None:
-        """An answer of ours, behind those that are on their way."""
-        self.queue.append(InFlight(Reply.READY, -1, -1, -1, data=data))
+    def push_ready(self, data: bytes, took: Durations | None, since_ms: int) -> None:
+        """An answer of ours, behind those that are on their way, to a request taken at `since_ms`."""
+        self.queue.append(InFlight(Reply.READY, -1, -1, -1, data=data, since_ms=since_ms, took=took))
         self.ready_bytes += _READY_BYTES + len(data)
 
     def make_ready(self, entry: InFlight, data: bytes) -> None:
@@ -107,12 +116,15 @@ class Pipeline:
     def pop(self) -> InFlight:
         return self.queue.popleft()
 
-    def pop_ready(self) -> list[bytes]:
-        """Our own answers that now stand first."""
+    def pop_ready(self, now_ms: int) -> list[bytes]:
+        """Our own answers that now stand first, and leave."""
         ready: list[bytes] = []
         queue = self.queue
         while queue and queue[0].reply is Reply.READY:
-            data = queue.popleft().data
+            entry = queue.popleft()
+            if entry.took is not None:
+                add(entry.took, now_ms - entry.since_ms)
+            data = entry.data
             self.ready_bytes -= _READY_BYTES + len(data)
             ready.append(data)
         return ready

@@ -150,6 +150,7 @@ def _rewritten(
 ) -> bytes | memoryview:
     codec = codecs.response(ApiKey.PRODUCE, version)
     reply, _ = codec.decode(frame, 9)
+    listener.counts.errors_of(ApiKey.PRODUCE, reply)
     if not reply.node_endpoints and not throttle_time_ms:
         return frame
     reply.throttle_time_ms = max(reply.throttle_time_ms, throttle_time_ms)

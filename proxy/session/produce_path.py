@@ -79,6 +79,7 @@ def _looks_good(
     counts[_PRODUCE] = counts.get(_PRODUCE, 0) + 1
     if acks:
         entry = _push(session, version, correlation_id, length, summary)
+        entry.since_ms, entry.took = now_ms, session.listener.counts.passed[_PRODUCE]
         if entry.reply is not Reply.TIMED_PRODUCE:
             _remember(session, data[position:], body - position, topic, entry, summary)
     elif session.client.producer.limited or session.client.request.limited:
@@ -128,6 +129,7 @@ def streams_again(session: "Session", data: memoryview, position: int, stop: int
     session.listener.counts.requests[_PRODUCE] += 1
     # Most clients wait for each answer: then one entry serves them for all their requests.
     entry = _another(known.entry) if queue else known.entry
+    entry.since_ms = now_ms
     entry.correlation_id = correlation_id
     entry.request_bytes = length
     queue.append(entry)
@@ -145,6 +147,7 @@ def _another(like: InFlight) -> InFlight:
         like.summary,
         like.client,
         plain=like.plain,
+        took=like.took,
     )
 
 

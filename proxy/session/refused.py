@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from proxy.audit.record import AuditEvent
 from proxy.session.effects import Close, Effect, Recorded
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def not_served(session: "Session", header: RequestHeader, effects: list[Effect])
         message=message,
     )
     effects.append(Recorded(session.complete(event)))
+    session.listener.counts.error(header.api_key, ErrorCode.UNSUPPORTED_VERSION)
     session.close(Close("unsupported_request", message), effects)
 
 

@@ -46,6 +46,7 @@ class Replies:
         "_listener",
         "_needed_bytes",
         "_note",
+        "_now_ms",
         "_pace",
         "_pipeline",
         "_slices",
@@ -75,6 +76,7 @@ class Replies:
         self._streaming_bytes = 0
         # Whether they are kept from the client: there was no room for them in its quota.
         self._drops = False
+        self._now_ms = 0  # Of the slice.
         self._pace = pace
         self._slices = Slices(pace)
         self._yielded = False  # What is in `_input` waits for a turn.
@@ -116,11 +118,19 @@ class Replies:
             return False
         queue.popleft()
         self._listener.counts.response_bytes += size_bytes
+        if (took := entry.took) is not None:
+            # As request_counts.add, without a call.
+            if (took_ms := now_ms - entry.since_ms) > 0:
+                took[took_ms.bit_length()] += 1
+                took[-1] += took_ms
+            else:
+                took[0] += 1
         return True
 
     def receive(self, data: memoryview, now_ms: int, *, keep: bool = False) -> list[Effect]:
         """Whatever the broker sent, cut anywhere. `keep`: for `go_on`, since other work is unfinished."""
         self._listener.counts.response_bytes += len(data)
+        self._now_ms = now_ms
         if keep or self.turn_due:
             self._yielded = True
             self._input += data
@@ -130,6 +140,7 @@ class Replies:
     def go_on(self, now_ms: int) -> list[Effect]:
         """Go on with the work that is left, for a slice."""
         effects: list[Effect] = []
+        self._now_ms = now_ms
         try:
             self._slices.go_on(effects)
         except _FAULTS as error:
@@ -205,7 +216,7 @@ class Replies:
                 if run < 0 or self.turn_due:
                     return self._stopped(data, run, position, stop, effects)
             position = stop
-            self._pipeline.pop()
+            self._listener.counts.answered(self._pipeline.pop(), now_ms)
             run = self._give_ready(data, run, position, effects)
         else:
             self._needed_bytes = 8
@@ -215,7 +226,7 @@ class Replies:
 
     def _give_ready(self, data: memoryview, run: int, position: int, effects: list[Effect]) -> int:
         """Our own answers that stand first now; where the run of the broker's begins after them."""
-        ready = self._pipeline.pop_ready()
+        ready = self._pipeline.pop_ready(self._now_ms)
         if not ready:
             return run
         if run < position:
@@ -231,8 +242,8 @@ class Replies:
         return end
 
     def _finish(self, effects: list[Effect]) -> None:
-        self._pipeline.pop()
-        effects.extend(ToClient(ready) for ready in self._pipeline.pop_ready())
+        self._listener.counts.answered(self._pipeline.pop(), self._now_ms)
+        effects.extend(ToClient(ready) for ready in self._pipeline.pop_ready(self._now_ms))
 
     def _fetch(
         self,
@@ -272,7 +283,11 @@ class Replies:
     def _fetch_passes(self, data: memoryview, entry: InFlight, now_ms: int) -> bool:
         """Whether `data` is the whole answer to this fetch, and there is room for it: then it is paid for."""
         size_bytes = len(data)
-        if size_bytes < _FETCH_HEAD_BYTES or _HEAD(data) != (size_bytes - 4, entry.correlation_id):
+        if (
+            size_bytes < _FETCH_HEAD_BYTES
+            or entry.held_ms
+            or _HEAD(data) != (size_bytes - 4, entry.correlation_id)
+        ):
             return False
         is_flexible = entry.version >= _FIRST_FLEXIBLE_FETCH
         client, bucket = entry.client, entry.bucket
@@ -345,6 +360,7 @@ class Replies:
         if changed is not frame and run < position:
             effects.append(ToClient(data[run:position]))
         if changed is UNFINISHED:
+            entry.broker_ms = now_ms - entry.since_ms
             return stop
         effects += noted
         if changed is not frame:
@@ -392,7 +408,7 @@ class Replies:
             return held_replies.taken(frame, entry)
         if entry.summary is not None:
             entry.summary.response_bytes += len(frame)
-        changed = held_replies.handled(frame, entry, throttle_ms, admitted)
+        changed = held_replies.handled(frame, entry, throttle_ms, admitted, self._listener.counts)
         if entry.call is not None:
             self._note(entry.call, effects, entry.client)
         return changed

@@ -43,8 +43,7 @@ def treat(session: "Session", frame: memoryview, now_ms: int, effects: list[Effe
         return False
     try:
         header = decode_request_header(frame, 4)
-        counts = session.listener.counts.requests
-        counts[header.api_key] = counts.get(header.api_key, 0) + 1
+        session.listener.counts.took(header.api_key)
         if greeting.took(session, header, frame, now_ms, effects):
             return False
         return _asked(session, header, frame, now_ms, effects)

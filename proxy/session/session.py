@@ -76,6 +76,7 @@ class Session:
         self, gate: Gate, listener: ListenerPolicy, peer: Peer, authentication: Authentication
     ) -> None:
         self.gate = gate
+        self.now_ms = 0  # Of the slice.
         self.listener = listener
         self.peer = peer
         self.authentication = authentication
@@ -104,8 +105,8 @@ class Session:
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
         self._login_due: upstream_login.UpstreamLogin | None = None
-        # Of the token whose check is under way; the header is None in a frame that was nothing but the token.
-        self.verifying: tuple[RequestHeader | None] | None = None
+        # A token that is checked, and since when; the header is None where the frame was nothing else.
+        self.verifying: tuple[RequestHeader | None, int] | None = None
         self._input = bytearray()
         self._needed_bytes = 0
         self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
@@ -113,8 +114,7 @@ class Session:
         self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
         self._own_bytes = 0  # Of our own responses in this slice.
         self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
-        # Why no further request is taken, beside the reasons above: too many of our own responses wait, or
-        # there is work left that has to wait for its turn.
+        # Too many of our own responses wait, or there is work left that has to wait for its turn.
         self._holds = 0
         self._closing = False
         self._parting: Close | None = None  # Said once the answers before it have left.
@@ -187,7 +187,7 @@ class Session:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
         if self._closing:
             return []
-        self._begin()
+        self._begin(now_ms)
         self.listener.counts.request_bytes += len(data)
         effects: list[Effect] = []
         if self._streaming_bytes:
@@ -218,12 +218,12 @@ class Session:
         """Bytes of the broker, cut anywhere; writable, as above."""
         if self._closing and self._parting is None:
             return []
-        self._begin()
+        self._begin(now_ms)
         return self._replied(self._replies.receive(data, now_ms, keep=self._slices.unfinished), now_ms)
 
     def controller_replied(self, correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
         """What came of a `ToController`; `forwarding.told` has its record."""
-        self._begin()
+        self._begin(now_ms)
         effects: list[Effect] = []
         self._run(partial(forwarding.replied, self, correlation_id, reply, now_ms), effects)
         return effects + self._answers_left(now_ms)
@@ -231,7 +231,7 @@ class Session:
     def take_turn(self, now_ms: int) -> list[Effect]:
         """Go on with the work that is left, for a slice."""
         effects: list[Effect] = []
-        self._begin(own_turn=True)
+        self._begin(now_ms, own_turn=True)
         self._holds &= ~_TURN_DUE
         self._slices.go_on(effects)
         while self._later and not self._slices.unfinished:
@@ -246,7 +246,7 @@ class Session:
         """`summaries`, now or in later turns; nothing while other work is unfinished."""
         effects: list[Effect] = []
         if not self.working:
-            self._begin(own_turn=True)
+            self._begin(now_ms, own_turn=True)
             self._run(partial(self.summaries, now_ms), effects)
         return effects
 
@@ -261,7 +261,7 @@ class Session:
         """What came of a `Verify`."""
         if self._closing:
             return []
-        self._begin()
+        self._begin(now_ms)
         effects: list[Effect] = []
         own: list[Effect] = []
         self._run(partial(greeting.verified, self, outcome, now_ms, own), effects, own)
@@ -270,7 +270,7 @@ class Session:
 
     def unmuted(self, now_ms: int) -> list[Effect]:
         """The time of a `MuteClient` is over; the client is heard again when that of each of them is."""
-        self._begin()
+        self._begin(now_ms)
         self.mutes = max(0, self.mutes - 1)
         return self._go_on(now_ms)
 
@@ -338,13 +338,14 @@ class Session:
     def _complete_for(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
         return origin.complete(self, event, context)
 
-    def answer(self, data: bytes, effects: list[Effect]) -> None:
-        """A response of our own takes its place behind those that are on their way."""
+    def answer(self, data: bytes, effects: list[Effect], api_key: int, since_ms: int) -> None:
+        """Our own response to a request taken at `since_ms`, behind those that are on their way."""
         self._own_bytes += len(data)
         if len(self.pipeline):
-            self.pipeline.push_ready(data)
+            self.pipeline.push_ready(data, self.listener.counts.through[api_key], since_ms)
             self._note_responses()
         else:
+            self.listener.counts.answered_here(api_key, self.now_ms - since_ms)
             effects.append(ToClient(data))
 
     def close(self, close: Close, effects: list[Effect]) -> None:
@@ -362,8 +363,9 @@ class Session:
         self._later.clear()
         return [close]
 
-    def _begin(self, own_turn: bool = False) -> None:
+    def _begin(self, now_ms: int, own_turn: bool = False) -> None:
         """A slice begins."""
+        self.now_ms = now_ms
         self.gate.pace.begin(own_turn)
         self._own_bytes = 0
 

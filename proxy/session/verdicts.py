@@ -86,6 +86,7 @@ def tell_outcome(call: Call, verdict: Verdict) -> None:
 
 def _in_flight(session: "Session", call: Call, verdict: Forward) -> InFlight:
     entry = InFlight(Reply.PASS, call.api_key, call.version, call.correlation_id, client=session.client)
+    times(session, call, entry)
     if call.api_key == _PRODUCE:
         entry.reply = Reply.PRODUCE
         entry.bucket = session.client.producer if session.client.producer.limited else None
@@ -97,6 +98,13 @@ def _in_flight(session: "Session", call: Call, verdict: Forward) -> InFlight:
         entry.reply, entry.handler, entry.raw = Reply.HELD, verdict.on_reply, verdict.raw
         entry.call = call
     return entry
+
+
+def times(session: "Session", call: Call, entry: InFlight) -> None:
+    """A request that is sent to the broker now: how long it takes is counted from here."""
+    entry.since_ms = session.now_ms
+    entry.held_ms = max(0, session.now_ms - call.now_ms)
+    entry.took = session.listener.counts.passed[call.api_key]
 
 
 def _summary(session: "Session", call: Call, topic: str) -> Summary | None:
@@ -121,8 +129,10 @@ def carry_out(session: "Session", call: Call, verdict: Answer, effects: list[Eff
     if verdict.message is not None:
         if session.client.request.limited:
             request_time.tell(session, verdict.message, call.now_ms, effects)
+        session.listener.counts.errors_of(call.api_key, verdict.message)
         body = codecs.response(call.api_key, call.version).encode(verdict.message)
-        session.answer(encode_response(call.api_key, call.version, call.correlation_id, body), effects)
+        response = encode_response(call.api_key, call.version, call.correlation_id, body)
+        session.answer(response, effects, call.api_key, call.now_ms)
         release(verdict.message)
     if verdict.close is not None:
         session.close(Close(verdict.close), effects)

@@ -23,7 +23,7 @@ GAUGES = {
     "penstock_metadata_ready": min,
     "penstock_metadata_offset": min,
     "penstock_controller_connected": min,
-    "penstock_acl_count": min,
+    "penstock_acls": min,
     "penstock_brokers_not_told": max,
     "penstock_build": max,
     "penstock_audit_oldest_unshipped_seconds": max,
@@ -32,13 +32,16 @@ GAUGES = {
     "penstock_audit_spool_ratio": max,
     "penstock_audit_ship_failing": max,
     # Each worker knows the rate of the whole group.
-    "penstock_quota_limit": max,
     "penstock_quota_byte_rate": max,
-    "penstock_quota_request_time": max,
+    "penstock_quota_byte_rate_limit": max,
+    "penstock_quota_request_time_ratio": max,
+    "penstock_quota_request_time_limit_ratio": max,
     "penstock_quorum_connected": min,
     "penstock_quorum_applied_offset": min,
     "penstock_quorum_leader_epoch": max,
     "penstock_jwks_loaded_timestamp_seconds": min,
+    "penstock_certificate_expiry_timestamp_seconds": min,
+    "process_start_time_seconds": min,
 }
 """How the workers' values become one; those that are not here are summed."""
 

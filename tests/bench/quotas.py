@@ -27,6 +27,7 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.net.exposition import exposition
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import quota_series
+from proxy.net.shown_clients import ShownClients
 from proxy.net.telemetry import Telemetry
 from proxy.quota.precedence import Governing
 from proxy.quota.rate import Rates, alone
@@ -212,7 +213,7 @@ class OfQuotas(Collector):
     quotas: ClientQuotas
 
     def collect(self) -> Iterable[Metric]:
-        return quota_series(self.quotas, NOW_MS)
+        return quota_series(self.quotas, ShownClients(), NOW_MS)
 
 
 def longest_turn_ms(page: Coroutine[None, None, bytes]) -> float:

@@ -15,6 +15,7 @@ from tests.support import promql
 RULES = Path(__file__).resolve().parents[2] / "proxy" / "examples" / "prometheus" / "rules.yaml"
 PROXY = 'job="penstock-proxy",instance="kafka-0"'
 CONTROLLER = 'job="penstock-controller",instance="controller-0"'
+EXPIRY, DAY_S = "penstock_certificate_expiry_timestamp_seconds", 86_400
 UP = f"up{{{PROXY}}} 1x240"
 HEALTHY = "\n  ".join(
     (
@@ -35,6 +36,17 @@ HEALTHY = "\n  ".join(
         f'penstock_file_reloads_total{{{PROXY},file_kind="users",outcome="failed"}} 1x240',
         f'penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="0.1"}} 0+5x240',
         f'penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="+Inf"}} 0+5x240',
+        f'penstock_requests_total{{{PROXY},listener="L",api="Produce"}} 0+900x240',
+        f'penstock_request_errors_total{{{PROXY},listener="L",api="Produce",error="CORRUPT_MESSAGE"}}'
+        " 0+9x240",
+        f'penstock_event_loop_lag_seconds_bucket{{{PROXY},le="0.1"}} 0+150x240',
+        f'penstock_event_loop_lag_seconds_bucket{{{PROXY},le="+Inf"}} 0+150x240',
+        f"penstock_event_loop_lag_seconds_count{{{PROXY}}} 0+150x240",
+        f"process_open_fds{{{PROXY}}} 500x240",
+        f"process_max_fds{{{PROXY}}} 1000x240",
+        'process_open_fds{job="another",instance="x"} 999x240',
+        'process_max_fds{job="another",instance="x"} 1000x240',
+        f'{EXPIRY}{{{PROXY},file="tls.crt"}} {15 * DAY_S}x240',
     )
 )
 GROWS = "0+1x240"
@@ -136,6 +148,44 @@ CASES: dict[str, tuple[str, set[str]]] = {
         + f'\n  penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="1"}} 0x240'
         + f'\n  penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="+Inf"}} 0+1x240',
         set(),
+    ),
+    "PenstockErrors": (
+        proxy(
+            "penstock_request_errors_total",
+            "0+60x240",
+            'listener="L",api="Metadata",error="TOPIC_AUTHORIZATION_FAILED"',
+        )
+        + f'\n  penstock_requests_total{{{PROXY},listener="L",api="Metadata"}} 0+200x240',
+        set(),
+    ),
+    "PenstockUnknownTopicIds": (
+        proxy(
+            "penstock_request_errors_total",
+            "0+600x240",
+            'listener="L",api="Fetch",error="UNKNOWN_TOPIC_ID"',
+        )
+        + f'\n  penstock_requests_total{{{PROXY},listener="L",api="Fetch"}} 0+600x240',
+        {"PenstockErrors"},
+    ),
+    "PenstockEventLoopLags": (
+        proxy("penstock_event_loop_lag_seconds_bucket", "0+150x240", 'le="+Inf"')
+        + f'\n  penstock_event_loop_lag_seconds_bucket{{{PROXY},le="0.2"}} 0+150x240'
+        + f'\n  penstock_event_loop_lag_seconds_bucket{{{PROXY},le="0.1"}} 0+120x240',
+        set(),
+    ),
+    "PenstockFilesRunOut": (
+        proxy("process_open_fds", "950x240")
+        + f"\n  process_max_fds{{{PROXY}}} 1000x240"
+        + f"\n  penstock_event_loop_lag_seconds_count{{{PROXY}}} 0+150x240",
+        set(),
+    ),
+    "PenstockCertificateExpires": (
+        proxy(f"{EXPIRY}", f"{13 * DAY_S}x240", 'file="tls.crt"'),
+        set(),
+    ),
+    "PenstockCertificateExpiresSoon": (
+        proxy(f"{EXPIRY}", f"{2 * DAY_S}x240", 'file="tls.crt"'),
+        {"PenstockCertificateExpires"},
     ),
     "PenstockFileNotLoaded": (
         proxy("penstock_file_reloads_total", labels='file_kind="users",outcome="failed"'),

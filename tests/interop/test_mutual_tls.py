@@ -24,9 +24,11 @@ from proxy.demo.run import run
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.tools import KafkaTools
 from proxy.demo.users import User
+from proxy.net.clock import now_ms
 from tests.clients.session_trail import Trail
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.office_certificates import Issued, OfficeCertificates
+from tests.support.promlint import problems
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -308,6 +310,47 @@ def reserve(office: Office, topic: str, principal: str) -> None:
     )
     (made,) = client.create_acls([binding]).values()
     made.result(TIMEOUT_S)
+
+
+def expiries(office: Office) -> dict[str, float]:
+    """By file, of what the proxy has loaded."""
+    name = "penstock_certificate_expiry_timestamp_seconds{file="
+    found = {series: value for series, value in office.stack.metrics().items() if series.startswith(name)}
+    return {series.removeprefix(name).strip('"}'): value for series, value in found.items()}
+
+
+@pytest.mark.spec("O12")
+def test_clients_requests_and_certificates_are_seen_in_metrics_that_prometheus_finds_good(
+    office: Office,
+) -> None:
+    cluster = ClusterAdmin(office.stack)
+    topic = cluster.topic("timed")
+    login = office.member("service-timed")
+    cluster.allow_consume(bearer("service-timed"), topic, topic)
+    denied = "TOPIC_AUTHORIZATION_FAILED"
+    assert delivered(login, topic) == denied
+    cluster.allow_produce(bearer("service-timed"), topic)
+    load = Load(login, topic)
+    with load.at_work():
+        until(lambda: bool(load.acknowledged))
+
+    found = office.stack.metrics()
+    labels = f'api="{{}}",listener="{LISTENER}"'
+    for name in ("penstock_request_duration_seconds", "penstock_upstream_request_duration_seconds"):
+        for api in ("Produce", "Fetch", "Metadata"):
+            assert found[f"{name}_count{{{labels.format(api)}}}"] > 0, (name, api)
+    # An administrator's requests are answered here, or by the controller.
+    assert any("CreateTopics" in series for series in found if series.startswith("penstock_request_duration"))
+    assert not any("CreateTopics" in s for s in found if s.startswith("penstock_upstream_request_duration"))
+    errors = {series for series in found if series.startswith("penstock_request_errors_total{")}
+    assert any(denied in series and 'api="Produce"' in series for series in errors), errors
+
+    used = {"listener", AT_THE_BROKER, AT_THE_CONTROLLER}
+    files = expiries(office)
+    assert {name for name in used if not any(f"/{name}." in file for file in files)} == set()
+    assert all(now_ms() / 1000 < moment for moment in files.values())
+    for address in (office.stack.wiring.proxy_http, office.stack.wiring.controller_http):
+        assert problems(probe.get(address, "/metrics")[1]) == []
 
 
 def reloads(office: Office) -> float:

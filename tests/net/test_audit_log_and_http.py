@@ -262,7 +262,7 @@ async def test_the_state_is_read_at_each_scrape(tmp_path: Path, connected: bool)
     assert found["penstock_connections SASL"] == 2
     assert found["penstock_connections_closed_total SASL client_closed"] == 1
     assert found["penstock_requests_total SASL Produce"] == 3
-    assert found["penstock_acl_count"] == 1
+    assert found["penstock_acls"] == 1
     assert found["penstock_metadata_ready"] == 1
     assert found["penstock_controller_connected"] == int(connected)
     assert [name for name in found if name.startswith("penstock_build_info")] != []

@@ -108,9 +108,9 @@ async def test_the_acl_count_of_the_controller_is_that_of_its_image(kafka: Broke
         a_controller(plaintext(kafka), topic_name) as controller,
         a_forwarder(controller.endpoint) as forwarder,
     ):
-        assert value(controller, "penstock_controller_acl_count") == 0
+        assert value(controller, "penstock_controller_acls") == 0
         await create_acls(forwarder, "a", "b", "c")
-        assert value(controller, "penstock_controller_acl_count") == 3
+        assert value(controller, "penstock_controller_acls") == 3
 
 
 @pytest.mark.spec("A1", "O2")

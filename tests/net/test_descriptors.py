@@ -103,8 +103,8 @@ async def test_the_soft_limit_is_raised_to_the_hard_one(command: str, tmp_path: 
     async with a_lone(command, tmp_path, ulimit=f"-Sn {FILES}") as lone:
         metrics = await lone.metrics()
 
-    assert metrics["penstock_max_open_files"] == descriptors.highest_limit() > FILES
-    assert 10 < metrics.get("penstock_open_files", 11) < FILES
+    assert metrics["process_max_fds"] == descriptors.highest_limit() > FILES
+    assert 10 < metrics.get("process_open_fds", 11) < FILES
 
 
 def test_what_is_needed_is_enough_for_so_many_connections_and_one_less_is_not() -> None:

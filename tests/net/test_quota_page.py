@@ -148,7 +148,7 @@ async def test_clients_are_served_while_thousands_of_quota_ids_are_told(
     assert turns_of_page > ENTITIES
     assert turns_of_metrics > 4 * ENTITIES // 500
     lines = text.decode().splitlines()
-    for name in ("byte_rate", "limit", "throttled_total", "throttle_time_seconds_total"):
+    for name in ("byte_rate", "byte_rate_limit", "throttled_total", "throttle_time_seconds_total"):
         assert sum(line.startswith(f"penstock_quota_{name}{{") for line in lines) == ENTITIES
         assert (
             lines.count(next(line for line in lines if line.startswith(f"# TYPE penstock_quota_{name} ")))

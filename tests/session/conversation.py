@@ -188,6 +188,12 @@ class Conversation:
         self.correlation_id = 0
         self._in_turn = False
 
+    def counted(self) -> tuple[Any, ...]:
+        """What the listener has counted, whichever way responses went."""
+        counts = self.listener.counts
+        durations = counts.request_durations(), counts.broker_durations()
+        return counts.requests, counts.request_bytes, counts.response_bytes, counts.errors, *durations
+
     # What comes in.
 
     def sends(self, data: bytes) -> None:

@@ -157,7 +157,7 @@ def test_both_ways_say_charge_and_count_the_same(
     assert short.mutes == long.mutes
     assert short.events == long.events
     assert short.summaries() == long.summaries()
-    assert short.listener.counts == long.listener.counts
+    assert short.counted() == long.counted()
 
 
 def exchange(

@@ -11,12 +11,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "proxy" / "examples" / "grafana" / "penstock.json"
 RULES = ROOT / "proxy" / "examples" / "prometheus" / "rules.yaml"
 FOLDERS = ("proxy/net", "proxy/workers", "forwarding/net")
-NAMED = re.compile(r"\bpenstock_\w+")
+NAMED = re.compile(r"\b(?:penstock|process)_\w+")
 
 # What Prometheus calls the series of each kind of metric, after the name without its `_total`.
 SUFFIXES = {
@@ -71,7 +72,9 @@ def test_the_dashboard_leaves_no_metric_unseen() -> None:
 
 @pytest.mark.spec("O2")
 def test_every_metric_has_the_prefix_of_the_project() -> None:
-    assert sorted(name for name in families() if not name.startswith("penstock_")) == []
+    of_ours = {name for name in families() if not name.startswith("process_")}
+
+    assert sorted(name for name in of_ours if not name.startswith("penstock_")) == []
 
 
 @pytest.mark.spec("O2")
@@ -80,3 +83,36 @@ def test_the_dashboard_asks_the_data_source_that_its_reader_chooses() -> None:
     sources = {panel["datasource"]["uid"] for panel in dashboard["panels"] if panel["type"] != "row"}
 
     assert sources == {"${datasource}"}
+
+
+@pytest.mark.spec("O12")
+def test_the_links_of_a_panel_lead_to_alerts_on_what_it_shows() -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    alerts = {
+        rule["alert"]: set(NAMED.findall(rule["expr"]))
+        for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+    panels = [panel for panel in dashboard["panels"] if panel.get("links")]
+
+    assert len(panels) > 20
+    for panel in panels:
+        shown = set(NAMED.findall(json.dumps(panel["targets"])))
+        for link in panel["links"]:
+            alert = link["title"]
+            assert shown & alerts[alert], panel["title"]
+            assert link["url"] == f"${{docs}}/alerts.md#{alert.lower()}"
+
+
+@pytest.mark.spec("O12")
+def test_a_panel_shows_what_has_one_unit() -> None:
+    """As far as names tell it: those with a unit are in panels of that unit."""
+    units = {"_bytes": {"bytes"}, "_ratio": {"percentunit", "short"}, "_seconds_bucket": {"s"}}
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+
+    for panel in (panel for panel in dashboard["panels"] if panel["type"] != "row"):
+        unit = panel["fieldConfig"]["defaults"]["unit"]
+        named = NAMED.findall(json.dumps(panel["targets"]))
+        wanted = [units[ending] for name in named for ending in units if name.endswith(ending)]
+        assert all(unit in each for each in wanted), panel["title"]

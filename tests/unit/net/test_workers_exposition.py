@@ -19,13 +19,15 @@ SUMMED = {
     "penstock_audit_unshipped_records",
     "penstock_authentication_checks_waiting",
     "penstock_connections",
-    "penstock_max_open_files",
-    "penstock_open_files",
-    "penstock_quota_exempt_request_time",
+    "penstock_quota_exempt_request_time_ratio",
     "penstock_request_memory_bytes",
     "penstock_requests_without_room",
     "penstock_topic_lookups_waiting",
     "penstock_workers",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_virtual_memory_bytes",
 }
 """Gauges of the proxy of which the proxy has what its workers have together."""
 

@@ -1,0 +1,183 @@
+"""What a process tells of itself: CPU, memory, files, how late its loop is, when its certificates end."""
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import trustme
+from prometheus_client import CollectorRegistry
+
+from proxy.demo import probe
+from proxy.net.certificate_series import CertificateSeries, expiry_of_cas, expiry_of_chain
+from proxy.net.certificates import Certificates
+from proxy.net.loop_lag import LoopLag
+from proxy.net.process_metrics import ProcessSeries
+from proxy.net.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.watched_file import FileReloads
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.support.edges import on_uvloop
+from tests.support.lone_processes import a_lone
+from tests.support.promlint import problems
+
+pytestmark = pytest.mark.spec("O12")
+
+SERIES = {
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_virtual_memory_bytes",
+}
+
+
+def samples(registry: CollectorRegistry) -> dict[str, float]:
+    return {
+        " ".join((sample.name, *sample.labels.values())): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+    }
+
+
+def test_a_process_is_seen_as_proc_shows_it(tmp_path: Path) -> None:
+    fields = [b"0"] * 50
+    fields[11], fields[12], fields[19], fields[20], fields[21] = b"150", b"50", b"1000", b"4096000", b"7"
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "stat").write_bytes(b"42 (a) name (b) " + b" ".join(fields))
+    (tmp_path / "stat").write_bytes(b"cpu 1 2\nbtime 1700000000\n")
+    registry, ticks = CollectorRegistry(), os.sysconf("SC_CLK_TCK")
+    registry.register(ProcessSeries(tmp_path))
+
+    found = samples(registry)
+
+    assert found["process_cpu_seconds_total"] == 200 / ticks
+    assert found["process_start_time_seconds"] == 1_700_000_000 + 1_000 / ticks
+    assert found["process_virtual_memory_bytes"] == 4_096_000
+    assert found["process_resident_memory_bytes"] == 7 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_without_proc_there_is_only_the_limit_of_files(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    registry.register(ProcessSeries(tmp_path))
+
+    assert {"process_max_fds"} <= set(samples(registry)) <= {"process_max_fds", "process_open_fds"}
+
+
+@on_uvloop
+async def test_whoever_holds_the_loop_is_seen_in_its_lag() -> None:
+    registry = CollectorRegistry()
+
+    def late() -> float:
+        below = registry.get_sample_value("penstock_event_loop_lag_seconds_bucket", {"le": "0.05"})
+        return (registry.get_sample_value("penstock_event_loop_lag_seconds_count") or 0) - (below or 0)
+
+    async with asyncio.TaskGroup() as tasks:
+        lag = tasks.create_task(LoopLag(registry).run())
+        while not late():
+            await asyncio.sleep(0)
+            held_until_s = os.times().elapsed + 0.2
+            while os.times().elapsed < held_until_s:
+                pass
+        lag.cancel()
+
+
+class Authority:
+    """Certificates that end when the test says."""
+
+    def __init__(self, directory: Path) -> None:
+        self.ca = trustme.CA()
+        self._directory = directory
+        self.ca_file = directory / "ca.crt"
+        self.ca_file.write_bytes(self.ca.cert_pem.bytes())
+
+    def pair(self, name: str, expires: datetime) -> KeyPair:
+        issued = self.ca.issue_cert(name, not_after=expires)
+        certificate, key = self._directory / f"{name}.crt", self._directory / f"{name}.key"
+        certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+        key.write_bytes(issued.private_key_pem.bytes())
+        return KeyPair(certificate, key)
+
+
+def in_year(year: int) -> datetime:
+    return datetime(year, 1, 1, tzinfo=UTC)
+
+
+def test_each_certificate_in_use_has_its_end_and_a_reload_moves_it(tmp_path: Path) -> None:
+    authority, registry = Authority(tmp_path), CollectorRegistry()
+    pair, by_name = authority.pair("proxy", in_year(2090)), authority.pair("other", in_year(2080))
+    own = authority.pair("own", in_year(2085))
+    server = ServerTls(
+        ServerTlsSettings(key_pair=pair, server_names={"other": by_name}, ca=authority.ca_file)
+    )
+    client = ClientTls(authority.ca_file, own.certificate, own.key, True)
+    held = Certificates([server, None, client], FileReloads(CollectorRegistry()))
+    registry.register(CertificateSeries(lambda: held.expiries))
+    name = "penstock_certificate_expiry_timestamp_seconds"
+
+    before = samples(registry)
+
+    assert set(before) == {
+        f"{name} {path}"
+        for path in (pair.certificate, by_name.certificate, own.certificate, authority.ca_file)
+    }
+    assert before[f"{name} {pair.certificate}"] == in_year(2090).timestamp()
+    assert before[f"{name} {by_name.certificate}"] == in_year(2080).timestamp()
+
+    authority.pair("proxy", in_year(2095))
+    server.reload()
+    assert samples(registry)[f"{name} {pair.certificate}"] == in_year(2095).timestamp()
+
+    pair.key.write_bytes(b"")
+    authority_again = authority.ca.issue_cert("proxy", not_after=in_year(2099))
+    pair.certificate.write_bytes(authority_again.cert_chain_pems[0].bytes())
+    with pytest.raises(TlsError):
+        server.reload()
+    assert samples(registry)[f"{name} {pair.certificate}"] == in_year(2095).timestamp()
+
+
+def test_of_a_chain_the_first_counts_and_of_several_cas_the_last_to_expire(tmp_path: Path) -> None:
+    authority, several = Authority(tmp_path), tmp_path / "several.crt"
+    pairs = [authority.pair(str(year), in_year(year)) for year in (2070, 2090, 2080)]
+    several.write_bytes(b"".join(pair.certificate.read_bytes() for pair in pairs))
+
+    assert expiry_of_chain(several) == in_year(2070).timestamp()
+    assert expiry_of_cas(several) == in_year(2090).timestamp()
+    assert expiry_of_cas(tmp_path / "missing") is expiry_of_chain(pairs[0].key) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["proxy", "controller"])
+@on_uvloop
+async def test_proxy_and_controller_tell_of_themselves_by_the_rules_of_prometheus(
+    command: str, tmp_path: Path
+) -> None:
+    async with a_lone(command, tmp_path) as lone:
+        await lone.metric("penstock_event_loop_lag_seconds_count", lambda count: count > 0)
+        (await lone.client()).asks(ApiKey.API_VERSIONS, 0, t.ApiVersionsRequest())
+        await lone.logs_in()
+        found = await lone.metrics()
+        _, text = await asyncio.to_thread(probe.get, lone.http, "/metrics")
+
+    # Kernels before 6.2 do not count open files.
+    assert {name for name in found if name.startswith("process_")} | {"process_open_fds"} == SERIES
+    assert problems(text) == []
+
+
+def test_what_the_linter_is_to_find_it_finds() -> None:
+    text = (
+        "# HELP a_count Help\n# TYPE a_count gauge\na_count 1\n"
+        "# HELP b_total Help\n# TYPE b_total gauge\nb_total 1\n"
+        "# HELP c_ms_total Help\n# TYPE c_ms_total counter\nc_ms_total 1\n"
+        "# TYPE d gauge\nd 1\nd 2\n"
+    )
+
+    assert [problem.split(" ")[0].rstrip(":") for problem in problems(text)] == [
+        "a_count",
+        "b_total",
+        "c_ms",
+        "d",
+        "d",
+    ]
