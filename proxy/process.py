@@ -233,7 +233,6 @@ class ProxyProcess:
         self._stop.install()
         asyncio.get_running_loop().set_exception_handler(_log_fault)
         self._audit.start(self._config.told_settings())
-<<<<<<< HEAD
         http = None
         try:
             async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
@@ -254,41 +253,6 @@ class ProxyProcess:
                 limit.reschedule(asyncio.get_running_loop().time() + UNFINISHED_S)
         except TimeoutError:
             log.warning("requests of clients that have left were still on their way")
-=======
-        async with asyncio.TaskGroup() as tasks:
-            background = [
-                tasks.create_task(part)
-                for part in (
-                    self._feed.run(),
-                    self._watch.run(),
-                    self._forwarder.run(),
-                    self._audit.run(),
-                    self._upkeep.run(),
-                    self._certificates.run(),
-                    self._lag.run(),
-                    self._identity.run(),
-                    self._users.run(),
-                    self._revocations.run(),
-                    self._record_quota_changes(),
-                    self._ship_left_over(),
-                )
-            ]
-            http = await self._start_http()
-            if self._member is not None:
-                pages = worker_pages(self._registry, self.not_ready, self._quota_page, self._audit_page)
-                background.append(tasks.create_task(self._member.answer(pages, self._draining)))
-            background += [tasks.create_task(run()) for run in self._credentials.background]
-            background.append(tasks.create_task(self._serve(tasks)))
-            background.append(tasks.create_task(self._sweep()))
-            await self._draining.wait()
-            log.info("draining")
-            await self._listeners.drain()
-            for task in background:
-                task.cancel()
-            if self._member is not None:
-                self._member.leave()
-            self._verifications.close()
->>>>>>> 65fc75c (Export process_*, loop lag and certificate expiry; bound the series of client ids)
         for event in self._quota_events():
             self._audit.append(event)
         self._audit.append(AuditEvent(event="stopped"))
@@ -307,6 +271,7 @@ class ProxyProcess:
             self._audit,
             self._upkeep,
             self._certificates,
+            self._lag,
             self._identity,
             self._users,
             self._revocations,
