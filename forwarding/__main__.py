@@ -24,7 +24,7 @@ from proxy.audit.record import AuditEvent, Author
 from proxy.config import ConfigError, WatchedUsers, load, split_host_port
 from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
-from proxy.net import audit_page, collector, descriptors, log_lines
+from proxy.net import audit_page, collector, descriptors, log_lines, log_settings
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
 from proxy.net.audit_room import AuditPolicy
@@ -34,6 +34,7 @@ from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
+from proxy.net.event_lines import log_event
 from proxy.net.http import HttpServer
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
@@ -131,7 +132,7 @@ async def _run(
         AuditSink(settings.broker, config.audit.topic),
         now_ms,
         policy,
-        [_log_line],
+        [log_event],
     )
     registry.register(AuditCollector(audit))
     registry.register(LogSeries())
@@ -222,24 +223,6 @@ def _told_settings(config: ControllerConfig) -> dict[str, str]:
     }
 
 
-def _log_line(event: AuditEvent) -> None:
-    log.info(
-        event.event,
-        principal=event.principal,
-        forwarding_principal=event.forwarding_principal,
-        method=event.method,
-        resource=event.resource_name,
-        operation=event.operation,
-        granted=event.granted,
-        error_code=event.error_code,
-        entity_path=event.entity_path,
-        last_offset=event.last_offset,
-        forward_id=event.forward_id,
-        detail=event.message,
-        stranger=event.principal is None,
-    )
-
-
 if __name__ == "__main__":
-    log_lines.configure("INFO", queued=True)
+    log_lines.configure("INFO", log_settings.process(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.net import log_lines
+from proxy.net import log_lines, log_settings
 
 EXIT_CONFIG = 2
 SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")
@@ -32,8 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # Whoever looks at a log wants to see it, and not that we connect.
     serves = arguments.command in ("proxy", "controller")
-    level = _level(arguments.config) if serves else "WARNING"
-    log_lines.configure(level, None if seat is None else json.loads(seat)["number"], queued=serves)
+    level = log_settings.level(arguments.config) if serves else "WARNING"
+    process = log_settings.process(arguments.config) if serves else {}
+    if seat is not None:
+        process["worker"] = json.loads(seat)["number"]
+    log_lines.configure(level, process, queued=serves)
     return int(arguments.run(arguments))
 
 
@@ -117,18 +120,6 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("action", nargs="?", choices=("ls", "cat", "find", "tree"), metavar="COMMAND")
     command.add_argument("path", nargs="?", default="/")
     command.add_argument("pattern", nargs="?", help="of find: a name, or a whole path, with * ? [...]")
-
-
-def _level(config_path: Path) -> str:
-    """log.level of the file, whatever else is wrong with it."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
-        level = document["log"]["level"]
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
-        return "INFO"
-    return level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO"
 
 
 def _proxy(arguments: argparse.Namespace) -> int:

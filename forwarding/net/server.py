@@ -152,7 +152,7 @@ class Server:
                 connection_id, host, self._around, certificate, lambda: not _has_left(reader, writer)
             )
         except UnknownPrincipal as error:
-            log.warning("connection refused", peer=address[0], error=str(error), stranger=True)
+            log.warning("connection refused", host=address[0], error=str(error), stranger=True)
             return "authentication failed"
         try:
             return await self._conversation(reader, writer, connection)
@@ -183,8 +183,8 @@ class Server:
                 await asyncio.sleep(self._limits.failed_authentication_delay_ms / 1000)
             await _send(writer, reply.data)
             if reply.close is not None:
-                peer = writer.get_extra_info("peername")[0]
-                log.info("connection closed", peer=peer, reason=reply.close, stranger=not connection.known)
+                host = host_address(writer.get_extra_info("peername")[0])
+                log.info("connection closed", host=host, reason=reply.close, stranger=not connection.known)
                 return reply.close
         return "drained"
 

@@ -339,7 +339,7 @@ class Writer:
         try:
             found = await self._broker.found_ids(names)
         except ChannelError as error:
-            log.warning("no answer from the broker", about="topics in the log", error=str(error))
+            log.warning("no answer from the broker", method="Metadata", error=str(error))
             return
         await self._by_itself(lambda image: gone.records(image, found), topics_gone)
 
@@ -376,7 +376,9 @@ class Writer:
         error = error_name(fault.error_code)
         self._metrics.envelopes_refused.labels(error).inc()
         if fault.error_code not in PASSING:
-            log.warning("envelope refused", sender=str(sender.principal), error=error, reason=fault.message)
+            log.warning(
+                "envelope refused", principal=str(sender.principal), error=error, message=fault.message
+            )
             self._record(envelope_refused(sender, fault.error_code, fault.message))
         return refusal(fault.error_code, envelope_version)
 

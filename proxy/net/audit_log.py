@@ -237,7 +237,7 @@ class AuditLog:
     def _tell_losses(self) -> None:
         for loss in self.losses[self._told_losses :]:
             self._told_losses += 1
-            log.error("audit spool damaged by another process or by hand", detail=loss.in_words())
+            log.error("audit spool damaged by another process or by hand", message=loss.in_words())
             self._put(AuditEvent(event="records_dropped", count=loss.count, message=loss.in_words()), PROCESS)
 
     def _tell_refusals(self) -> None:

@@ -1,4 +1,4 @@
-"""How log lines look: JSON, one object a line, on standard error, with level and UTC time.
+"""How log lines look: JSON, one object a line, on standard error, with level, UTC time, process and logger.
 
 Set once by each process's entry point; everybody else only calls structlog. Proxies and controllers write
 through a queue (proxy.net.log_queue), commands that end by themselves directly.
@@ -9,9 +9,11 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from types import TracebackType
 from typing import TextIO, cast
 
 import structlog
@@ -25,27 +27,32 @@ from proxy.net.log_sampling import Sampling
 LAST_LINES_S = 1.0
 """How long the end of a process may wait for its last lines to be written."""
 
+log = structlog.get_logger(__name__)
+
 _sampling = Sampling()
 _queues: list[LogQueue] = []
 
 
-def configure(level: str, worker: int | None = None, *, queued: bool = False) -> None:
+def configure(level: str, process: Mapping[str, object] | None = None, *, queued: bool = False) -> None:
     """`level`: DEBUG, INFO, WARNING or ERROR. Lines of libraries' own loggers come the same way.
 
-    `worker`: which worker of a proxy we are, told in each line. `queued`: nothing waits for standard error.
+    `process`: what each line says of the process besides its pid: proxy_id or controller_id, worker.
+    `queued`: nothing waits for standard error.
     """
     number = logging.getLevelNamesMapping()[level]
-    file = _queue(worker) if queued else sys.stderr
+    identity = dict(process or {}) | {"pid": os.getpid()}
+    file = _queue(identity) if queued else sys.stderr
     shared: list[structlog.typing.Processor] = [
-        *([] if worker is None else [_telling(worker)]),
+        structlog.stdlib.add_logger_name,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        partial(_finish, identity),
     ]
     structlog.configure(
         processors=[_sampling, *shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file),
+        logger_factory=partial(_Logger, file),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(file)
@@ -59,34 +66,58 @@ def configure(level: str, worker: int | None = None, *, queued: bool = False) ->
         )
     )
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
+    if queued:
+        _wrap_the_interpreters_own_lines()
 
 
-def _queue(worker: int | None) -> TextIO:
+class _Logger(structlog.WriteLogger):
+    """Has the name that structlog's `add_logger_name` asks for."""
+
+    def __init__(self, file: TextIO, name: str = "penstock") -> None:
+        super().__init__(file)
+        self.name = name
+
+
+def _finish(
+    identity: dict[str, object],
+    _logger: structlog.typing.WrappedLogger,
+    _method: str,
+    event: structlog.typing.EventDict,
+) -> structlog.typing.EventDict:
+    """Say which process it is; a field without a value is left out."""
+    return {name: value for name, value in event.items() if value is not None} | identity
+
+
+def _queue(identity: dict[str, object]) -> TextIO:
     # Closed at our start: the number may be a spool's file or a socket soon.
     descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
-    queue = LogQueue(descriptor, partial(_report, worker))
+    queue = LogQueue(descriptor, partial(_report, identity))
     _queues.append(queue)
     atexit.register(queue.finish, LAST_LINES_S)
-    # Warnings and tracebacks that the interpreter writes by itself must not block either.
+    # What the interpreter still writes by itself must not block either.
     sys.stderr = cast(TextIO, queue)
     return sys.stderr
 
 
-def _report(worker: int | None, lost: int) -> str:
-    told = {"worker": worker} if worker is not None else {}
+def _report(identity: dict[str, object], lost: int) -> str:
     time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    line = {"lost": lost, "event": "log lines were lost", **told, "level": "warning", "timestamp": time}
-    return json.dumps(line) + "\n"
+    line = {"lost": lost, "event": "log lines were lost", "logger": __name__, "level": "warning"}
+    return json.dumps(line | {"timestamp": time} | identity) + "\n"
 
 
-def _telling(worker: int) -> structlog.typing.Processor:
-    def tell(
-        _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
-    ) -> structlog.typing.EventDict:
-        event.setdefault("worker", worker)
-        return event
+def _wrap_the_interpreters_own_lines() -> None:
+    """Warnings and uncaught exceptions become lines like all others; else they are text over many lines."""
+    logging.captureWarnings(True)
 
-    return tell
+    def uncaught(
+        kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None and not issubclass(kind, KeyboardInterrupt):
+            log.error("uncaught exception", exc_info=(kind, error, traceback))
+
+    sys.excepthook = uncaught
+    threading.excepthook = lambda told: uncaught(told.exc_type, told.exc_value, told.exc_traceback)
+    sys.unraisablehook = lambda told: uncaught(told.exc_type, told.exc_value, told.exc_traceback)
 
 
 class LogSeries(Collector):

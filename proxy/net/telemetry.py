@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from platform import python_version
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -17,19 +16,15 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
+from proxy.net.event_lines import log_event
 from proxy.net.login_metrics import LoginMetrics
 from proxy.net.quota_series import ThrottledSeries, quota_series
 from proxy.net.shown_clients import ShownClients
 from proxy.quota.connections import TURNED_AWAY
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
-from proxy.security.principal import ANONYMOUS
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.request_counts import name_of_api
-
-log = structlog.get_logger(__name__)
-
-_QUIET_EVENTS = {"authorization_summary", "request_summary", "high_water", "throttled", "quota_used"}
 
 
 class Telemetry:
@@ -87,7 +82,7 @@ class Telemetry:
         reader = self._readers.get(event.event)
         if reader is not None:
             reader(event)
-        self._log(event)
+        log_event(event)
 
     def opened(self, listener: str) -> None:
         self._connections.labels(listener).inc()
@@ -117,48 +112,6 @@ class Telemetry:
     def _read_refused(self, event: AuditEvent) -> None:
         kind = "unsupported" if event.method else "malformed"
         self._protocol_errors.labels(event.listener, kind).inc()
-
-    def _log(self, event: AuditEvent) -> None:
-        if event.event in _QUIET_EVENTS:
-            return
-        told = {name: value for name in _LOGGED_FIELDS if (value := getattr(event, name)) is not None}
-        failed = event.event in _WARNINGS or event.granted is False
-        (log.warning if failed else log.info)(event.event, **told, stranger=event.principal in _STRANGERS)
-
-
-_STRANGERS = (None, str(ANONYMOUS))
-"""Principals that anybody has: their lines are sampled."""
-_WARNINGS = {
-    "authentication_failed",
-    "reauthentication_failed",
-    "authentication_incomplete",
-    "session_expired",
-    "session_revoked",
-    "request_refused",
-}
-_LOGGED_FIELDS = (
-    "connection_id",
-    "listener",
-    "host",
-    "principal",
-    "client_id",
-    "mechanism",
-    "method",
-    "api_version",
-    "operation",
-    "resource_type",
-    "resource_name",
-    "granted",
-    "rule",
-    "acl_id",
-    "error_code",
-    "forward_id",
-    "last_offset",
-    "session_lifetime_ms",
-    "entity_path",
-    "message",
-    "count",
-)
 
 
 def authorizer_errors(authorizer: Authorizer) -> Metric:

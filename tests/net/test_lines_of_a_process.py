@@ -1,0 +1,71 @@
+"""Every line that a process writes, whoever causes it: one JSON object that says which process wrote it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.edges import on_uvloop
+from tests.support.lone_processes import a_lone
+
+EVERY_SOURCE = """
+import logging, os, sys, threading, warnings
+from pathlib import Path
+import structlog
+from proxy.net import log_lines, log_settings
+file = Path(sys.argv[1])
+log_lines.configure(log_settings.level(file), log_settings.process(file) | {"worker": 1}, queued=True)
+structlog.get_logger("proxy.net.listener").info("listening", port=9092, host=None)
+logging.getLogger("aiokafka.client").error("Group Coordinator Request failed: %s", "[Error 15]")
+warnings.warn("something is old")
+def fail(): raise ValueError("in a thread")
+thread = threading.Thread(target=fail); thread.start(); thread.join()
+raise KeyError("at the end")
+"""
+
+
+@pytest.mark.spec("O2")
+def test_lines_of_ours_of_libraries_and_of_the_interpreter_are_json_and_name_the_process(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text("proxy.id: proxy-7\nlog: {level: INFO}\nlisteners: nonsense\n", encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-c", EVERY_SOURCE, str(file)], capture_output=True, text=True, timeout=120
+    )
+
+    lines = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert [(line["logger"], line["level"], line["event"].splitlines()[0]) for line in lines] == [
+        ("proxy.net.listener", "info", "listening"),
+        ("aiokafka.client", "error", "Group Coordinator Request failed: [Error 15]"),
+        ("py.warnings", "warning", "<string>:10: UserWarning: something is old"),
+        ("proxy.net.log_lines", "error", "uncaught exception"),
+        ("proxy.net.log_lines", "error", "uncaught exception"),
+    ]
+    assert {(line["proxy_id"], line["worker"]) for line in lines} == {("proxy-7", 1)}
+    assert all(isinstance(line["pid"], int) and None not in line.values() for line in lines)
+    assert ["ValueError: in a thread" in lines[3]["exception"], "KeyError" in lines[4]["exception"]] == [
+        True
+    ] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.spec("O2")
+@pytest.mark.parametrize("command", ["proxy", "controller"])
+@on_uvloop
+async def test_a_proxy_and_a_controller_write_the_same_fields_for_the_same_event(
+    command: str, tmp_path: Path
+) -> None:
+    async with a_lone(command, tmp_path) as lone:
+        await lone.login(password="wrong")
+        await lone.logs_in()
+        assert await lone.stops() == 0
+        lines = [json.loads(line) for line in lone.output.read_text(encoding="utf-8").splitlines()]
+
+    assert {(line[f"{command}_id"], line["pid"]) for line in lines} == {(f"{command}-1", lone.process.pid)}
+    assert [line for line in lines if None in line.values()] == []
+    (failed,) = [line for line in lines if line["event"] == "authentication_failed"]
+    assert (failed["level"], failed["host"], failed["mechanism"]) == ("warning", "127.0.0.1", "PLAIN")
+    assert failed["logger"] == "proxy.net.event_lines"
