@@ -1,10 +1,9 @@
-"""Which answers to a forwarded request are tried again, where, and after what pause (KIP-590, KIP-801).
+"""Which answers to a forwarded request are tried again, and where (KIP-590, KIP-801).
 
-Asked by forwarding.net.forwarder after each attempt; the clock and the dice are the caller's. An attempt
+Asked by forwarding.net.forwarder after each attempt; the clock is the caller's. An attempt
 begins only before the request's own deadline: beyond it the client is told REQUEST_TIMED_OUT.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from proxy.wire.error_codes import ErrorCode
@@ -37,16 +36,3 @@ it has committed and answers the second attempt as it answered the first."""
 def next_step(envelope_error: int | None) -> Step:
     """What to do after an attempt ended with this envelope-level error, or with CONNECTION_LOST."""
     return STEPS.get(envelope_error, Step.DONE)
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Pauses that double up to a limit, each spread by chance so that proxies do not knock in step."""
-
-    initial_ms: int = 50
-    maximum_ms: int = 1_000
-
-    def pause_ms(self, attempt: int, chance: float, left_ms: int) -> int:
-        """The pause after the `attempt`-th attempt (from 1); `chance` in [0, 1). Never beyond `left_ms`."""
-        grown_ms = min(self.maximum_ms, self.initial_ms << min(attempt - 1, 16))
-        return max(0, min(left_ms, int(grown_ms * (0.8 + 0.4 * chance))))

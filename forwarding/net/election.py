@@ -15,15 +15,18 @@ import structlog
 
 from forwarding.net.disturbances import Disturbances, Kind
 from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
-from forwarding.retry import Backoff
+from proxy.net.backoff import Backoff
 from proxy.net.channel import ChannelError, ChannelTimeout, EndpointSettings
+from proxy.net.reach import Reach
 from proxy.wire.error_codes import ErrorCode
 
 SESSION_TIMEOUT_MS = 6_000
 """A controller that is silent for so long is replaced; less than this Kafka does not take by default."""
 HEARTBEAT_INTERVAL_MS = 1_500
 CONFIRM_TIMEOUT_MS = 1_000
-BACKOFF = Backoff(initial_ms=50, maximum_ms=1_000)
+MEMBER_PAUSE_MS = 1_000
+"""The longest pause of a controller whose place in the group can still be kept."""
+NOT_JOINED = Backoff(50, MEMBER_PAUSE_MS)
 MAX_MEMBERS_TOLD = 20
 
 HOLDER, NOT_HOLDER = b"holder", b""
@@ -69,7 +72,8 @@ class Election:
         self._blocked_since_s: float | None = None
         self._unseated = False
         self._has_joined = False
-        self._failures = 0
+        self._refusals = 0
+        self.reach = Reach("controller election goes on", "controller election interrupted", 50)
         self._asked = asyncio.Event()
         self._confirmed = asyncio.Event()
         self.won = asyncio.Event()
@@ -86,10 +90,9 @@ class Election:
                 async with await Coordinator.open(self._endpoint, self._group_id) as group:
                     await self._take_part(group)
             except (ChannelError, GroupError) as error:
-                self._failures += 1
                 # Kafka makes its topic for groups when the first one is asked for, and says so by errors.
-                tell = log.warning if self._has_joined else log.info
-                tell("controller election interrupted", group=self._group_id, error=str(error))
+                level = "warning" if self._has_joined else "info"
+                self.reach.lost(error, level=level, group=self._group_id)
                 if self._is_away():
                     self._hold(won=False)
                 await self._pause()
@@ -122,11 +125,12 @@ class Election:
         try:
             while True:
                 if await self._join(group):
-                    self._has_joined, self._failures = True, 0
+                    self._has_joined, self._refusals = True, 0
+                    self.reach.reached(group=self._group_id)
                     await self._beat(group)
                 else:
-                    self._failures += 1
-                    await self._pause()
+                    self._refusals += 1
+                    await asyncio.sleep(NOT_JOINED.pause_ms(self._refusals, 0.5) / 1000)
         except asyncio.CancelledError:
             self._hold(won=False)
             with suppress(ChannelError, TimeoutError):
@@ -255,7 +259,7 @@ class Election:
         return asyncio.get_running_loop().time() - self._heard_s > SESSION_TIMEOUT_MS / 1000
 
     async def _pause(self) -> None:
-        await asyncio.sleep(BACKOFF.pause_ms(self._failures, 0.5, BACKOFF.maximum_ms) / 1000)
+        await self.reach.pause(None if self._is_away() else MEMBER_PAUSE_MS)
 
     def _hold(self, *, won: bool) -> None:
         if won != self.won.is_set() or not self._has_joined:

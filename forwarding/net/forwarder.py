@@ -16,9 +16,12 @@ import structlog
 
 from forwarding import envelope
 from forwarding.net.metrics import ForwarderMetrics
-from forwarding.retry import CONNECTION_LOST, Backoff, Step, next_step
+from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
+from proxy.net.backoff import Backoff
+from proxy.net.cause import CLOSED, Cause
 from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
+from proxy.net.reach import Reach
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
@@ -30,6 +33,9 @@ ATTEMPT_TIMEOUT_MS = 5_000
 """A controller that sends nothing at all for so long, with requests in flight, may be frozen or cut off: the
 others are asked. If it was only slow, it is asked again with the same forward id, and answers with what the
 first attempt came to."""
+
+MAX_PAUSE_MS = 1_000
+"""Between two attempts of one request."""
 
 ApiVersions = Mapping[int, tuple[int, int]]
 
@@ -80,7 +86,10 @@ class Forwarder:
         self._metrics = metrics
         self._now_ms = now_ms
         self._on_api_versions = on_api_versions
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or Backoff(maximum_ms=MAX_PAUSE_MS)
+        self.reach = Reach("controller reached", "controller not reached", 50, len(self._endpoints))
+        self._rejected: Cause | None = None
+        """Why the controllers that are reached did not carry out the last request."""
         self._channel: Channel | None = None
         self._found = asyncio.Event()
         self._reached = asyncio.Event()
@@ -96,11 +105,19 @@ class Forwarder:
         """A controller answers, be it the active one or not."""
         return self._channel is not None and not self._channel.closed
 
+    @property
+    def trouble(self) -> Cause | None:
+        """Why administrative requests would not be carried out now, as far as is known."""
+        if self.connected:
+            return self._rejected
+        return self.reach.cause or Cause("no controller connected yet")
+
     async def reached(self, timeout_ms: int) -> bool:
         """Wait until a controller has said what it speaks; False when none has in the time given."""
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._reached.wait()
+            with self.reach.wanted():
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._reached.wait()
         except TimeoutError:
             return False
         return True
@@ -112,25 +129,22 @@ class Forwarder:
 
     async def run(self) -> None:
         """Keep a channel open, to the next endpoint whenever the present one will not do."""
-        failures = 0
         in_turn = cycle(self._endpoints)
         endpoint: EndpointSettings | None = None
         while True:
             endpoint = self._known_leader(endpoint) or next(in_turn)
             try:
                 async with await Channel.open(endpoint) as channel:
-                    failures = 0
                     self._use(channel)
                     await self._until_of_no_use(channel)
+                    if channel.closed:
+                        self.reach.lost(Cause(CLOSED, f"{endpoint.address}: {CLOSED}"), endpoint.address)
             except ChannelError as error:
-                failures += 1
-                log.warning("controller not reached", endpoint=endpoint.address, error=str(error))
+                self.reach.lost(error, endpoint.address)
             finally:
                 self._channel = None
                 self._found.clear()
-            # Every endpoint is tried once before the pauses grow.
-            rounds = failures // len(self._endpoints) + 1
-            await asyncio.sleep(self._pause_ms(rounds, 60_000) / 1000)
+            await self.reach.pause()
 
     async def forward(
         self,
@@ -199,6 +213,7 @@ class Forwarder:
         except WireError as error:
             log.error("envelope response unreadable", forward_id=request.forward_id, error=str(error))
             return _Reply(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._note(message.error_code, channel)
         # With nowhere else to look the same one is asked again: it may be taking over this very moment.
         if next_step(message.error_code) is Step.FIND_CONTROLLER and self._others_than(channel):
             self._abandon(channel)
@@ -258,8 +273,9 @@ class Forwarder:
     async def _controller(self, left_ms: int) -> Channel | None:
         """The channel in use, waited for until the deadline."""
         try:
-            async with asyncio.timeout(max(0, left_ms) / 1000):
-                await self._found.wait()
+            with self.reach.wanted():
+                async with asyncio.timeout(max(0, left_ms) / 1000):
+                    await self._found.wait()
         except TimeoutError:
             return None
         return self._channel
@@ -272,7 +288,19 @@ class Forwarder:
         self._on_api_versions(self.controller_api_versions)
         self._found.set()
         self._reached.set()
-        log.info("controller reached", endpoint=channel.endpoint.address)
+        self.reach.reached(address=channel.endpoint.address)
+
+    def _note(self, error_code: int, channel: Channel) -> None:
+        """What an answer says about the next requests."""
+        reason = None if error_code == ErrorCode.NONE else _reason(error_code)
+        if reason is None:
+            self._rejected = None
+        elif error_code == ErrorCode.NOT_CONTROLLER:
+            self._rejected = Cause("no controller is active", f"{channel.endpoint.address}: {reason}")
+        else:
+            self._rejected = Cause(
+                f"the controller rejects envelopes: {reason}", f"{channel.endpoint.address}: {reason}"
+            )
 
     def _abandon(self, channel: Channel) -> None:
         if channel is self._channel:
@@ -295,7 +323,7 @@ class Forwarder:
         while left_ms > 0:
             await asyncio.sleep(left_ms / 1000)
             left_ms = self._attempt_timeout_ms - channel.silent_ms
-        log.warning("controller is silent", endpoint=channel.endpoint.address, silent_ms=channel.silent_ms)
+        log.warning("controller is silent", address=channel.endpoint.address, silent_ms=channel.silent_ms)
         self._abandon(channel)
 
     def _pause_ms(self, attempt: int, left_ms: int) -> int:

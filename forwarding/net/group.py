@@ -81,7 +81,7 @@ class Coordinator:
         async with await Channel.open(endpoint) as channel:
             request = types.FindCoordinatorRequest(key=group_id)
             found = await _asked(channel, ApiKey.FIND_COORDINATOR, (1, 3), request)
-        return cls(await Channel.open(replace(endpoint, host=found.host, port=found.port)), group_id)
+        return cls(await Channel.open(endpoint.at(found.host, found.port)), group_id)
 
     async def __aenter__(self) -> Self:
         return self

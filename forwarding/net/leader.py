@@ -7,19 +7,13 @@ an active controller does is writer's.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from forwarding.net.broker import Broker
 from forwarding.net.election import Election
 from forwarding.net.log import LogUnavailable
 from forwarding.net.writer import Writer
-from forwarding.retry import Backoff
 from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import FeedTimeout
-
-BACKOFF = Backoff(initial_ms=50, maximum_ms=1_000)
-
-log = structlog.get_logger(__name__)
+from proxy.net.reach import Reach
 
 
 class Leader:
@@ -30,6 +24,7 @@ class Leader:
         self._election = election
         self._broker = broker
         self._topic = topic
+        self.reach = Reach("metadata log available", "metadata log not available yet", 50)
 
     async def run(self) -> None:
         """Make the topic, take part in the election, lead whenever elected; until cancelled."""
@@ -65,14 +60,13 @@ class Leader:
         await self._broker.ensure_topic(self._topic)
 
     async def _until_done(self, attempt: Callable[[], Awaitable[None]], wanted: Callable[[], bool]) -> bool:
-        failures = 0
         while wanted():
             try:
                 await attempt()
             except (LogUnavailable, ChannelError, FeedTimeout) as error:
-                failures += 1
-                log.warning("metadata log not available yet", topic=self._topic, error=str(error))
-                await asyncio.sleep(BACKOFF.pause_ms(failures, 0.5, BACKOFF.maximum_ms) / 1000)
+                self.reach.lost(error, topic=self._topic)
+                await self.reach.pause()
             else:
+                self.reach.reached(topic=self._topic)
                 return True
         return False

@@ -7,7 +7,7 @@ holds for a passing fault, and knows no error beyond code 79 (docs/decisions/003
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.partitioner import DefaultPartitioner
@@ -175,10 +175,7 @@ class AuditProducer:
         topic = answer.topics[0]
         if topic.error_code != ErrorCode.NONE:
             raise _error("Metadata", topic.error_code, f"topic {self._topic}")
-        brokers = {
-            broker.node_id: replace(self._broker, host=broker.host, port=broker.port)
-            for broker in answer.brokers
-        }
+        brokers = {broker.node_id: self._broker.at(broker.host, broker.port) for broker in answer.brokers}
         for partition in topic.partitions:
             if partition.leader_id not in brokers:
                 code = partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE

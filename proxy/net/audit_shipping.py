@@ -13,7 +13,9 @@ from typing import TypeVar
 import structlog
 
 from proxy.net.audit_sink import AuditSink, Trouble
+from proxy.net.cause import Cause
 from proxy.net.disk_thread import DiskThread
+from proxy.net.reach import StateLine
 from proxy.net.spool import Line, Spool
 from proxy.net.spool_files import SpoolError
 
@@ -39,6 +41,7 @@ class Shipping:
         self._spool = spool
         self._sink = sink
         self._disk = DiskThread("audit-shipping")
+        self._reading = StateLine("audit spool is read again", "audit spool cannot be read, trying again")
         self._now_ms = now_ms
         self._oldest_ms: int | None = None
         self._faults = {READ: 0, CHECKPOINT: 0}
@@ -116,11 +119,15 @@ class Shipping:
         """What the spool gives, however often it fails: the trail must go on, and so must the process."""
         while True:
             try:
-                return await self._disk.run(read, *arguments)
+                found = await self._disk.run(read, *arguments)
             except Exception as error:  # noqa: BLE001 - of a fault in ours, too, only trying again can help
                 self._faults[READ] += 1
-                log.error("audit spool cannot be read, trying again", error=repr(error))
+                self._reading.is_down(Cause(type(error).__name__, repr(error)), level="error")
                 await asyncio.sleep(READ_AGAIN_S)
+            else:
+                if self._reading.cause is not None:
+                    self._reading.is_up()
+                return found
 
 
 def _time_ms(line: Line) -> int | None:

@@ -8,6 +8,7 @@ the topic takes it: it is never left out (docs/decisions/0038).
 
 import asyncio
 import re
+import secrets
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from proxy.net.audit_producer import (
     NotTaken,
     Records,
 )
+from proxy.net.backoff import Backoff
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 
@@ -140,7 +142,10 @@ class AuditSink:
             )
         if not isinstance(error, NotTaken):
             await self._producer.close()
-        await asyncio.sleep(wait_ms / 1000)
+        # With jitter: a broker that comes back has hundreds of processes waiting for it.
+        await asyncio.sleep(
+            Backoff(wait_ms, RETRY_MS[1]).pause_ms(1, secrets.randbelow(1_000) / 1_000) / 1000
+        )
 
     def _taken(self, throttle_ms: int) -> None:
         self._max_count = min(self._max_count * 2, 1 << 30)

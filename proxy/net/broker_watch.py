@@ -9,19 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.reach import Reach
 from proxy.session.apis.config_resources import BROKER
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 
 REFRESH_INTERVAL_S = 10.0
-RETRY_S = 1.0
 
 _AUTO_CREATE = "auto.create.topics.enable"
-
-log = structlog.get_logger(__name__)
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -49,6 +45,7 @@ class BrokerWatch:
         self.known = asyncio.Event()
         """Set once the broker has told its versions."""
         self.up = False
+        self.reach = Reach("broker reached", "broker not reached")
 
     async def run(self) -> None:
         """Ask now, and again at each interval; until cancelled."""
@@ -57,13 +54,15 @@ class BrokerWatch:
                 async with await Channel.open(self._endpoint) as channel:
                     while True:
                         self._on_facts(await _ask(channel))
+                        if not self.up:
+                            self.reach.reached(address=self._endpoint.address)
                         self.up = True
                         self.known.set()
                         await asyncio.sleep(REFRESH_INTERVAL_S)
             except ChannelError as error:
                 self.up = False
-                log.warning("broker not reached", error=str(error))
-            await asyncio.sleep(RETRY_S)
+                self.reach.lost(error)
+            await self.reach.pause()
 
 
 async def _ask(channel: Channel) -> BrokerFacts:

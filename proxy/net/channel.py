@@ -8,12 +8,13 @@ the first request after its time has come, which holds the others back until it 
 import asyncio
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from ssl import SSLContext
 from typing import Any, Self
 
 from proxy.metadata.scram import ScramMechanism
+from proxy.net import cause
 from proxy.net.bearer_token import TokenError, TokenSource
 from proxy.net.pieces import in_slices
 from proxy.net.reply_protocol import ReplyProtocol
@@ -35,17 +36,34 @@ MIN_REAUTHENTICATION_INTERVAL_S = 1.05
 class ChannelError(Exception):
     """The connection cannot be had or is gone; what was asked on it may or may not have been done."""
 
+    reason = cause.CLOSED
+    """In few words that give nothing away."""
+
+    def __init__(self, text: str, reason: str | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason or self.reason
+
 
 class ChannelTimeout(ChannelError):
     """No answer came in time."""
+
+    reason = cause.TIMED_OUT
 
 
 class AuthenticationError(ChannelError):
     """The endpoint does not accept our login."""
 
+    reason = cause.LOGIN
+
 
 class UnsupportedVersionError(ChannelError):
     """The endpoint does not speak this API in any version we could use."""
+
+    reason = cause.VERSION
+
+
+_MOST_TELLING = (AuthenticationError, UnsupportedVersionError, ChannelTimeout, ChannelError)
+"""Of several addresses that failed, whose error is raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +87,8 @@ class EndpointSettings:
 
     host: str
     port: int
+    others: tuple[tuple[str, int], ...] = ()
+    """Further addresses of the same cluster, tried in turn when the first cannot be reached."""
     ssl: SSLContext | None = None
     tls: ClientTls | None = None
     """Who holds the context, where its files are to be watched."""
@@ -78,8 +98,17 @@ class EndpointSettings:
     max_response_bytes: int = 100 * 1024 * 1024
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(f"{host}:{port}" for host, port in ((self.host, self.port), *self.others))
+
+    @property
     def address(self) -> str:
-        return f"{self.host}:{self.port}"
+        """As bootstrap.servers: all addresses there are."""
+        return ",".join(self.addresses)
+
+    def at(self, host: str, port: int) -> "EndpointSettings":
+        """One node, reached in the same way."""
+        return replace(self, host=host, port=port, others=())
 
 
 class Channel:
@@ -100,9 +129,29 @@ class Channel:
 
     @classmethod
     async def open(cls, endpoint: EndpointSettings) -> Self:
-        """Connect, negotiate versions, log in; ChannelError (or AuthenticationError) when any of it fails."""
+        """Connect, negotiate versions, log in; ChannelError (or AuthenticationError) when any of it fails.
+
+        Of several addresses each is tried in turn, all within the request timeout.
+        """
+        if not endpoint.others:
+            return await cls._open_one(endpoint, endpoint.request_timeout_ms)
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + endpoint.request_timeout_ms / 1000
+        addresses = [(endpoint.host, endpoint.port), *endpoint.others]
+        errors: list[ChannelError] = []
+        for index, (host, port) in enumerate(addresses):
+            # One that is silent must not use up the time of those after it.
+            share_ms = (ends_s - loop.time()) * 1000 / (len(addresses) - index)
+            try:
+                return await cls._open_one(endpoint.at(host, port), int(share_ms))
+            except ChannelError as error:
+                errors.append(error)
+        raise _most_telling(errors) from errors[-1]
+
+    @classmethod
+    async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int) -> Self:
         try:
-            async with asyncio.timeout(endpoint.request_timeout_ms / 1000):
+            async with asyncio.timeout(limit_ms / 1000):
                 channel = cls(endpoint, await _connect(endpoint))
                 try:
                     await channel._negotiate()
@@ -112,9 +161,7 @@ class Channel:
                     raise
                 return channel
         except TimeoutError:
-            raise ChannelTimeout(
-                f"{endpoint.address}: no connection within {endpoint.request_timeout_ms} ms"
-            ) from None
+            raise ChannelTimeout(f"{endpoint.address}: no connection within {limit_ms} ms") from None
 
     async def __aenter__(self) -> Self:
         return self
@@ -296,8 +343,17 @@ async def _connect(endpoint: EndpointSettings) -> ReplyProtocol:
             server_hostname=endpoint.host if endpoint.ssl else None,
         )
     except OSError as error:
-        raise ChannelError(f"{endpoint.address}: cannot connect: {error}") from error
+        raise ChannelError(
+            f"{endpoint.address}: cannot connect: {error}", cause.reason_of_connecting(error)
+        ) from error
     return protocol
+
+
+def _most_telling(errors: list[ChannelError]) -> ChannelError:
+    """One error for all, of the kind that an operator has to do something about."""
+    kind = next(kind for kind in _MOST_TELLING if any(isinstance(error, kind) for error in errors))
+    reasons = ", ".join(dict.fromkeys(error.reason for error in errors))
+    return kind("; ".join(map(str, errors)), reasons)
 
 
 def reauthentication_wait_s(session_lifetime_ms: int) -> float:

@@ -20,11 +20,13 @@ from proxy.audit.record import AuditEvent
 from proxy.net.acceptor import Acceptor
 from proxy.net.admission import Admission
 from proxy.net.buffers import ReceiveBuffers
+from proxy.net.cause import cause_of
 from proxy.net.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
 from proxy.net.edge import NoTrail, Trail
 from proxy.net.logins import Logins
+from proxy.net.reach import StateLine
 from proxy.net.slot import Slot
 from proxy.net.tls import ServerTls
 from proxy.net.tls_acceptor import TlsAcceptor
@@ -115,6 +117,7 @@ class Listener:
         self.held_class = self._trail.held_class
         timeout_ms = 0 if policy.sasl is None else policy.login_timeout_ms
         self._logins = Logins(policy.name, verifications, timeout_ms, record)
+        self._upstream_line = StateLine("broker reached for clients", "broker not reached for clients")
         self._server: Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
@@ -259,9 +262,11 @@ class Listener:
             login = await self._login(connection)
             endpoint = replace(self._broker, sasl=login)
             await connect(endpoint, connection, Upstream(connection, self.buffers))
+            if self._upstream_line.cause is not None:
+                self._upstream_line.is_up(listener=self.policy.name)
         except (UpstreamError, ChannelError) as error:
             self._observer.upstream_error()
-            log.warning("broker not reached", error=str(error), listener=self.policy.name)
+            self._upstream_line.is_down(cause_of(error), listener=self.policy.name)
             connection.close("upstream_unreachable")
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)

@@ -16,11 +16,10 @@ from proxy.net.collector import apply_image
 from proxy.net.offset_waiters import FeedTimeout, OffsetWaiters
 from proxy.net.partition import Partition, PartitionError, Place, at_leader
 from proxy.net.pieces import in_pieces
+from proxy.net.reach import Reach
 from proxy.net.transactions import BrokenBatch, Committed, TransactionReader
 
 __all__ = ["FeedTimeout", "TopicFeed"]
-
-BACKOFF_MS = (100, 5_000)
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +44,7 @@ class TopicFeed:
         """Read while catching up; a connection that ends in between must not take it along."""
         self._topic_id: bytes | None = None
         self._waiters = OffsetWaiters(lambda: loader.image.offset if loader.ready else None)
-        self._failures = 0
+        self.reach = Reach("metadata feed caught up", "metadata feed interrupted")
         self.loaded = asyncio.Event()
         """Set once the loader is ready (KIP-801: before that no listener opens)."""
         self.connected = False
@@ -60,14 +59,15 @@ class TopicFeed:
                     while True:
                         await self._apply(await self._read(partition))
             except (ChannelError, BrokenBatch, PartitionError) as error:
-                log.warning("metadata feed interrupted", topic=self._topic, error=str(error))
-                await asyncio.sleep(self._pause_ms() / 1000)
+                self.reach.lost(error, topic=self._topic)
+                await self.reach.pause()
             finally:
                 self.connected = False
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until an image with this offset or a later one serves (E13); FeedTimeout if not in time."""
-        await self._waiters.wait_for(offset, timeout_ms)
+        with self.reach.wanted():
+            await self._waiters.wait_for(offset, timeout_ms)
 
     def tell(self, watcher: Callable[[int], None]) -> None:
         """Call it with each offset that is in force from now on."""
@@ -98,8 +98,8 @@ class TopicFeed:
             _find_fault(steps)
             raise
         self._unapplied = []
-        self.connected, self._failures = True, 0
-        log.info("metadata feed caught up", topic=self._topic, offset=self._loader.image.offset)
+        self.connected = True
+        self.reach.reached(topic=self._topic, offset=self._loader.image.offset)
 
     async def _read(self, partition: Partition) -> list[Committed]:
         records = await partition.fetch(self._reader.position)
@@ -139,11 +139,6 @@ class TopicFeed:
         if self._loader.ready:
             self.loaded.set()
             self._waiters.wake()
-
-    def _pause_ms(self) -> int:
-        self._failures += 1
-        initial_ms, maximum_ms = BACKOFF_MS
-        return min(maximum_ms, initial_ms << min(self._failures - 1, 16))
 
 
 def _find_fault(steps: list[Committed]) -> None:

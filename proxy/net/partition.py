@@ -6,7 +6,7 @@ What the fetched bytes mean is proxy.net.transactions'.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.net.channel import Channel, EndpointSettings
 from proxy.wire import types
@@ -129,7 +129,7 @@ async def at_leader(endpoint: EndpointSettings, topic: str) -> AsyncIterator[tup
         if await _leads(partition):
             yield partition, place
             return
-    async with await Channel.open(replace(endpoint, host=place.host, port=place.port)) as channel:
+    async with await Channel.open(endpoint.at(place.host, place.port)) as channel:
         yield Partition(channel, topic), place
 
 

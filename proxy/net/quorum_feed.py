@@ -28,9 +28,9 @@ from proxy.net.quorum import (
 )
 from proxy.net.quorum_leader import QuorumLeader
 from proxy.net.quorum_log import QuorumLog, SnapshotReader
+from proxy.net.reach import Reach
 from proxy.net.transactions import BrokenBatch
 
-BACKOFF_MS = (100, 1_000)
 ANSWER_TIMEOUT_MS = 5_000
 """A controller that is silent for so much longer than it was asked to wait is frozen or cut off."""
 ASK_AGAIN_S = 0.1
@@ -47,9 +47,11 @@ class QuorumFeed:
         self._log = QuorumLog()
         self._high_watermark = UNKNOWN_OFFSET
         self._waiters = OffsetWaiters(lambda: loader.applied_offset)
-        self._failures = 0
+        self.reach = Reach("metadata feed caught up", "metadata feed interrupted", addresses=len(endpoints))
         self._anew = False
         """What was known is not of this log, and serves only until it has been read."""
+        self._sent_elsewhere = False
+        """Since the feed was connected last."""
         self._inquiry = _Inquiry()
         self.loaded = asyncio.Event()
         """Set once the loader is ready (KIP-801: before that no listener opens)."""
@@ -66,7 +68,8 @@ class QuorumFeed:
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until this offset or a later one is in force (E13); FeedTimeout if not in time."""
-        await self._waiters.wait_for(offset, timeout_ms)
+        with self.reach.wanted():
+            await self._waiters.wait_for(offset, timeout_ms)
 
     def tell(self, watcher: Callable[[int], None]) -> None:
         """Call it with each offset that is in force from now on."""
@@ -100,8 +103,9 @@ class QuorumFeed:
         `endpoint`: the controller that acknowledged what is waited for; one that led before may not know it.
         """
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                end = await self._stable_offset_at_last(endpoint)
+            with self.reach.wanted():
+                async with asyncio.timeout(timeout_ms / 1000):
+                    end = await self._stable_offset_at_last(endpoint)
                 await self.wait_for(end - 1, timeout_ms)
                 return end
         except TimeoutError:
@@ -112,7 +116,7 @@ class QuorumFeed:
             try:
                 return await self.stable_offset(endpoint)
             except ChannelError as error:
-                log.info("high watermark not told", error=str(error))
+                log.debug("high watermark not known", error=str(error))
                 # Whoever it was leads no more, or is gone.
                 endpoint = None
                 await asyncio.sleep(ASK_AGAIN_S)
@@ -124,19 +128,17 @@ class QuorumFeed:
             async with await Channel.open(endpoint) as channel:
                 await self._follow(ControllerNode(channel), endpoint)
         except NotLeader as elsewhere:
-            told = self.leader.learn(elsewhere.leadership)
-            log.info("metadata feed is sent elsewhere", endpoint=endpoint.address, reason=str(elsewhere))
-            await self._pause(at_once=told)
+            if self.leader.learn(elsewhere.leadership) and not self._sent_elsewhere:
+                # Whoever is sent from one to the other and back must not do so without a pause.
+                self._sent_elsewhere = True
+                log.info("metadata feed is sent elsewhere", address=endpoint.address, error=str(elsewhere))
+                return
+            self.reach.lost(elsewhere, endpoint.address, topic=CLUSTER_METADATA)
+            await self.reach.pause()
         except (ChannelError, BrokenBatch, QuorumError) as error:
             self.leader.lost()
-            log.warning(
-                "metadata feed interrupted",
-                topic=CLUSTER_METADATA,
-                endpoint=endpoint.address,
-                offset=self._log.position,
-                error=str(error),
-            )
-            await self._pause()
+            self.reach.lost(error, endpoint.address, topic=CLUSTER_METADATA, offset=self._log.position)
+            await self.reach.pause()
         finally:
             self.connected = False
 
@@ -152,9 +154,8 @@ class QuorumFeed:
             end = fetched.high_watermark if end < 0 else end
 
     def _caught_up(self, endpoint: EndpointSettings) -> None:
-        self.connected, self._failures = True, 0
-        log.info(
-            "metadata feed caught up",
+        self.connected, self._sent_elsewhere = True, False
+        self.reach.reached(
             topic=CLUSTER_METADATA,
             offset=self._loader.next_offset - 1,
             leader=endpoint.address,
@@ -244,13 +245,6 @@ class QuorumFeed:
         if self._loader.ready:
             self.loaded.set()
             self._waiters.wake()
-
-    async def _pause(self, *, at_once: bool = False) -> None:
-        self._failures += 1
-        initial_ms, maximum_ms = BACKOFF_MS
-        pause_ms = min(maximum_ms, initial_ms << min(self._failures - 1, 16))
-        # Whoever is sent from one to the other and back must not do so without a pause.
-        await asyncio.sleep(0 if at_once and self._failures == 1 else pause_ms / 1000)
 
 
 class _Inquiry:

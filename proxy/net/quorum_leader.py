@@ -5,7 +5,6 @@ nobody.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from proxy.net.channel import EndpointSettings
 from proxy.net.quorum import Leadership
@@ -54,4 +53,4 @@ class QuorumLeader:
         if address is None:
             return None
         host, port = address
-        return replace(self._endpoints[0], host=host, port=port)
+        return self._endpoints[0].at(host, port)

@@ -6,6 +6,7 @@ proxy.net.channel; once it is done the transport is given another protocol, the 
 
 import asyncio
 
+from proxy.net.cause import TIMED_OUT, reason_of_connecting
 from proxy.net.channel import (
     SASL_AUTHENTICATE_VERSION,
     Channel,
@@ -20,7 +21,11 @@ from proxy.wire.api_keys import ApiKey
 
 
 class UpstreamError(Exception):
-    """The broker cannot be reached, or does not let us in."""
+    """The broker cannot be reached, or does not let us in. `reason`: in few words (proxy.net.cause)."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
@@ -38,9 +43,16 @@ async def connect(endpoint: EndpointSettings, connection: Connection, upstream: 
                     ssl=endpoint.ssl,
                     server_hostname=endpoint.host if endpoint.ssl else None,
                 )
-    except (ChannelError, OSError, TimeoutError) as error:
-        raise UpstreamError(f"broker {endpoint.address}: {error!r}") from error
+    except (ChannelError, OSError) as error:
+        raise UpstreamError(f"broker {endpoint.address}: {error!r}", _reason(error)) from error
     connection.upstream_ready(upstream)
+
+
+def _reason(error: ChannelError | OSError) -> str:
+    if isinstance(error, ChannelError):
+        return error.reason
+    # A TimeoutError is an OSError as well.
+    return TIMED_OUT if isinstance(error, TimeoutError) else reason_of_connecting(error)
 
 
 async def next_login(login: SaslLogin, upstream: Upstream) -> UpstreamLogin:

@@ -14,9 +14,11 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.net.cause import cause_of
 from proxy.net.channel import ChannelError
 from proxy.net.clock import now_ms
 from proxy.net.offset_waiters import FeedTimeout
+from proxy.net.reach import StateLine
 from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer
@@ -101,12 +103,15 @@ class Member(Collector):
 
     async def catch_up(self, feed: Feed) -> None:
         """Before the listeners open: whatever was answered while nobody waited for us is in our image."""
+        line = StateLine(
+            "the end of the metadata log is reached", "the end of the metadata log is not reached"
+        )
         while True:
             try:
                 await feed.wait_for(await feed.stable_offset() - 1, CATCH_UP_MS)
                 return
             except (ChannelError, FeedTimeout) as error:
-                log.warning("the end of the metadata log is not reached", error=str(error))
+                line.is_down(cause_of(error))
                 await asyncio.sleep(CATCH_UP_PAUSE_S)
 
     async def answer(

@@ -13,6 +13,7 @@ from proxy.net import metadata_feed
 from proxy.net.channel import ChannelError
 from proxy.net.metadata_feed import TopicFeed
 from proxy.net.partition import Place
+from proxy.net.reach import Reach
 from tests.support.metadata_log import acl, acl_record, values
 
 
@@ -55,9 +56,9 @@ async def loaded_from(log: Any, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         yield log, Place(bytes(16), "localhost", 1)
 
     monkeypatch.setattr(metadata_feed, "at_leader", at_leader)
-    monkeypatch.setattr(metadata_feed, "BACKOFF_MS", (1, 1))
     loader = Loader(lambda _image, _changed: None)
     feed = TopicFeed(None, "metadata", loader)  # type: ignore[arg-type]
+    feed.reach = Reach("up", "down", 1)
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
         run = tasks.create_task(feed.run())
         await feed.loaded.wait()

@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 from forwarding.net.forwarder import ATTEMPT_TIMEOUT_MS, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
-from forwarding.retry import Backoff
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener
 from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
+from proxy.net.backoff import Backoff
 from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener

@@ -2,8 +2,9 @@
 
 import pytest
 
-from forwarding.retry import AUTHORIZER_NOT_READY, CONNECTION_LOST, Backoff, Step, next_step
+from forwarding.retry import AUTHORIZER_NOT_READY, CONNECTION_LOST, Step, next_step
 from forwarding.versions import FORWARDABLE, for_clients
+from proxy.net.backoff import Backoff
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
