@@ -21,7 +21,7 @@ from forwarding.net.mutation_page import mutation_page
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, WatchedUsers, load, split_host_port
+from proxy.config import ConfigError, WatchedUsers, http_access, load
 from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
 from proxy.net import audit_page, collector, descriptors, log_lines, log_settings
@@ -36,12 +36,14 @@ from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
 from proxy.net.event_lines import log_event
 from proxy.net.http import HttpServer
+from proxy.net.http_access import HttpAccess
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
 from proxy.net.loop_lag import LoopLag
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
 from proxy.net.process_metrics import ProcessSeries
+from proxy.net.readiness import Readiness
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
@@ -76,6 +78,7 @@ def run_controller(config_path: str | Path) -> int:
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         registry.register(CertificateSeries(lambda: certificates.expiries))
+        access = http_access(config.http)
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
@@ -102,7 +105,14 @@ def run_controller(config_path: str | Path) -> int:
                 policy,
                 registry,
                 reloads,
-                [upkeep.run, certificates.run, users.run, LoopLag(registry).run],
+                access,
+                [
+                    upkeep.run,
+                    certificates.run,
+                    users.run,
+                    LoopLag(registry).run,
+                    partial(access.run, reloads),
+                ],
             )
         )
     except Exception as error:
@@ -124,6 +134,7 @@ async def _run(
     policy: AuditPolicy,
     registry: CollectorRegistry,
     reloads: FileReloads,
+    access: HttpAccess,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     audit = AuditLog(
@@ -148,7 +159,7 @@ async def _run(
     async with asyncio.TaskGroup() as tasks:
         parts = [_stop(process, stop), audit.run(), *(run() for run in (*upkeep, *logins.background))]
         background = [tasks.create_task(part) for part in parts]
-        http = await _http(config, registry, process, audit)
+        http = await _http(config, access, registry, process, audit)
         try:
             await process.run()
         finally:
@@ -170,19 +181,25 @@ async def _stop(process: ControllerProcess, stop: StopSignals) -> None:
 
 
 async def _http(
-    config: ControllerConfig, registry: CollectorRegistry, process: ControllerProcess, audit: AuditLog
+    config: ControllerConfig,
+    access: HttpAccess,
+    registry: CollectorRegistry,
+    process: ControllerProcess,
+    audit: AuditLog,
 ) -> HttpServer | None:
     if config.http is None:
         return None
-    host, port = split_host_port(config.http.bind)
     pages = {
         "/quotas": partial(mutation_page, process.mutation_quotas, now_ms),
         "/audit": partial(audit_page.audit_page, audit),
     }
-    ready = partial(audit_page.ready, audit)
-    http = HttpServer(host, port, registry, process.not_ready, pages, ready=ready)
+    http = HttpServer(access, registry, lambda: _readiness(process, audit), pages)
     await http.start()
     return http
+
+
+def _readiness(process: ControllerProcess, audit: AuditLog) -> Readiness:
+    return audit_page.readiness(audit, process.blocked(), process.degraded())
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from forwarding.versions import for_clients
 from proxy import gate_setup
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, load, split_host_port
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, http_access, load
 from proxy.control_plane import ControlPlane
 from proxy.files_limit import report_files
 from proxy.listeners import Listeners
@@ -46,6 +46,8 @@ from proxy.net.pieces import done_in_pieces, in_pieces
 from proxy.net.process_metrics import ProcessSeries
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
+from proxy.net.reach import together
+from proxy.net.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.request_metrics import RequestSeries
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool
@@ -126,6 +128,7 @@ class ProxyProcess:
         self._registry = CollectorRegistry()
         self._telemetry = Telemetry(self._registry)
         self._reloads = FileReloads(self._registry)
+        self._http_access = http_access(config.http)
         self._revocations = Revocations(lambda: self._listeners.connections())
         self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
@@ -165,6 +168,7 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._watch = BrokerWatch(self._broker, self._on_broker)
+        together(self._watch.reach, self._feed.reach, self._forwarder.reach)
         self._verifications = Verifications(self._registry, hashing_threads(config.workers))
         self._credentials = Credentials(
             self._users.known,
@@ -216,17 +220,27 @@ class ProxyProcess:
         if member is not None:
             self._registry.register(member)
 
-    def not_ready(self) -> str | None:
-        """Why traffic should not come yet, for /readyz; None when it may."""
+    def readiness(self) -> Readiness:
+        """Why traffic should not come yet, and what does not work although it may."""
+        return audit_page.readiness(self._audit, self._blocked(), self._degraded())
+
+    def _blocked(self) -> Iterator[Note]:
         if self._stop.draining.is_set():
-            return "draining"
+            yield Note.of("draining")
+            return
+        broker = self._watch.reach.cause or NOT_YET
         if not self._loader.ready:
-            return "the metadata log is not loaded"
+            yield Note.of("the metadata log is not loaded", self._feed.reach.cause or BEING_READ)
         if not self._watch.up:
-            return "the broker is not reached"
-        if not self._open:
-            return "the listeners are not open"
-        return audit_page.not_ready(self._audit)
+            yield Note.of("the broker is not reached", broker)
+        elif self._loader.ready and not self._open:
+            yield Note.of("the listeners are not open yet")
+
+    def _degraded(self) -> Iterator[Note]:
+        # A proxy without a controller serves data; who takes it for unready turns this into an outage (0051).
+        yield from degraded("administrative requests time out", self._forwarder.trouble)
+        if self._loader.ready and not self._feed.connected:
+            yield from degraded("changes of the metadata do not arrive", self._feed.reach.cause or NOT_YET)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -239,7 +253,7 @@ class ProxyProcess:
                 background = [tasks.create_task(part) for part in self._background()]
                 http = await self._start_http()
                 if self._member is not None:
-                    pages = worker_pages(self._registry, self.not_ready, self._quota_page, self._audit_page)
+                    pages = worker_pages(self._registry, self.readiness, self._quota_page, self._audit_page)
                     background.append(tasks.create_task(self._member.answer(pages, self._stop.draining)))
                 serving = tasks.create_task(self._serve(tasks))
                 await self._stop.draining.wait()
@@ -280,6 +294,7 @@ class ProxyProcess:
         yield self._record_quota_changes()
         yield self._ship_left_over()
         yield self._sweep()
+        yield self._http_access.run(self._reloads)
         yield from (run() for run in self._credentials.background)
 
     async def _drain(self) -> None:
@@ -406,10 +421,8 @@ class ProxyProcess:
     async def _start_http(self) -> HttpServer | None:
         if self._config.http is None:
             return None
-        host, port = split_host_port(self._config.http.bind)
         pages = {"/quotas": self._quota_page, "/audit": self._audit_page}
-        ready = partial(audit_page.ready, self._audit)
-        http = HttpServer(host, port, self._registry, self.not_ready, pages, ready=ready)
+        http = HttpServer(self._http_access, self._registry, self.readiness, pages)
         await http.start()
         return http
 

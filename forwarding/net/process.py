@@ -6,13 +6,12 @@ handed in or stands around it.
 
 import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-import structlog
 from prometheus_client import CollectorRegistry
 
 from forwarding.controller.controller import NO_TOKENS, SERVED, TO_BROKER, Controller
@@ -37,6 +36,8 @@ from proxy.metadata.loader import Loader
 from proxy.net.channel import ChannelError, EndpointSettings
 from proxy.net.login_metrics import LoginMetrics
 from proxy.net.metadata_feed import TopicFeed
+from proxy.net.reach import Reach, together
+from proxy.net.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.telemetry import AuthorizerCollector
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
@@ -47,8 +48,6 @@ from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.security.protected import OwnResources, ProtectedResources, election_group
 from proxy.session.authentication import SaslListener
 from proxy.wire import codecs
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +146,10 @@ class ControllerProcess:
         group_id = election_group(settings.transactional_id)
         disturbances = Disturbances(self.metrics.disturbances, settings.transactional_id, group_id, now_ms)
         election = Election(settings.broker, group_id, now_ms, disturbances)
+        self._election = election
         self._leader = Leader(self.writer, election, self._broker, settings.topic)
+        self._versions = Reach("broker reached", "broker not reached")
+        together(self.feed.reach, election.reach, self._leader.reach, self._versions)
         surroundings = Surroundings(
             settings.listener,
             sasl(lambda: self.loader.image),
@@ -171,15 +173,35 @@ class ControllerProcess:
             self.metrics,
         )
 
-    def not_ready(self) -> str | None:
-        """Why no Envelope would be served; None when one would."""
+    def blocked(self) -> Iterator[Note]:
+        """Why no Envelope would be served; nothing when one would."""
         if self._drained.is_set():
-            return "draining"
+            yield Note.of("draining")
+            return
         if not self.loader.ready:
-            return "the metadata log is not loaded yet"
+            # The topic is there once this process has seen to it.
+            why = self._leader.reach.cause or self.feed.reach.cause or BEING_READ
+            yield Note.of("the metadata log is not loaded", why)
+        elif not self.writer.active:
+            yield self._why_not_active()
         if not self.server.listening.is_set():
-            return "not listening yet"
-        return None if self.writer.active else "not the active controller"
+            yield Note.of("not listening yet")
+
+    def degraded(self) -> Iterator[Note]:
+        """What does not work although Envelopes are served."""
+        yield from degraded("what a broker carries out times out", self._versions.cause)
+        if self.loader.ready and not self.feed.connected:
+            yield from degraded("the metadata log is not followed", self.feed.reach.cause or NOT_YET)
+
+    def _why_not_active(self) -> Note:
+        what = "not the active controller"
+        if self._election.won.is_set():
+            return Note.of(
+                f"{what}: elected, the log is not claimed yet", self._leader.reach.cause or NOT_YET
+            )
+        if self._election.reach.cause is not None:
+            return Note.of(f"{what}: no part in the election", self._election.reach.cause)
+        return Note.of(f"{what}: standing by")
 
     async def run(self) -> None:
         """Serve until drained; then the log and the channels are let go."""
@@ -224,9 +246,10 @@ class ControllerProcess:
         while not self._broker.known_versions:
             try:
                 await self._broker.api_versions()
+                self._versions.reached()
             except ChannelError as error:
-                log.warning("broker not reached", error=str(error))
-                await asyncio.sleep(1)
+                self._versions.lost(error)
+                await self._versions.pause()
 
     async def _sweep(self, interval_ms: int, remove: Callable[[], Awaitable[bool | None]]) -> None:
         """`remove` says whether there may be more to remove at once."""

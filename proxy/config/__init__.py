@@ -15,6 +15,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `login`: our own logins
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
+- `http`: where the HTTP port is, and what one has to show there
 - `quota`: whom quotas hold, and whether they do
 - `proxy`: the whole file; `proxy_principals`: who must not be a client
 """
@@ -22,6 +23,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 from proxy.config.audit import Audit
 from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
+from proxy.config.http import Http, http_access
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
 from proxy.config.login import Login
 from proxy.config.parts import (
@@ -36,7 +38,6 @@ from proxy.config.parts import (
 )
 from proxy.config.peer import ClientSsl, ControllerPeer, Peer, endpoint
 from proxy.config.proxy import (
-    Http,
     Limits,
     Log,
     LoginBackoff,
@@ -84,6 +85,7 @@ __all__ = [
     "UsersFile",
     "WatchedUsers",
     "endpoint",
+    "http_access",
     "load",
     "parse",
     "read",

@@ -16,10 +16,10 @@ from proxy.config.authorizer import (
 )
 from proxy.config.binds import Bind, require_different_ports
 from proxy.config.delegation_token import DelegationToken
+from proxy.config.http import Http
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import (
     ExistingFile,
-    HostPort,
     KeyProblem,
     Milliseconds,
     NotEmpty,
@@ -141,10 +141,6 @@ class ProxyLimits(Limits):
                 "max.connections.per.ip is 0, and max.connections.per.ip.overrides lets nobody in"
             )
         return self
-
-
-class Http(Part):
-    bind: HostPort
 
 
 class Log(Part):

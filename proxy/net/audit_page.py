@@ -5,11 +5,12 @@ turned away does not depend on the trail, save where `audit.policy` says so (`no
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proxy.audit.classes import ADMIN
 from proxy.net.audit_log import AuditLog
+from proxy.net.readiness import Note, Readiness
 
 BEHIND_AFTER_MS = 60_000
 LOUD_TOLD = 5
@@ -50,9 +51,12 @@ def not_ready(audit: AuditLog) -> str | None:
     return f"the audit trail takes no records: {', '.join(sorted(refused))}" if refused else None
 
 
-def ready(audit: AuditLog) -> str:
-    """What /readyz says when nothing is against traffic."""
-    return "\n".join(("ready", *(f"audit: {concern}" for concern in concerns(audit))))
+def readiness(audit: AuditLog, blocked: Iterable[Note] = (), others: Iterable[Note] = ()) -> Readiness:
+    """What /readyz says, of the trail and of what else the process knows."""
+    refused = not_ready(audit)
+    told = [] if refused is None else [Note(refused, refused)]
+    details = (Note("audit: see /audit", f"audit: {concern}") for concern in concerns(audit))
+    return Readiness((*blocked, *told), (*others, *details))
 
 
 async def audit_page(audit: AuditLog) -> bytes:

@@ -1,18 +1,25 @@
-"""/metrics, /healthz, /readyz and pages of JSON over HTTP/1.1, for Prometheus, the kubelet and operators.
+"""/metrics, /livez, /readyz and pages of JSON over HTTP/1.1, for Prometheus, the kubelet and operators.
 
-Run by the process beside its listeners. What is measured and when the process is ready is handed in.
-Only GET, only small requests, one answer per connection: nobody else is meant to talk to it.
+Run by the process beside its listeners; h11 reads and writes the messages (docs/decisions/0051). What is
+measured and whether the process is ready is handed in. Only GET and HEAD, one response per connection. /livez
+and /readyz are for everybody, the rest for who has a credential, where one is configured.
 """
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 
+import h11
 import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from proxy.net.exposition import exposition
+from proxy.net.http_access import HttpAccess
+from proxy.net.http_stream import PlainStream, TlsStream
 from proxy.net.listening import opening
+from proxy.net.readiness import Readiness
 
 MAX_CONNECTIONS = 64
 """At a time; Prometheus and a kubelet have one each."""
@@ -20,8 +27,21 @@ _MAX_HEAD_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
 _JSON = "application/json"
+_ALIVE = ("/livez", "/healthz")
+_READY = "/readyz"
+_METRICS = "/metrics"
 
 log = structlog.get_logger(__name__)
+
+
+class _Answer(Exception):
+    """Ends the work on a request with a response other than 200."""
+
+    def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.body = f"{text}\n".encode()
+        self.headers = headers
 
 
 class HttpServer:
@@ -29,26 +49,18 @@ class HttpServer:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        access: HttpAccess,
         registry: CollectorRegistry,
-        not_ready: Callable[[], str | None],
+        readiness: Callable[[], Readiness],
         pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
-        ready: Callable[[], str] = lambda: "ready",
     ) -> None:
-        """`not_ready`: why traffic should not come yet, None when it may; `pages`: JSON by its path.
-
-        `before`: awaited with the path of each request, for who has to ask others first. `ready`: what
-        /readyz says when there is nothing against traffic.
-        """
-        self._ready = ready
-        self._before = before
-        self._pages = pages or {}
-        self._host = host
-        self._port = port
+        """`pages`: JSON by its path. `before`: awaited with the path of each request, for who asks others."""
+        self._access = access
         self._registry = registry
-        self._not_ready = not_ready
+        self._readiness = readiness
+        self._pages = pages or {}
+        self._before = before
         self._server: asyncio.Server | None = None
         self._open = 0
         # Those whose request is not there yet, the oldest first.
@@ -59,9 +71,10 @@ class HttpServer:
 
         CannotListen.
         """
-        with opening(self._host, self._port):
+        host, port = self._access.host, self._access.port
+        with opening(host, port):
             self._server = await asyncio.start_server(
-                self._serve, self._host, self._port, limit=_MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
+                self._serve, host, port, limit=_MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
             )
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -78,23 +91,90 @@ class HttpServer:
         self._idle[writer] = None
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-                self._idle.pop(writer, None)
-                method, path, *_ = head.split(b" ", 2)
-                wanted = path.decode("latin-1").partition("?")[0]
-                if self._before is not None:
-                    await self._before(wanted)
-                writer.write(await self._answer(method.decode("latin-1"), wanted))
-                await writer.drain()
-        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # Whoever it was did not speak HTTP, or left.
-        except Exception:  # the task boundary: a fault in a collector is told, and ends nothing else
+                stream = await self._stream(reader, writer)
+                await self._converse(stream, writer)
+                await stream.finish()
+        except (TimeoutError, OSError):
+            pass  # Whoever it was did not speak HTTP, or left. Errors of TLS are OSErrors.
+        except Exception:  # the task boundary: a fault ends this connection alone
             log.exception("fault while answering over HTTP")
-            writer.write(_response("500 Internal Server Error", _PLAIN, b"see the log\n"))
         finally:
             self._open -= 1
             self._idle.pop(writer, None)
             writer.close()
+
+    async def _stream(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> PlainStream | TlsStream:
+        if self._access.tls is None:
+            return PlainStream(reader, writer)
+        stream = TlsStream(reader, writer, self._access.tls.context)
+        try:
+            await stream.handshake()
+        except ssl.SSLError as error:
+            host = writer.get_extra_info("peername")[0]
+            log.warning("TLS handshake at the HTTP port failed", host=host, error=str(error), stranger=True)
+            raise
+        return stream
+
+    async def _converse(self, stream: PlainStream | TlsStream, writer: asyncio.StreamWriter) -> None:
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        method = b"GET"
+        try:
+            request = await _request(http, stream)
+            if request is None:
+                return
+            method = request.method
+            self._idle.pop(writer, None)
+            content_type, body = await self._found(request, stream)
+            headers, status = {"Content-Type": content_type}, HTTPStatus.OK
+        except h11.RemoteProtocolError as error:
+            status, headers, body = HTTPStatus(error.error_status_hint), {}, b"not HTTP/1.1\n"
+        except _Answer as answer:
+            status, headers, body = answer.status, {"Content-Type": _PLAIN} | answer.headers, answer.body
+        except Exception:  # a fault in a collector or a page is logged, and ends nothing else
+            log.exception("fault while answering over HTTP")
+            status, headers, body = HTTPStatus.INTERNAL_SERVER_ERROR, {}, b"see the log\n"
+        headers |= {"Content-Length": str(len(body)), "Connection": "close"}
+        response = h11.Response(
+            status_code=status, reason=status.phrase.encode(), headers=list(headers.items())
+        )
+        data = http.send(response) or b""
+        # To HEAD only the length of the body is sent (RFC 9110).
+        await stream.write(data if method == b"HEAD" else data + body)
+
+    async def _found(self, request: h11.Request, stream: PlainStream | TlsStream) -> tuple[str, bytes]:
+        """Content type and body; _Answer for everything that is not a 200."""
+        if request.method not in (b"GET", b"HEAD"):
+            raise _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", Allow="GET, HEAD")
+        path = request.target.decode("latin-1").partition("?")[0]
+        if path in _ALIVE:
+            return _PLAIN, b"alive\n"
+        authorization = dict(request.headers).get(b"authorization", b"")
+        allowed = self._access.allows(authorization, has_certificate=stream.has_client_certificate)
+        if not allowed and path != _READY:
+            log.warning("HTTP request without a valid credential rejected", path=path[:100], stranger=True)
+            raise _Answer(
+                HTTPStatus.UNAUTHORIZED,
+                "send http.bearer.token.file as a bearer token, or a client certificate",
+                **{"WWW-Authenticate": "Bearer"},
+            )
+        if self._before is not None:
+            await self._before(path)
+        if path == _READY:
+            return _PLAIN, self._ready(detailed=allowed)
+        if path == _METRICS:
+            return CONTENT_TYPE_LATEST, await exposition(self._registry)
+        if path in self._pages:
+            return _JSON, await self._pages[path]()
+        raise _Answer(HTTPStatus.NOT_FOUND, " ".join((_METRICS, _ALIVE[0], _READY, *self._pages)))
+
+    def _ready(self, *, detailed: bool) -> bytes:
+        readiness = self._readiness()
+        text = readiness.text(detailed=detailed)
+        if readiness.blocked:
+            raise _Answer(HTTPStatus.SERVICE_UNAVAILABLE, text.rstrip("\n"))
+        return text.encode()
 
     def _give_way(self) -> bool:
         """Close the oldest connection whose request has not come; False: there is none."""
@@ -105,27 +185,16 @@ class HttpServer:
         oldest.transport.abort()
         return True
 
-    async def _answer(self, method: str, path: str) -> bytes:
-        if method != "GET":
-            return _response("405 Method Not Allowed", _PLAIN, b"only GET\n")
-        if path == "/metrics":
-            return _response("200 OK", CONTENT_TYPE_LATEST, await exposition(self._registry))
-        if path == "/healthz":
-            return _response("200 OK", _PLAIN, b"ok\n")
-        if path == "/readyz":
-            reason = self._not_ready()
-            if reason is None:
-                return _response("200 OK", _PLAIN, f"{self._ready()}\n".encode())
-            return _response("503 Service Unavailable", _PLAIN, f"{reason}\n".encode())
-        if path in self._pages:
-            return _response("200 OK", _JSON, await self._pages[path]())
-        known = " ".join(("/metrics", "/healthz", "/readyz", *self._pages))
-        return _response("404 Not Found", _PLAIN, f"{known}\n".encode())
 
-
-def _response(status: str, content_type: str, body: bytes) -> bytes:
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    return head.encode("latin-1") + body
+async def _request(http: h11.Connection, stream: PlainStream | TlsStream) -> h11.Request | None:
+    """The head of the request; None when the client has left before. RemoteProtocolError."""
+    while True:
+        event = http.next_event()
+        if isinstance(event, h11.Request):
+            return event
+        if event is not h11.NEED_DATA:
+            return None
+        data = await stream.read()
+        if not data:
+            return None
+        http.receive_data(data)

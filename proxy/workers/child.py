@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from proxy.net.readiness import Note, Readiness
 from proxy.workers.control import Asker
 from proxy.workers.seat import Seat
 
@@ -25,14 +26,17 @@ class Inheritance:
     ports: Mapping[str, int]
 
 
+STARTING = Readiness((Note.of("starting"),))
+
+
 class Child:
     """A running worker."""
 
     def __init__(self, number: int, process: asyncio.subprocess.Process, asker: Asker, since_ms: int) -> None:
         self.number = number
         self.since_ms = since_ms
-        self.not_ready = "starting"
-        """Why it takes no traffic yet, as it said last; empty when it does."""
+        self.readiness = STARTING
+        """As it said last."""
         self.heard_ms = 0
         """When it answered last; 0: it has not yet."""
         self.asker = asker
@@ -58,6 +62,11 @@ class Child:
         ours.setblocking(False)
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         return cls(number, process, Asker(reader, writer), now_ms)
+
+    @property
+    def not_ready(self) -> str:
+        """Why it takes no traffic yet; empty when it does."""
+        return "; ".join(note.detailed for note in self.readiness.blocked)
 
     @property
     def pid(self) -> int:

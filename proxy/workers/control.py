@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 from prometheus_client import CollectorRegistry
 
+from proxy.net.readiness import Readiness
 from proxy.workers.exposition import snapshot
 
 METRICS, QUOTAS, READY, AUDIT = "metrics", "quotas", "ready", "audit"
@@ -20,14 +21,14 @@ log = structlog.get_logger(__name__)
 
 def worker_pages(
     registry: CollectorRegistry,
-    not_ready: Callable[[], str | None],
+    readiness: Callable[[], Readiness],
     quotas: Callable[[], Awaitable[bytes]],
     audit: Callable[[], Awaitable[bytes]],
 ) -> Mapping[str, Callable[[], Awaitable[bytes]]]:
     """What a supervisor may ask a worker for."""
 
     async def ready() -> bytes:
-        return (not_ready() or "").encode()
+        return readiness().encoded()
 
     return {
         METRICS: lambda: snapshot(registry),

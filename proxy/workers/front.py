@@ -14,9 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from proxy.config import Http, split_host_port
 from proxy.net.clock import now_ms
 from proxy.net.http import HttpServer
+from proxy.net.http_access import HttpAccess
+from proxy.net.readiness import Note, Readiness
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition, snapshot
@@ -48,19 +49,10 @@ class Front(Collector):
         self._registry.register(self.exposition)
         self._registry.register(self)
 
-    async def serve(self, wanted: Http | None) -> HttpServer | None:
+    async def serve(self, access: HttpAccess) -> HttpServer:
         """Begin to answer where the configuration says."""
-        if wanted is None:
-            return None
         pages = {"/quotas": self._merged_quotas, "/audit": self._audit, "/workers": self._workers}
-        http = HttpServer(
-            *split_host_port(wanted.bind),
-            self._registry,
-            self.not_ready,
-            pages,
-            before=self._ask_for,
-            ready=self._ready_text,
-        )
+        http = HttpServer(access, self._registry, self.readiness, pages, before=self._ask_for)
         await http.start()
         return http
 
@@ -68,12 +60,14 @@ class Front(Collector):
         """Bring what we know of the workers up to date."""
         await asyncio.gather(self._ask_ready(), self._ask_metrics())
 
-    def not_ready(self) -> str | None:
-        """None while at least one worker takes traffic."""
+    def readiness(self) -> Readiness:
+        """Ready while at least one worker takes traffic."""
+        headline = f"{self._ready()} of {self._count} workers are ready"
+        blocked = self._said(lambda readiness: readiness.blocked)
+        others = self._said(lambda readiness: readiness.others)
         if self._ready():
-            return None
-        told = {child.not_ready for child in self.children.values()}
-        return f"0 of {self._count} workers are ready: {', '.join(sorted(told)) or 'none runs'}"
+            return Readiness((), (*blocked, *others), headline)
+        return Readiness((Note.of(headline), *(blocked or (Note.of("none runs"),))), others)
 
     def collect(self) -> Iterable[Metric]:
         workers = GaugeMetricFamily("penstock_workers", "Worker processes by state", labels=["state"])
@@ -89,6 +83,17 @@ class Front(Collector):
             "penstock_worker_restarts_total", "Workers that ended and were replaced", self.restarts
         )
 
+    def _said(self, notes: Callable[[Readiness], Iterable[Note]]) -> tuple[Note, ...]:
+        """What workers say, each line once; with their numbers where not all of them say it."""
+        by_note: dict[Note, list[int]] = {}
+        for number, child in sorted(self.children.items()):
+            for note in notes(child.readiness):
+                by_note.setdefault(note, []).append(number)
+        return tuple(
+            note if len(numbers) == len(self.children) else note.said_by(f"worker {_and(numbers)}")
+            for note, numbers in by_note.items()
+        )
+
     def _ready(self) -> int:
         return sum(not child.not_ready for child in self.children.values())
 
@@ -98,7 +103,7 @@ class Front(Collector):
         elif path == "/metrics":
             await self.ask_all()
         elif path == "/readyz":
-            await asyncio.gather(self._ask_ready(), self._ask_audit())
+            await self._ask_ready()
         elif path == "/audit":
             await self._ask_audit()
         elif path == "/workers":
@@ -106,7 +111,7 @@ class Front(Collector):
 
     async def _ask_ready(self) -> None:
         for child, page in await self._answers(READY):
-            child.not_ready, child.heard_ms = page.decode(), now_ms()
+            child.readiness, child.heard_ms = Readiness.decoded(page), now_ms()
 
     async def _ask_audit(self) -> None:
         answers = await self._answers(AUDIT)
@@ -131,14 +136,6 @@ class Front(Collector):
             (child, answer) for child, answer in zip(children, answers, strict=True) if answer is not None
         ]
 
-    def _ready_text(self) -> str:
-        concerns = (
-            f"audit of worker {number}: {concern}"
-            for number, page in self._audits
-            for concern in page["concerns"]
-        )
-        return "\n".join((f"{self._ready()} of {self._count} workers are ready", *concerns))
-
     async def _audit(self) -> bytes:
         page = {"workers": [{"worker": number} | dict(page) for number, page in self._audits]}
         return json.dumps(page, indent=1).encode() + b"\n"
@@ -160,3 +157,7 @@ class Front(Collector):
         ]
         page = {"workers": self._count, "restarts": self.restarts, "running": rows}
         return json.dumps(page, indent=1).encode() + b"\n"
+
+
+def _and(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -10,14 +10,16 @@ from pathlib import Path
 from time import process_time
 
 import structlog
+from prometheus_client import CollectorRegistry
 
-from proxy.config import ProxyConfig, load
+from proxy.config import ProxyConfig, http_access, load
 from proxy.net.clock import now_ms
 from proxy.net.listening import CannotListen
 from proxy.net.log_lines import LogSeries
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, SpoolLock, SpoolLocked
 from proxy.net.stop_signals import StopSignals
+from proxy.net.watched_file import FileReloads
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.front import Front
 from proxy.workers.ports import HeldPorts
@@ -56,7 +58,11 @@ class Supervisor:
         self._given = Inheritance(
             path, _file_of(content), self._segment.file, self._lock.file, self._held.numbers
         )
-        self._front = Front(config.workers, self._segment.connections, LogSeries())
+        registry = CollectorRegistry()
+        registry.register(LogSeries())
+        self._reloads = FileReloads(registry)
+        self._http_access = None if config.http is None else http_access(config.http)
+        self._front = Front(config.workers, self._segment.connections, registry)
         self._stop = StopSignals()
         self._draining = self._stop.draining
         self._exit_code = 0
@@ -66,13 +72,17 @@ class Supervisor:
         self._stop.install()
         if not await self._locked():
             return 0
-        http = await self._front.serve(self._config.http)
+        access = self._http_access
+        http = None if access is None else await self._front.serve(access)
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
             polling = tasks.create_task(self._poll())
+            watching = None if access is None else tasks.create_task(access.run(self._reloads))
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
             polling.cancel()
+            if watching is not None:
+                watching.cancel()
         if http is not None:
             await http.close()
         self._held.close()

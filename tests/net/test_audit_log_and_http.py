@@ -16,7 +16,10 @@ from proxy.net import spool as spool_module
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import Trouble
+from proxy.net.cause import Cause
 from proxy.net.http import HttpServer
+from proxy.net.http_access import HttpAccess
+from proxy.net.readiness import Note, Readiness
 from proxy.net.spool import Spool
 from proxy.net.telemetry import StateCollector, Telemetry
 from proxy.session.gate import ListenerPolicy
@@ -283,32 +286,38 @@ async def got(port: int, request: bytes) -> tuple[bytes, bytes]:
 @pytest.mark.spec("O2")
 async def test_http_tells_health_readiness_and_metrics(tmp_path: Path) -> None:
     audit = an_audit_log(tmp_path, Sink())
-    reasons: list[str | None] = ["the metadata log is not loaded", None]
+    told = [
+        Readiness((Note.of("the metadata log is not loaded", Cause("login rejected", "b:9092: no")),)),
+        Readiness((), (Note.of("degraded: x"),)),
+    ]
 
     async def quotas() -> bytes:
         return b"{}"
 
-    server = HttpServer("127.0.0.1", 0, with_state(audit), lambda: reasons.pop(0), {"/quotas": quotas})
+    access = HttpAccess(host="127.0.0.1", port=0)
+    server = HttpServer(access, with_state(audit), lambda: told.pop(0), {"/quotas": quotas})
     port = await server.start()
 
     def get(path: bytes) -> Any:
         return got(port, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
 
-    assert await get(b"/healthz") == (b"HTTP/1.1 200 OK", b"ok\n")
+    assert await get(b"/livez") == await get(b"/healthz") == (b"HTTP/1.1 200 OK", b"alive\n")
     assert await get(b"/readyz") == (
         b"HTTP/1.1 503 Service Unavailable",
-        b"the metadata log is not loaded\n",
+        b"not ready: the metadata log is not loaded: login rejected (b:9092: no)\n",
     )
-    assert await get(b"/readyz?verbose") == (b"HTTP/1.1 200 OK", b"ready\n")
+    assert await get(b"/readyz?verbose") == (b"HTTP/1.1 200 OK", b"ready\ndegraded: x\n")
     status, body = await get(b"/metrics")
     assert (status, b"penstock_connections{" in body) == (b"HTTP/1.1 200 OK", True)
     assert await get(b"/quotas?x=1") == (b"HTTP/1.1 200 OK", b"{}")
     assert (await get(b"/secrets"))[0] == b"HTTP/1.1 404 Not Found"
-    assert (await got(port, b"POST /metrics HTTP/1.1\r\n\r\n"))[0] == b"HTTP/1.1 405 Method Not Allowed"
+    assert (await got(port, b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n"))[
+        0
+    ] == b"HTTP/1.1 405 Method Not Allowed"
     assert await got(port, b"\x16\x03\x01 nonsense\r\n\r\n") == (
-        b"HTTP/1.1 405 Method Not Allowed",
-        b"only GET\n",
+        b"HTTP/1.1 400 Bad Request",
+        b"not HTTP/1.1\n",
     )
-    assert await got(port, b"x" * 20_000) == (b"", b"")
+    assert (await got(port, b"x" * 20_000))[0] == b"HTTP/1.1 431 Request Header Fields Too Large"
     await server.close()
     await audit.close(100)

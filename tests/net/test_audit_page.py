@@ -77,6 +77,10 @@ async def a_trail(
         await trail.log.close(5_000)
 
 
+def told_by(audit: AuditLog) -> str:
+    return audit_page.readiness(audit).text(detailed=True).rstrip("\n")
+
+
 async def until(holds: Callable[[], bool]) -> None:
     while not holds():  # noqa: ASYNC110 - a counter has no event
         await asyncio.sleep(0.002)
@@ -87,7 +91,7 @@ async def test_all_is_well(tmp_path: Path) -> None:
         await trail.appends(3)
         await until(lambda: not trail.log.unshipped_count)
 
-        assert audit_page.ready(trail.log) == "ready"
+        assert told_by(trail.log) == "ready"
         page = await trail.page()
         assert (page["concerns"], page["not_shipping"], page["shipped_records"]) == ([], None, 3)
 
@@ -103,7 +107,7 @@ async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobo
 
         assert audit_page.not_ready(trail.log) is None
         assert await trail.log.admits_change()
-        assert audit_page.ready(trail.log) == (
+        assert told_by(trail.log) == (
             "ready\naudit: not shipping: NOT_ENOUGH_REPLICAS\naudit: behind by 3600 s, 5 records"
         )
         page = await trail.page()
@@ -117,7 +121,7 @@ async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobo
 
         trail.topic.faults.clear()
         await until(lambda: not trail.log.unshipped_count)
-        assert audit_page.ready(trail.log) == "ready"
+        assert told_by(trail.log) == "ready"
         assert trail.numbers()["penstock_audit_ship_failing NOT_ENOUGH_REPLICAS"] == 0
 
 
@@ -141,7 +145,8 @@ async def test_a_full_spool_makes_unready_only_where_clients_are_refused_over_it
         dropped = trail.log.drops.total
 
         assert audit_page.not_ready(trail.log) == not_ready
-        told = audit_page.ready(trail.log).splitlines()
+        told = told_by(trail.log).splitlines()
+        assert told[0] == ("ready" if not_ready is None else f"not ready: {not_ready}")
         assert f"audit: refused, for want of a record: {', '.join(sorted(refusing))}" in told
         assert f"audit: {dropped} records dropped since the start" in told
         page = await trail.page()
@@ -156,7 +161,7 @@ async def test_a_spool_that_is_nearly_full_is_told_before_anything_is_dropped(tm
         while trail.log.spool_ratio <= audit_page.NEARLY_FULL:
             await trail.appends()
 
-        assert "audit: the spool is full to 8" in audit_page.ready(trail.log)
+        assert "audit: the spool is full to 8" in told_by(trail.log)
         assert trail.log.drops.total == 0
 
 
@@ -172,7 +177,7 @@ async def test_a_segment_that_is_removed_is_told_and_nothing_of_it_is_lost(tmp_p
         await trail.appends(2)
 
         told = f"segment {segment} was removed while this process used it: no record is lost"
-        assert f"\naudit: {told}" in audit_page.ready(trail.log)
+        assert f"\naudit: {told}" in told_by(trail.log)
         page = await trail.page()
         assert told in page["concerns"]
         assert page["segment_faults"] == [
@@ -200,4 +205,4 @@ async def test_records_that_are_lost_with_a_segment_are_told_by_number(tmp_path:
 
         assert [(loss.first, loss.last) for loss in trail.log.losses] == [(0, 2)]
         assert trail.numbers()["penstock_audit_lost_records_total"] == 3.0
-        assert "records 0 to 2 are lost" in audit_page.ready(trail.log)
+        assert "records 0 to 2 are lost" in told_by(trail.log)

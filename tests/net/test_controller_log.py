@@ -192,7 +192,8 @@ async def test_a_standby_takes_over_from_a_controller_that_leaves_and_proxies_fi
         a_forwarder(second.endpoint, first.endpoint) as forwarder,
     ):
         await create_acls(forwarder, "a")
-        assert (first.process.not_ready(), second.process.not_ready()) == (None, "not the active controller")
+        told = [[note.public for note in each.process.blocked()] for each in (first, second)]
+        assert told == [[], ["not the active controller: standing by"]]
 
         first.process.drain()
         await create_acls(forwarder, "b")

@@ -74,10 +74,11 @@ async def test_before_the_log_is_loaded_a_sender_is_told_to_wait_in_words_it_kno
         await Channel.open(controller.endpoint) as channel,
     ):
         told = [(await enveloped(channel, version, acls_request("t"))).error_code for version in (0, 1)]
-        assert made.process.not_ready() == "the metadata log is not loaded yet"
+        (note,) = made.process.blocked()
+        assert note.public == "the metadata log is not loaded: connection refused"
 
     assert told == [ErrorCode.UNKNOWN_SERVER_ERROR, AUTHORIZER_NOT_READY]
-    assert made.process.not_ready() == "draining"
+    assert [note.public for note in made.process.blocked()] == ["draining"]
 
 
 @pytest.mark.spec("E8", "S9")

@@ -18,6 +18,8 @@ from structlog.testing import capture_logs
 from proxy.check import warnings
 from proxy.net import descriptors
 from proxy.net.http import MAX_CONNECTIONS, HttpServer
+from proxy.net.http_access import HttpAccess
+from proxy.net.readiness import Readiness
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support.edges import Client, a_gate, an_edge, on_uvloop
@@ -140,13 +142,13 @@ def test_check_warns_where_the_hard_limit_is_too_low(role: str, tmp_path: Path) 
 
 @on_uvloop
 async def test_http_has_a_limit_of_its_own_and_the_oldest_silent_one_gives_way() -> None:
-    http = HttpServer("127.0.0.1", 0, CollectorRegistry(), lambda: None)
+    http = HttpServer(HttpAccess(host="127.0.0.1", port=0), CollectorRegistry(), Readiness)
     port = await http.start()
     streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS + 1)]
     try:
-        streams[-1][1].write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        streams[-1][1].write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 
-        assert (await streams[-1][0].read()).endswith(b"ok\n")
+        assert (await streams[-1][0].read()).endswith(b"alive\n")
         async with asyncio.timeout(2):
             assert await streams[0][0].read() == b""
         assert not streams[1][0].at_eof()

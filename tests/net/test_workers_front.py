@@ -7,7 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from proxy.workers.child import Child
+from proxy.net.readiness import Readiness
+from proxy.workers.child import STARTING, Child
 from proxy.workers.control import METRICS
 from proxy.workers.front import Front
 
@@ -19,14 +20,14 @@ class SlowWorker(Child):
 
     def __init__(self) -> None:
         self.number = 0
-        self.not_ready, self.heard_ms = "starting", 0
+        self.readiness, self.heard_ms = STARTING, 0
         self.count = 0
         self.first_may_go = asyncio.Event()
         self.asker = self  # type: ignore[assignment] # it is asked itself
 
     async def ask(self, page: str, _timeout_ms: int) -> bytes:
         if page != METRICS:
-            return b""
+            return Readiness().encoded()
         self.count += 1
         told = json.dumps([("x", "A counter.", "counter", [("x_total", [], self.count)])])
         if self.count == 1:
@@ -52,7 +53,7 @@ async def test_answers_that_overtake_each_other_do_not_count_twice() -> None:
         worker.first_may_go.set()
 
     assert told(front) == ["x_total 2.0"]
-    assert front.not_ready() is None
+    assert front.readiness().text(detailed=True) == "1 of 1 workers are ready\n"
 
 
 async def test_the_answer_of_a_worker_that_has_ended_meanwhile_is_not_counted_again() -> None:
@@ -67,4 +68,6 @@ async def test_the_answer_of_a_worker_that_has_ended_meanwhile_is_not_counted_ag
         worker.first_may_go.set()
 
     assert told(front) == []
-    assert front.not_ready() == "0 of 1 workers are ready: none runs"
+    assert front.readiness().text(detailed=True) == (
+        "not ready: 0 of 1 workers are ready\nnot ready: none runs\n"
+    )

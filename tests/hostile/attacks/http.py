@@ -38,7 +38,7 @@ async def a_flood_of_scrapes(target: Target, size: Size, found: Found) -> None:
         while asyncio.get_running_loop().time() < ends:
             with suppress(OSError):
                 async with await Client.open(target.http) as client:
-                    await client.send(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+                    await client.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
                     await client.reader.read()
                     count += 1
 
