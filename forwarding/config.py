@@ -18,9 +18,9 @@ from forwarding.net.server import ServerLimits
 from proxy.config import (
     Audit,
     Authorizer,
+    Bootstrap,
     DelegationTokens,
     ExistingFile,
-    HostPort,
     Http,
     Limits,
     Listener,
@@ -46,9 +46,9 @@ from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTION
 
 
 class BrokerPeer(Peer):
-    """A broker of the cluster: it leads to the others."""
+    """One or several brokers of the cluster, tried in turn: each leads to the others."""
 
-    bootstrap: HostPort
+    bootstrap: Bootstrap
 
 
 class MetadataLog(Part):

@@ -22,6 +22,7 @@ from proxy.config import (
     ProxyConfig,
     UsersFile,
     WatchedUsers,
+    http_access,
     load,
     machine,
 )
@@ -159,6 +160,8 @@ def _trials(right: Mapping[str, Any]) -> Iterator[Trial]:
     for name, part in right.items():
         if isinstance(part, Peer):
             yield (name, "ssl"), partial(client_tls, part)
+    if right.get("http") is not None:
+        yield ("http", "ssl"), partial(http_access, right["http"], logged=False)
     if "audit" in right:
         yield ("audit", "spool.dir"), partial(_directory, right["audit"].spool_dir)
 
@@ -184,7 +187,12 @@ def _listeners(right: Mapping[str, Any]) -> Iterator[tuple[Location, Listener]]:
 def _warnings(reading: Reading[Any], config: Config) -> Iterator[str]:
     for location, text in _cautions(config):
         yield reading.line(location, text)
-    found = locked_by_another(config.audit.spool_dir), missing_files(config, descriptors.highest_limit())
+    found = (
+        locked_by_another(config.audit.spool_dir),
+        missing_files(config, descriptors.highest_limit()),
+        None if config.http is None else config.http.exposure(),
+        config.upstream.note if isinstance(config, ProxyConfig) else None,
+    )
     yield from (f"{reading.path}: {message}" for message in found if message is not None)
     if config.users_file is not None:
         users = load(config.users_file, UsersFile)

@@ -49,7 +49,7 @@ class ControlPlane:
         """
         self._member = member
         self.endpoints = [
-            endpoint(config.controller, at, config.proxy_id) for at in config.controller.endpoints
+            endpoint(config.controller, (at,), config.proxy_id) for at in config.controller.endpoints
         ]
         self._quorum: QuorumFeed | None = None
         if config.controller.mode == "kraft":

@@ -123,7 +123,7 @@ class Listeners:
     def tell_addresses(self, facts: BrokerFacts) -> None:
         """Under which addresses clients of each listener reach the brokers that there are."""
         upstream = self._config.upstream
-        bootstrap = split_host_port(upstream.bootstrap)
+        bootstrap = split_host_port(upstream.bootstrap[0])
         if upstream.passes_addresses:
             for policy in self.policies:
                 policy.kept_but = bootstrap

@@ -130,7 +130,7 @@ class ProxyProcess:
         self._reloads = FileReloads(self._registry)
         self._http_access = http_access(config.http)
         self._revocations = Revocations(lambda: self._listeners.connections())
-        self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
+        self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
         self._new_sink = partial(AuditSink, internal, config.audit.topic)
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)

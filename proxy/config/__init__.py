@@ -13,6 +13,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `oauthbearer`: whose tokens a listener takes; `identity_url`: where keys and tokens come from
 - `gssapi`: the key and the rules for a listener's Kerberos users
 - `login`: our own logins
+- `bootstrap`: addresses of one cluster
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
 - `http`: where the HTTP port is, and what one has to show there
@@ -22,6 +23,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 
 from proxy.config.audit import Audit
 from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
+from proxy.config.bootstrap import Bootstrap
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
 from proxy.config.http import Http, http_access
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
@@ -54,6 +56,7 @@ from proxy.config.users import PlainUser, UsersFile, WatchedUsers
 __all__ = [
     "Audit",
     "Authorizer",
+    "Bootstrap",
     "ClientSsl",
     "ConfigError",
     "ControllerPeer",

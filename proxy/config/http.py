@@ -1,10 +1,9 @@
 """The HTTP port in the configuration: where it listens, and what one has to show there."""
 
-from ipaddress import ip_address
-
 import structlog
 from pydantic import model_validator
 
+from proxy.config.binds import is_loopback
 from proxy.config.parts import ExistingFile, HostPort, Part, split_host_port
 from proxy.net.http_access import BearerToken, HttpAccess, TokenFileError
 from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
@@ -58,7 +57,7 @@ class Http(Part):
 
     def exposure(self) -> str | None:
         """What others on the network can see of it, as a warning; None if nothing."""
-        if _is_loopback(split_host_port(self.bind)[0]):
+        if is_loopback(self.bind):
             return None
         if self.bearer_token_file is None and (self.ssl is None or self.ssl.ca is None):
             return (
@@ -73,18 +72,11 @@ class Http(Part):
         return None
 
 
-def http_access(http: Http | None) -> HttpAccess:
-    """TlsError or TokenFileError name the file that cannot be used. Logs what is open to others."""
+def http_access(http: Http | None, *, logged: bool = True) -> HttpAccess:
+    """TlsError or TokenFileError name the file that cannot be used. `logged`: with a warning."""
     if http is None:
         return HttpAccess(host="", port=0)
     exposure = http.exposure()
-    if exposure is not None:
+    if exposure is not None and logged:
         log.warning("the HTTP port is open to the network", message=exposure)
     return http.access()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

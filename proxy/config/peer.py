@@ -1,21 +1,13 @@
 """How the proxy reaches another process: the broker (proxy.config.upstream), the controller."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
+from proxy.config.bootstrap import Bootstrap
 from proxy.config.listener import SecurityProtocol
 from proxy.config.login import Login
-from proxy.config.parts import (
-    ExistingFile,
-    HostPort,
-    Listed,
-    Milliseconds,
-    NotEmpty,
-    Part,
-    SecretFile,
-    split_host_port,
-)
+from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile, split_host_port
 from proxy.net.channel import EndpointSettings
 from proxy.net.tls import ClientTls
 
@@ -62,7 +54,7 @@ class ControllerPeer(Peer):
     """The controllers, one of which is active: processes of ours, or those of Kafka's own quorum."""
 
     mode: Literal["penstock", "kraft"] = "penstock"
-    endpoints: Annotated[tuple[HostPort, ...], Listed, NotEmpty]
+    endpoints: Bootstrap
     start_wait_ms: Milliseconds = 10_000
 
 
@@ -74,13 +66,14 @@ def client_tls(peer: Peer) -> ClientTls | None:
     return ClientTls(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
 
 
-def endpoint(peer: Peer, address: str, client_id: str) -> EndpointSettings:
-    """How to reach one address of a peer; TlsError when its certificates cannot be used."""
-    host, port = split_host_port(address)
+def endpoint(peer: Peer, addresses: tuple[str, ...], client_id: str) -> EndpointSettings:
+    """How to reach a peer at one of its addresses; TlsError when its certificates cannot be used."""
+    (host, port), *others = map(split_host_port, addresses)
     tls = client_tls(peer)
     return EndpointSettings(
         host=host,
         port=port,
+        others=tuple(others),
         ssl=None if tls is None else tls.context,
         tls=tls,
         sasl=None if peer.sasl is None else peer.sasl.sasl_login(),

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from proxy.config.binds import is_wildcard
+from proxy.config.bootstrap import Bootstrap
 from proxy.config.listener import Listener
 from proxy.config.parts import HostPort, KeyProblem, split_host_port
 from proxy.config.peer import Peer
@@ -16,8 +17,9 @@ NodeId = Annotated[int, Field(ge=0)]
 class Upstream(Peer):
     """With `addresses: passthrough` the listener at `bootstrap` advertises the proxies itself."""
 
-    bootstrap: HostPort
-    internal_bootstrap: HostPort | None = None
+    bootstrap: Bootstrap
+    """The first is the broker that clients' bytes go to; the others are for our own connections alone."""
+    internal_bootstrap: Bootstrap | None = None
     addresses: Literal["rewrite", "passthrough"] = "rewrite"
     node_id: NodeId | None = None
     advertised_brokers: dict[NodeId, dict[str, HostPort]] = Field(default_factory=dict)
@@ -30,9 +32,28 @@ class Upstream(Peer):
         return self.addresses == "passthrough"
 
     @property
-    def own_bootstrap(self) -> str:
+    def own_bootstrap(self) -> tuple[str, ...]:
         """Where the proxy's own clients (metadata feed, audit) find brokers and not proxies."""
         return self.internal_bootstrap or self.bootstrap
+
+    @property
+    def note(self) -> str | None:
+        """What a list means here, for who has written one."""
+        if len(self.bootstrap) == 1:
+            return None
+        return (
+            f"upstream > bootstrap: clients are connected to {self.bootstrap[0]} alone; the other addresses"
+            " are for the proxy's own connections (metadata log, audit topic)"
+        )
+
+    @model_validator(mode="after")
+    def _one_list(self) -> "Upstream":
+        if self.internal_bootstrap is not None and len(self.bootstrap) > 1:
+            raise ValueError(
+                "bootstrap: with internal.bootstrap only the broker that clients are connected to stands"
+                " here; give the other addresses to internal.bootstrap"
+            )
+        return self
 
     @model_validator(mode="after")
     def _users_need_a_login_of_ours(self) -> "Upstream":

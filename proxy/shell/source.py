@@ -93,7 +93,7 @@ def _of_quorum(config: Path | None, offset: int | None) -> Found:
     if offset is not None:
         raise UsageError("--offset: of a quorum only the end of the log can be seen; name a file of it")
     proxy = load(_required(config, KRAFT), ProxyConfig)
-    controllers = [endpoint(proxy.controller, at, CLIENT_ID) for at in proxy.controller.endpoints]
+    controllers = [endpoint(proxy.controller, (at,), CLIENT_ID) for at in proxy.controller.endpoints]
     return Found(asyncio.run(_bounded(_follow(controllers))), KRAFT)
 
 

@@ -130,7 +130,7 @@ def test_three_proxies_are_configured_to_name_one_another(tmp_path: Path) -> Non
     assert [config.proxy_id for config in configs] == ["proxy-1", "proxy-2", "proxy-3"]
     for node, config in zip(stack.nodes, configs, strict=True):
         assert config.upstream.node_id == node.number == node.broker.node_id
-        assert config.upstream.bootstrap == node.broker.sasl_plaintext
+        assert config.upstream.bootstrap == (node.broker.sasl_plaintext,)
         assert config.upstream.advertised_brokers == {
             other.number: dict(other.wiring.listeners) for other in stack.nodes if other is not node
         }

@@ -1,0 +1,94 @@
+"""Lists of addresses: Kafka's comma lists and YAML's, and what each address of a list is for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forwarding.config import ControllerConfig, process_settings
+from proxy.check import check, warnings
+from proxy.config import ConfigError, ProxyConfig, endpoint, load
+
+pytestmark = pytest.mark.spec("O1", "O5")
+
+PROXY: dict[str, Any] = {
+    "proxy.id": "proxy-1",
+    "listeners": [{"name": "PLAINTEXT", "bind": "127.0.0.1:19092", "security.protocol": "PLAINTEXT"}],
+    "upstream": {"bootstrap": "a:9092"},
+    "controller": {"endpoints": ["c:9094"]},
+    "audit": {"spool.dir": "spool"},
+}
+CONTROLLER: dict[str, Any] = {
+    "controller.id": "controller-1",
+    "listener": {"name": "CONTROLLER", "bind": "127.0.0.1:19094", "security.protocol": "PLAINTEXT"},
+    "broker": {"bootstrap": "a:9092"},
+    "audit": {"spool.dir": "spool"},
+}
+
+
+def written(directory: Path, document: dict[str, Any], **changes: Any) -> Path:
+    path = directory / "file.yaml"
+    path.write_text(yaml.safe_dump(document | changes), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "expected"),
+    [
+        ("a:9092", ("a:9092",)),
+        ("a:9092,b:9092", ("a:9092", "b:9092")),
+        (" a:9092 , [::1]:9092 ", ("a:9092", "[::1]:9092")),
+        (["a:9092", "b:9092"], ("a:9092", "b:9092")),
+    ],
+)
+def test_addresses_are_a_comma_list_or_a_yaml_list(
+    tmp_path: Path, bootstrap: Any, expected: tuple[str, ...]
+) -> None:
+    broker, controller = {"bootstrap": bootstrap}, {"endpoints": bootstrap}
+    proxy = load(written(tmp_path, PROXY, upstream=broker, controller=controller), ProxyConfig)
+    assert (proxy.upstream.bootstrap, proxy.controller.endpoints) == (expected, expected)
+
+    settings = process_settings(load(written(tmp_path, CONTROLLER, broker=broker), ControllerConfig))
+    assert settings.broker.addresses == tuple(each.replace("[", "").replace("]", "") for each in expected)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "problem"),
+    [
+        ({"bootstrap": "a:9092,"}, "upstream > bootstrap: Value error, expected host:port, found ''"),
+        ({"bootstrap": "a:9092,b"}, "upstream > bootstrap: Value error, expected host:port, found 'b'"),
+        ({"bootstrap": []}, "upstream > bootstrap: Value error, expected host:port, or several with commas"),
+        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: Value error, named more than once: a:9092"),
+        (
+            {"bootstrap": "a:9092,b:9092", "internal.bootstrap": "a:9093"},
+            "give the other addresses to internal.bootstrap",
+        ),
+    ],
+)
+def test_a_list_that_cannot_be_meant_is_an_error(tmp_path: Path, upstream: Any, problem: str) -> None:
+    path = written(tmp_path, PROXY, upstream=upstream)
+    with pytest.raises(ConfigError) as error:
+        load(path, ProxyConfig)
+    assert problem in str(error.value)
+
+
+def test_of_a_proxys_list_clients_get_the_first_address_and_its_own_connections_all(tmp_path: Path) -> None:
+    path = written(tmp_path, PROXY, upstream={"bootstrap": "a:9092,b:9092"})
+    upstream = load(path, ProxyConfig).upstream
+
+    assert endpoint(upstream, upstream.own_bootstrap, "proxy-1").addresses == ("a:9092", "b:9092")
+    assert endpoint(upstream, upstream.bootstrap[:1], "proxy-1").addresses == ("a:9092",)
+    assert check(path) == []
+    assert [text for text in warnings(path) if "bootstrap" in text] == [
+        f"{path}: upstream > bootstrap: clients are connected to a:9092 alone; the other addresses are for"
+        " the proxy's own connections (metadata log, audit topic)"
+    ]
+
+
+def test_an_http_port_that_others_can_read_is_a_warning_of_check(tmp_path: Path) -> None:
+    for document in (PROXY, CONTROLLER):
+        open_to_all = written(tmp_path, document, http={"bind": "0.0.0.0:9190"})
+        assert "whoever reaches this port sees /metrics" in "\n".join(warnings(open_to_all))
+        closed = written(tmp_path, document, http={})
+        assert "http" not in "\n".join(warnings(closed))
