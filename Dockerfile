@@ -21,14 +21,15 @@ RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin penstock \
 COPY --from=build /opt/penstock /opt/penstock
 ENV PATH=/opt/penstock/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    PENSTOCK_HTTP=127.0.0.1:9190
+    PENSTOCK_HTTP=http://127.0.0.1:9190
 USER 10001
 # The audit spool: it has to outlive the container, or records that were not yet shipped are lost with it.
 VOLUME /var/lib/penstock
 EXPOSE 9093 9094 9190
-# Alive, not ready: a proxy that still loads the metadata log must not be restarted for it.
+# Alive, not ready: a proxy that still loads the metadata log must not be restarted for it. /livez needs no
+# credential; the certificate is not checked, for the name in it is not that of the loopback interface.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen('http://' + os.environ['PENSTOCK_HTTP'] + '/healthz', timeout=2)"]
+    CMD ["python", "-c", "import os, ssl, urllib.request; urllib.request.urlopen(os.environ['PENSTOCK_HTTP'] + '/livez', timeout=2, context=ssl._create_unverified_context())"]
 # SIGTERM drains: accepted requests are answered and the audit spool is shipped before the process ends.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["penstock"]

@@ -52,6 +52,7 @@ password admin.password
 password broker.password
 password controller.password
 password grafana.password
+password http.token
 
 # What the example broker knows its three users by. Nobody else can log in to it.
 [[ -s broker.jaas ]] || cat >broker.jaas <<END

@@ -20,9 +20,13 @@ producer_end                         nothing of a Kafka producer is left behind
 audit_room, audit_writer, disk_thread, audit_shipping  what these stand on
 spool_files, spool_lock, spool_loss  what the spool stands on
 collector                            the garbage collector, and what it is spared
-telemetry, login_metrics, http       metrics, /metrics /healthz /readyz
+telemetry, login_metrics             metrics
 request_metrics, process_metrics, loop_lag, certificate_series  latency and errors; the process itself
+http, http_stream, http_access       the HTTP port, and who may see what there
+readiness, cause                     what /readyz says
+reach, backoff                       a peer that is away: its log lines, and when it is tried again
 log_lines, log_queue, log_sampling   log lines, which never hold anybody up
+log_settings, event_lines            what they look like, and those of audit events
 quota_page, quota_series, exposition, pieces  /quotas, the metrics of quotas; both made in pieces
 shown_clients                        which client ids have series of their own
 loop_time                            what the loop spends on one client

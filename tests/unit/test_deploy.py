@@ -13,7 +13,7 @@ import trustme
 import yaml
 
 from forwarding.config import ControllerConfig
-from proxy.check import check
+from proxy.check import check, warnings
 from proxy.config import ProxyConfig, UsersFile, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +45,7 @@ def with_secrets(directory: Path, files: dict[str, str]) -> Path:
         ".crt": b"".join(pem.bytes() for pem in issued.cert_chain_pems),
         ".key": issued.private_key_pem.bytes(),
         ".password": b"secret\n",
+        ".token": b"0123456789abcdef\n",
     }
     for name, content in files.items():
         (directory / name).write_text(content, encoding="utf-8")
@@ -99,6 +100,21 @@ def test_penstock_check_finds_nothing_wrong_with_the_examples(source: str, tmp_p
 
     assert check(directory / "proxy.yaml") == []
     assert check(directory / "controller.yaml") == []
+    for name in ("proxy.yaml", "controller.yaml"):
+        exposed = any("http.bind" in told for told in warnings(directory / name))
+        # On Kubernetes it is a NetworkPolicy that keeps others from this port.
+        assert exposed == (source == "kubernetes")
+
+
+@pytest.mark.spec("O2")
+def test_prometheus_scrapes_with_the_token_that_the_examples_ask_for() -> None:
+    services = yaml.safe_load(text("compose.yaml"))["services"]
+    for job in yaml.safe_load(text("prometheus/scrape.yaml"))["scrape_configs"]:
+        files = {Path(job["authorization"]["credentials_file"]), Path(job["tls_config"]["ca_file"])}
+        assert (job["scheme"], job["authorization"]["type"]) == ("https", "Bearer")
+        assert {path.name for path in files} <= set(services["prometheus"]["secrets"])
+        service = services[job["job_name"].removeprefix("penstock-")]
+        assert "/etc/penstock/secrets/http.token" in {each["target"] for each in service["secrets"]}
 
 
 @pytest.mark.spec("O5", "E4")
