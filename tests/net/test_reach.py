@@ -33,7 +33,11 @@ def endpoint(*addresses: str, timeout_ms: int = 30_000) -> EndpointSettings:
     return EndpointSettings(host=host, port=port, others=tuple(others), request_timeout_ms=timeout_ms)
 
 
-async def test_an_outage_is_one_line_for_each_reason_and_one_for_its_end() -> None:
+@pytest.mark.parametrize("repeated_after_s", [0, 10])
+async def test_an_outage_is_one_line_for_each_reason_and_one_for_its_end(
+    monkeypatch: pytest.MonkeyPatch, repeated_after_s: int
+) -> None:
+    monkeypatch.setattr(reach_module, "REPEATED_AFTER_S", repeated_after_s)
     reach = Reach("broker reached", "broker not reached")
     with capture_logs() as captured:
         reach.reached()
@@ -143,11 +147,13 @@ async def test_a_silent_address_leaves_time_for_the_next_one() -> None:
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with FakeBroker({}) as broker:
-        channel = await Channel.open(endpoint(address, broker.address, timeout_ms=4_000))
-        assert channel.endpoint.address == broker.address
-        await channel.close()
-    server.close()
+    try:
+        async with FakeBroker({}) as broker:
+            channel = await Channel.open(endpoint(address, broker.address, timeout_ms=4_000))
+            assert channel.endpoint.address == broker.address
+            await channel.close()
+    finally:
+        server.close()
 
 
 @on_uvloop
