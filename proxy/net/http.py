@@ -63,6 +63,7 @@ class HttpServer:
         self._before = before
         self._server: asyncio.Server | None = None
         self._open = 0
+        self._handshakes = asyncio.Lock()
         # Those whose request is not there yet, the oldest first.
         self._idle: dict[asyncio.StreamWriter, None] = {}
 
@@ -110,7 +111,7 @@ class HttpServer:
             return PlainStream(reader, writer)
         stream = TlsStream(reader, writer, self._access.tls.context)
         try:
-            await stream.handshake()
+            await stream.handshake(self._handshakes)
         except ssl.SSLError as error:
             host = writer.get_extra_info("peername")[0]
             log.warning("TLS handshake at the HTTP port failed", host=host, error=str(error), stranger=True)

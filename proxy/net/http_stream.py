@@ -7,7 +7,7 @@ time limit and can give way to others from its first byte on.
 import asyncio
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 READ_BYTES = 16 * 1024
@@ -52,9 +52,12 @@ class TlsStream:
         """The client has shown one, and the listener's CA has signed it: another one fails the handshake."""
         return bool(self._tls.getpeercert(binary_form=True))
 
-    async def handshake(self) -> None:
-        """ssl.SSLError when there is no agreement."""
-        await self._driven(self._tls.do_handshake)
+    async def handshake(self, turns: asyncio.Lock) -> None:
+        """ssl.SSLError when there is no agreement. `turns`: of all connections of the port.
+
+        A step costs a millisecond or more, and with the lock there is one in each turn of the loop.
+        """
+        await self._driven(self._tls.do_handshake, turns)
 
     async def read(self) -> bytes:
         """Some bytes; none at the end."""
@@ -76,10 +79,11 @@ class TlsStream:
             self._tls.unwrap()
         await self._send()
 
-    async def _driven(self, step: Callable[[], Done]) -> Done:
+    async def _driven(self, step: Callable[[], Done], turns: asyncio.Lock | None = None) -> Done:
         while True:
             try:
-                done = step()
+                async with turns or nullcontext():
+                    done = step()
             except ssl.SSLWantReadError:
                 await self._send()
                 data = await self._reader.read(READ_BYTES)
