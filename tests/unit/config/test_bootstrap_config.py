@@ -56,10 +56,10 @@ def test_addresses_are_a_comma_list_or_a_yaml_list(
 @pytest.mark.parametrize(
     ("upstream", "problem"),
     [
-        ({"bootstrap": "a:9092,"}, "upstream > bootstrap: Value error, expected host:port, found ''"),
-        ({"bootstrap": "a:9092,b"}, "upstream > bootstrap: Value error, expected host:port, found 'b'"),
-        ({"bootstrap": []}, "upstream > bootstrap: Value error, expected host:port, or several with commas"),
-        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: Value error, named more than once: a:9092"),
+        ({"bootstrap": "a:9092,"}, "upstream > bootstrap: expected host:port, found ''"),
+        ({"bootstrap": "a:9092,b"}, "upstream > bootstrap: expected host:port, found 'b'"),
+        ({"bootstrap": []}, "upstream > bootstrap: expected host:port, or several with commas"),
+        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: named more than once: a:9092"),
         (
             {"bootstrap": "a:9092,b:9092", "internal.bootstrap": "a:9093"},
             "give the other addresses to internal.bootstrap",
