@@ -7,7 +7,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
-from forwarding.config import ControllerConfig, process_settings
+from forwarding.config import ControllerConfig, process_settings, server_limits
 from forwarding.net.mutation_page import mutation_page
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, WatchedUsers, http_access, load
+from proxy.check import check
+from proxy.config import ConfigError, WatchedUsers, effects, load, split_host_port
+from proxy.config.reloading import Reloading, checked
 from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
 from proxy.net import audit_page, collector, descriptors, log_lines, log_settings
@@ -34,7 +36,7 @@ from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
-from proxy.net.event_lines import log_event
+from proxy.net.hangup import HANGUP
 from proxy.net.http import HttpServer
 from proxy.net.http_access import HttpAccess
 from proxy.net.listening import refused
@@ -43,7 +45,7 @@ from proxy.net.loop_lag import LoopLag
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
 from proxy.net.process_metrics import ProcessSeries
-from proxy.net.readiness import Readiness
+from proxy.net.reload_status import ReloadMetrics
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
@@ -78,8 +80,8 @@ def run_controller(config_path: str | Path) -> int:
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         registry.register(CertificateSeries(lambda: certificates.expiries))
-        access = http_access(config.http)
-        logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms))
+        backoff = LoginBackoff(config.login_backoff.settings())
+        logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
         lock = lock_spool(
@@ -96,6 +98,7 @@ def run_controller(config_path: str | Path) -> int:
     try:
         uvloop.run(
             _run(
+                Path(config_path),
                 config,
                 author,
                 settings,
@@ -125,6 +128,7 @@ def run_controller(config_path: str | Path) -> int:
 
 
 async def _run(
+    path: Path,
     config: ControllerConfig,
     author: Author,
     settings: ProcessSettings,
@@ -156,13 +160,16 @@ async def _run(
     stop = StopSignals(registry)
     stop.install()
     audit.start(_told_settings(config))
+    reloading = _reloading(path, config, logins, process, audit, reloads, registry)
     async with asyncio.TaskGroup() as tasks:
-        parts = [_stop(process, stop), audit.run(), *(run() for run in (*upkeep, *logins.background))]
+        upkeep_runs = (run() for run in (*upkeep, *logins.background))
+        parts = [_stop(process, stop), audit.run(), reloading.run(), *upkeep_runs]
         background = [tasks.create_task(part) for part in parts]
         http = await _http(config, access, registry, process, audit)
         try:
             await process.run()
         finally:
+            HANGUP.tell(None)
             for task in background:
                 task.cancel()
             if http is not None:
@@ -178,6 +185,34 @@ async def _stop(process: ControllerProcess, stop: StopSignals) -> None:
     process.drain()
     await stop.at_once.wait()
     process.end_at_once()
+
+
+def _reloading(
+    path: Path,
+    config: ControllerConfig,
+    logins: "_Logins",
+    process: ControllerProcess,
+    audit: AuditLog,
+    reloads: FileReloads,
+    registry: CollectorRegistry,
+) -> Reloading[ControllerConfig]:
+    async def apply(new: ControllerConfig) -> None:
+        policy, limits = new.audit.policy(), server_limits(new, descriptors.limit())
+        logins.config, logins.backoff.settings = new, new.login_backoff.settings()
+        process.server.limits = limits
+        audit.follow(policy)
+        log_lines.set_level(new.log.level)
+
+    return Reloading(
+        path,
+        config,
+        effects.CONTROLLER,
+        partial(checked, path, ControllerConfig, check),
+        apply,
+        reloads,
+        ReloadMetrics(registry),
+        config.audit.spool_dir,
+    )
 
 
 async def _http(
@@ -209,6 +244,7 @@ class _Logins:
     config: ControllerConfig
     users: PlainUsers
     keys: KeySources
+    backoff: LoginBackoff
     background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
 
     def listener(self, image: Callable[[], MetadataImage | None]) -> SaslListener | None:
@@ -223,9 +259,13 @@ class _Logins:
             tokens=token_logins(self.config.delegation_token.secret(), image),
             keys=self.keys,
             background=self.background,
-            backoff=LoginBackoff(self.config.login_backoff.settings()),
+            backoff=self.backoff,
         )
-        return sasl_listener(self.config.listener, credentials)
+        return replace(sasl_listener(self.config.listener, credentials), max_reauth_ms=self._max_reauth_ms)
+
+    def _max_reauth_ms(self, mechanism: str) -> int:
+        """By the configuration in effect, which is another one after a reload."""
+        return self.config.listener.max_reauth_ms(mechanism, self.config.connections_max_reauth_ms)
 
 
 def _told_settings(config: ControllerConfig) -> dict[str, str]:
@@ -241,5 +281,6 @@ def _told_settings(config: ControllerConfig) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    log_lines.configure("INFO", log_settings.process(Path(sys.argv[1])), queued=True)
+    HANGUP.install()
+    log_lines.configure("INFO", queued=True)
     sys.exit(run_controller(sys.argv[1]))

@@ -178,19 +178,25 @@ def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> Proc
         mutation_window_size_seconds=config.quota.controller_quota_window_size_seconds,
         mutations_enforced=config.quota.enforced,
         mutations_excluded=config.quota.excluded,
-        limits=ServerLimits(
-            max_frame_bytes=config.limits.decoded_request_max_bytes,
-            max_unauthenticated_frame_bytes=config.limits.sasl_server_max_receive_size,
-            max_connections=min(
-                config.limits.max_connections,
-                listener.max_connections or sys.maxsize,
-                max(1, files - RESERVED),
-            ),
-            idle_ms=config.limits.connections_max_idle_ms,
-            login_timeout_ms=config.limits.login_timeout_ms,
-            failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
-            drain_ms=config.limits.drain_timeout_ms,
+        limits=server_limits(config, files),
+    )
+
+
+def server_limits(config: ControllerConfig, files: int = sys.maxsize) -> ServerLimits:
+    """What a peer may make the controller hold. `files`: how many it may have open."""
+    limits, listener = config.limits, config.listener
+    return ServerLimits(
+        max_frame_bytes=limits.decoded_request_max_bytes,
+        max_unauthenticated_frame_bytes=limits.sasl_server_max_receive_size,
+        max_connections=min(
+            limits.max_connections,
+            listener.max_connections or sys.maxsize,
+            max(1, files - RESERVED),
         ),
+        idle_ms=limits.connections_max_idle_ms,
+        login_timeout_ms=limits.login_timeout_ms,
+        failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
+        drain_ms=limits.drain_timeout_ms,
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line: `penstock proxy | controller | check | init | shell | audit | demo`.
+"""The command line: `penstock proxy | controller | check | reload | init | shell | audit | demo`.
 
 Each subcommand is imported only when it is asked for: the proxy starts without Spark, Spark without uvloop.
 """
@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.net import log_lines, log_settings
+from proxy.net import log_lines
+from proxy.net.hangup import HANGUP
 
 EXIT_CONFIG = 2
 SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")
@@ -28,16 +29,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _with_extra("spark", SPARK, lambda: _audit(words[1:]))
     if words[:1] == ["demo"]:
         return _with_extra("demo", DEMO, lambda: _demo(words[1:]))
+    if words[:1] in (["proxy"], ["controller"]):
+        HANGUP.install()  # Before the imports that take long.
     arguments = command_line().parse_args(words)
     seat = getattr(arguments, "worker", None)
     # Whoever looks at a log wants to see it, and not that we connect.
     serves = arguments.command in ("proxy", "controller")
-    level = log_settings.level(arguments.config) if serves else "WARNING"
-    process = log_settings.process(arguments.config) if serves else {}
-    if seat is not None:
-        process["worker"] = json.loads(seat)["number"]
-    log_lines.configure(level, process, queued=serves)
-    return int(arguments.run(arguments))
+    level = _level(arguments.config) if serves else "WARNING"
+    log_lines.configure(level, None if seat is None else json.loads(seat)["number"], queued=serves)
+    try:
+        return int(arguments.run(arguments))
+    finally:
+        if serves:
+            HANGUP.end()
 
 
 def _audit(words: Sequence[str]) -> int:
@@ -80,6 +84,11 @@ def command_line() -> argparse.ArgumentParser:
         ("proxy", _proxy, "run a proxy"),
         ("controller", _controller, "run a controller"),
         ("check", _check, "check a configuration file, of a proxy or a controller, and say what is wrong"),
+        (
+            "reload",
+            _reload,
+            "have the running process of a configuration file read it again, and report the outcome",
+        ),
         ("shell", _shell, "look at the metadata log as a tree of paths"),
     ):
         command = commands.add_parser(name, help=text, description=text)
@@ -88,6 +97,8 @@ def command_line() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # A supervisor starts its workers so.
+        if name == "reload":
+            _reload_arguments(command)
         if name == "shell":
             _shell_arguments(command)
         if name == "check":
@@ -120,6 +131,33 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("action", nargs="?", choices=("ls", "cat", "find", "tree"), metavar="COMMAND")
     command.add_argument("path", nargs="?", default="/")
     command.add_argument("pattern", nargs="?", help="of find: a name, or a whole path, with * ? [...]")
+
+
+def _reload_arguments(command: argparse.ArgumentParser) -> None:
+    command.epilog = (
+        "Exit code 0: in effect; 2: the file cannot be used; 3: some keys need a restart; 1: no outcome."
+    )
+    command.add_argument(
+        "--spool-dir",
+        type=Path,
+        metavar="DIR",
+        help="audit.spool.dir that the process was started with, where the file has another one now",
+    )
+    command.add_argument(
+        "--timeout-ms", type=int, default=60_000, metavar="MS", help="how long to wait for it"
+    )
+
+
+def _level(config_path: Path) -> str:
+    """log.level of the file, whatever else is wrong with it."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
+        level = document["log"]["level"]
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return "INFO"
+    return level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO"
 
 
 def _proxy(arguments: argparse.Namespace) -> int:
@@ -177,6 +215,12 @@ def _version() -> str:
         return version("penstock")
     except PackageNotFoundError:
         return "(not installed)"
+
+
+def _reload(arguments: argparse.Namespace) -> int:
+    from proxy.reload import reload
+
+    return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 
 
 def _shell(arguments: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def gate(config: ProxyConfig, member: Member | None) -> Gate:
     return Gate(
         _authorizer(config),
         _quotas(config, member),
-        _limits(config),
+        limits(config),
         serde=load_principal_serde(config.principal_serde_class),
         keeps_topic_configs=ours,
         makes_topics_at_controller=ours,
@@ -72,11 +72,12 @@ def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
     return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
 
 
-def _limits(config: ProxyConfig) -> Limits:
-    limits = config.limits
+def limits(config: ProxyConfig) -> Limits:
+    """How much one client may make us hold."""
+    wanted = config.limits
     return Limits(
-        limits.socket_request_max_bytes,
-        limits.decoded_request_max_bytes,
-        limits.sasl_server_max_receive_size,
-        limits.decoded_request_max_elements,
+        wanted.socket_request_max_bytes,
+        wanted.decoded_request_max_bytes,
+        wanted.sasl_server_max_receive_size,
+        wanted.decoded_request_max_elements,
     )

@@ -2,19 +2,26 @@
 
 Put together and driven by proxy.process. A listener of `early.start.listeners` opens before the metadata log
 is loaded, the others after it (KIP-801).
+
+With another configuration, listeners open, change and close without dropping a connection. What is about new
+connections only (TLS, who they are) makes another listener at the same socket: connections stay with the one
+that accepted them, and with its policy.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 
 from proxy import addresses
 from proxy.audit.record import AuditEvent
+from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import Listener as ListenerConfig
-from proxy.config import ProxyConfig, split_host_port
 from proxy.metadata.image import QuotasImage
 from proxy.net import descriptors
+from proxy.net.acceptor import listening_socket
 from proxy.net.admission import Admission
 from proxy.net.broker_watch import BrokerFacts
 from proxy.net.channel import EndpointSettings
@@ -22,8 +29,9 @@ from proxy.net.connection import Connection
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.drain import Drained, drain
 from proxy.net.edge import Trail
-from proxy.net.listener import Forwarder, Listener, Observer
-from proxy.net.pieces import done_in_pieces
+from proxy.net.listener import BACKLOG, Forwarder, Listener, Observer
+from proxy.net.pieces import done_in_pieces, in_pieces
+from proxy.net.tls import ServerTls
 from proxy.net.topic_lookups import TopicLookups
 from proxy.net.turns import Turns
 from proxy.net.user_tokens import Identity
@@ -35,6 +43,34 @@ from proxy.session.gate import Gate, ListenerPolicy
 from proxy.workers.member import Member
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One of the file's listeners."""
+
+    config: ListenerConfig
+    policy: ListenerPolicy
+    tls: ServerTls | None
+    listener: Listener | None = None
+    """None: not opened yet."""
+
+
+@dataclass(slots=True, eq=False)
+class Prepared:
+    """Another configuration of the listeners, made and not in effect."""
+
+    config: ProxyConfig
+    entries: dict[str, _Entry]
+    """By name; those that are kept are in here as they are."""
+    renewed: dict[str, ListenerPolicy]
+    """Policies whose values those of the same name are to have."""
+    sockets: dict[str, socket.socket]
+    """By name, those that were opened for it."""
+
+    @property
+    def tls(self) -> set[ServerTls]:
+        return {entry.tls for entry in self.entries.values() if entry.tls is not None}
 
 
 class Listeners:
@@ -59,11 +95,16 @@ class Listeners:
         self._turns = Turns(gate.pace)
         self.lookups = TopicLookups(gate.topic_names, broker)
         self._parts = (gate, verifications, broker, identity, forward, record, observer, trail)
-        self.policies = [_policy(entry, config, credentials) for entry in config.listeners]
-        self.tls = [entry.server_tls() for entry in config.listeners]
-        self._open: list[Listener] = []
-        rates = alone if member is None else member.rate
-        windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
+        made = [_entry(entry, config, credentials) for entry in config.listeners]
+        self._entries = {entry.config.name: entry for entry in made}
+        self.policies = [entry.policy for entry in made]
+        """Of those in the file; the list stays the same object."""
+        self._former: list[Listener] = []
+        """Those that accept no more, and have connections."""
+        self._tasks: asyncio.TaskGroup | None = None
+        self._all_open = False
+        rates = self._rates = alone if member is None else member.rate
+        windows = self._windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
             _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates=rates
         )
@@ -86,15 +127,78 @@ class Listeners:
         """Whose connections are limited by their rate."""
         return self._connection_quotas.limited(quotas, moment_ms)
 
+    @property
+    def tls(self) -> list[ServerTls]:
+        """Of those in the file."""
+        return [entry.tls for entry in self._entries.values() if entry.tls is not None]
+
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
-        """Open those that are early-start listeners, or those that are not."""
-        for index, policy in enumerate(self.policies):
-            if policy.early_start == early:
-                await self._start(tasks, index)
+        """Open those that are early-start listeners, or all that are not open yet."""
+        self._tasks, self._all_open = tasks, not early
+        for entry in self._entries.values():
+            if entry.listener is None and (entry.policy.early_start or not early):
+                self._open(tasks, entry, self._socket(entry.config))
+
+    def prepare(self, config: ProxyConfig, credentials: Credentials) -> Prepared:
+        """Make what `config` asks for beside what there is. TlsError or ValueError name what cannot be used.
+
+        Nothing is opened or changed: it may be called in a thread.
+        """
+        entries, renewed = {}, {}
+        for wanted in config.listeners:
+            entry = self._entries.get(wanted.name)
+            if entry is None or _for_new_connections(wanted, config) != _for_new_connections(
+                entry.config, self._config
+            ):
+                entries[wanted.name] = _entry(wanted, config, credentials)
+                continue
+            entries[wanted.name] = entry
+            if _policy_settings(wanted, config) != _policy_settings(entry.config, self._config):
+                renewed[wanted.name] = _policy(wanted, config, credentials)
+        return Prepared(config, entries, renewed, {})
+
+    def open_sockets(self, prepared: Prepared) -> None:
+        """Listen at the addresses that are new. ConfigError when one cannot be had; then none is kept."""
+        heirs = {self._heir(entry, prepared) for entry in self._entries.values() if entry.listener}
+        try:
+            for wanted in prepared.config.listeners:
+                if self._opens_now(wanted.name, prepared.config) and wanted.name not in heirs:
+                    prepared.sockets[wanted.name] = self._socket(wanted)
+        except OSError as error:
+            for each in prepared.sockets.values():
+                each.close()
+            raise ConfigError(f"listeners > {wanted.name} > bind: {error}") from error
+
+    def apply(self, prepared: Prepared) -> None:
+        """Put it into effect, all at once."""
+        before, self._entries = self._entries, dict(prepared.entries)
+        old_config, self._config = self._config, prepared.config
+        self._limit(old_config)
+        sockets = self._handed_over(before, prepared)
+        for wanted in prepared.config.listeners:
+            entry, old = self._entries[wanted.name], before.get(wanted.name)
+            if old is not None and old is not entry:
+                _continue(entry.policy, old.policy)
+            entry.config = wanted
+            if wanted.name in sockets:
+                self._move(entry, sockets[wanted.name])
+        for name, policy in prepared.renewed.items():
+            _renew(self._entries[name].policy, policy)
+        self.policies[:] = [entry.policy for entry in self._entries.values()]
+        for name, entry in before.items():
+            if self._entries.get(name) is not entry and entry.listener is not None:
+                self._retire(entry)
+
+    async def renew_logins(self) -> None:
+        """Clients that are connected log in by the settings in effect from their next login on."""
+        async for connection in in_pieces(list(self.connections())):
+            entry = self._entries.get(connection.session.listener.name)
+            if entry is not None and entry.policy.sasl is not None:
+                connection.session.authentication.follow(entry.policy.sasl)
 
     async def drain(self, at_once: asyncio.Event) -> Drained:
         """Stop serving, within `drain.timeout.ms`; `at_once`: cut off whoever is left once it is set."""
-        drained = await drain(self._open, self._config.limits.drain_timeout_ms, at_once)
+        drained = await drain(self._listeners(), self._config.limits.drain_timeout_ms, at_once)
         # The closed connections' last bytes and last records leave in the loop's next turns.
         await asyncio.sleep(0.05)
         await self._turns.idle()
@@ -103,6 +207,7 @@ class Listeners:
 
     async def sweep(self, moment_ms: int, share: float) -> None:
         """Write out what was counted, close idle connections; in pieces that take this share of the time."""
+        self._former = [listener for listener in self._former if listener.connections]
         await done_in_pieces(self._swept(moment_ms), share=share)
 
     def _swept(self, moment_ms: int) -> Iterator[None]:
@@ -117,7 +222,7 @@ class Listeners:
 
     def connections(self) -> Iterator[Connection]:
         """Those of all listeners at this moment."""
-        for listener in self._open:
+        for listener in self._listeners():
             yield from listener.connections
 
     def tell_addresses(self, facts: BrokerFacts) -> None:
@@ -125,7 +230,7 @@ class Listeners:
         upstream = self._config.upstream
         bootstrap = split_host_port(upstream.bootstrap[0])
         if upstream.passes_addresses:
-            for policy in self.policies:
+            for policy in self._all_policies():
                 policy.kept_but = bootstrap
                 _tell_unreachable(policy, addresses.told_past_the_proxies(facts.nodes, bootstrap))
             return
@@ -133,12 +238,80 @@ class Listeners:
         own = upstream.node_id
         if own is None:
             own = addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
-        for policy in self.policies:
+        for policy in self._all_policies():
+            if policy.name not in advertised:
+                continue  # Of a listener that was removed: its clients are about to leave.
             policy.addresses = addresses.of_listener(policy.name, advertised[policy.name], own, proxies)
             _tell_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
 
-    async def _start(self, tasks: asyncio.TaskGroup, index: int) -> None:
-        entry, policy = self._config.listeners[index], self.policies[index]
+    def _listeners(self) -> list[Listener]:
+        opened = [entry.listener for entry in self._entries.values() if entry.listener is not None]
+        return [*opened, *self._former]
+
+    def _all_policies(self) -> list[ListenerPolicy]:
+        return [*self.policies, *(listener.policy for listener in self._former)]
+
+    def _opens_now(self, name: str, config: ProxyConfig) -> bool:
+        early = name in config.authorizer.early_start_listeners
+        return self._tasks is not None and (self._all_open or early)
+
+    def _socket(self, entry: ListenerConfig) -> socket.socket:
+        return listening_socket(*split_host_port(entry.bind), BACKLOG, reuse_port=self._reuse_port)
+
+    def _handed_over(self, before: Mapping[str, _Entry], prepared: Prepared) -> dict[str, socket.socket]:
+        """The sockets by the listener that is to accept there: new ones, and those of others until now."""
+        sockets = dict(prepared.sockets)
+        for name, entry in before.items():
+            heir = self._heir(entry, prepared)
+            stays = heir == name and prepared.entries[name] is entry
+            listening = None if entry.listener is None or stays else entry.listener.hand_over()
+            if listening is not None and heir is not None:
+                sockets[heir] = listening
+            elif listening is not None:
+                listening.close()
+        return sockets
+
+    def _heir(self, entry: _Entry, prepared: Prepared) -> str | None:
+        """The listener that is to accept where this one does; None: none is."""
+        name, bind = entry.config.name, entry.config.bind
+        at_it = [wanted.name for wanted in prepared.config.listeners if wanted.bind == bind]
+        if name in at_it or not at_it:
+            return name if at_it else None
+        # Port 0 is a new one for each listener.
+        return None if bind.endswith(":0") else at_it[0]
+
+    def _move(self, entry: _Entry, listening: socket.socket) -> None:
+        """Accept at this socket from now on."""
+        if entry.listener is None:
+            assert self._tasks is not None
+            self._open(self._tasks, entry, listening)
+            return
+        port = entry.listener.accept_at(listening, entry.tls)
+        log.info("listening", listener=entry.config.name, bind=entry.config.bind, port=port)
+
+    def _retire(self, entry: _Entry) -> None:
+        """It accepts no more. Of a listener that was removed the connections are drained."""
+        listener = entry.listener
+        assert listener is not None
+        assert self._tasks is not None
+        self._former.append(listener)
+        if entry.config.name not in self._entries:
+            log.info("listener removed: its connections are drained", listener=entry.config.name)
+            timeout_ms = self._config.limits.drain_timeout_ms
+            self._tasks.create_task(_drained([listener], timeout_ms))
+
+    def _limit(self, before: ProxyConfig) -> None:
+        rates = None
+        if _accept_limits(before) != _accept_limits(self._config):
+            rates = AcceptRates(*_accept_limits(self._config), *self._windows, self._rates)
+        self._admission.limit(_connection_limits(self._config), rates)
+        if rates is not None:
+            for entry in self._entries.values():
+                if entry.listener is not None:
+                    entry.listener.renew_pace()
+
+    def _open(self, tasks: asyncio.TaskGroup, entry: _Entry, listening: socket.socket) -> None:
+        policy = entry.policy
         gate, verifications, broker, identity, forward, record, observer, trail = self._parts
         listener = Listener(
             gate,
@@ -155,10 +328,9 @@ class Listeners:
             self._turns,
             self.lookups,
         )
-        host, port = split_host_port(entry.bind)
-        bound = await listener.start(host, port, self.tls[index], reuse_port=self._reuse_port)
-        self._open.append(listener)
-        log.info("listening", listener=entry.name, host=host, port=bound)
+        port = listener.accept_at(listening, entry.tls)
+        entry.listener = listener
+        log.info("listening", listener=policy.name, host=split_host_port(entry.config.bind)[0], port=port)
 
 
 def _connection_limits(config: ProxyConfig) -> ConnectionLimits:
@@ -183,6 +355,43 @@ def _accept_limits(config: ProxyConfig) -> tuple[int | None, dict[str, int]]:
         if entry.max_connection_creation_rate is not None
     }
     return config.limits.max_connection_creation_rate, by_listener
+
+
+async def _drained(listeners: Sequence[Listener], timeout_ms: int) -> None:
+    await drain(listeners, timeout_ms, asyncio.Event())
+
+
+def _entry(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> _Entry:
+    return _Entry(entry, _policy(entry, config, credentials), entry.server_tls())
+
+
+def _for_new_connections(entry: ListenerConfig, config: ProxyConfig) -> tuple[object, ...]:
+    """What open connections keep (proxy.config.effects)."""
+    return (
+        entry.security_protocol,
+        entry.ssl,
+        entry.principal_builder_class,
+        entry.principal_builder_settings,
+        config.limits.login_timeout_ms,
+    )
+
+
+def _policy_settings(entry: ListenerConfig, config: ProxyConfig) -> tuple[object, ...]:
+    """What a policy is made of."""
+    return entry, config.connections_max_reauth_ms, config.authorizer.early_start_listeners
+
+
+def _continue(policy: ListenerPolicy, old: ListenerPolicy) -> None:
+    """What a listener has found out and counted so far is that of the one in its place."""
+    policy.addresses, policy.kept_but, policy.unreachable = old.addresses, old.kept_but, old.unreachable
+    policy.counts = old.counts
+
+
+def _renew(policy: ListenerPolicy, new: ListenerPolicy) -> None:
+    """Sessions hold the policy: they see the new values at their next request."""
+    policy.sasl = new.sasl
+    policy.failed_authentication_delay_ms = new.failed_authentication_delay_ms
+    policy.early_start = new.early_start
 
 
 def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> ListenerPolicy:

@@ -8,8 +8,8 @@ import asyncio
 import json
 import secrets
 from collections import deque
-from collections.abc import Coroutine, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -23,13 +23,17 @@ from forwarding.versions import for_clients
 from proxy import gate_setup
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import ConfigError, ProxyConfig, WatchedUsers, endpoint, http_access, load
+from proxy.check import check
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, load, split_host_port
+from proxy.config.proxy_principals import proxy_principals
+from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
 from proxy.files_limit import report_files
-from proxy.listeners import Listeners
+from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
-from proxy.net import audit_page, collector, descriptors
+from proxy.net import audit_page, collector, descriptors, log_lines
 from proxy.net.audit_log import AuditLog
+from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
@@ -37,6 +41,7 @@ from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
+from proxy.net.hangup import HANGUP
 from proxy.net.http import HttpServer
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
@@ -46,8 +51,7 @@ from proxy.net.pieces import done_in_pieces, in_pieces
 from proxy.net.process_metrics import ProcessSeries
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
-from proxy.net.reach import together
-from proxy.net.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
+from proxy.net.reload_status import ReloadMetrics
 from proxy.net.request_metrics import RequestSeries
 from proxy.net.revocation import Revocations
 from proxy.net.spool import Spool
@@ -55,10 +59,10 @@ from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
 from proxy.net.stop_signals import StopSignals
 from proxy.net.telemetry import StateCollector, Telemetry
-from proxy.net.tls import TlsError
+from proxy.net.tls import ServerTls, TlsError
 from proxy.net.topic_lookups import TopicLookupSeries
 from proxy.net.verification import Verifications, hashing_threads
-from proxy.net.watched_file import FileReloads
+from proxy.net.watched_file import FileReloads, WatchedFile
 from proxy.security.backoff import LoginBackoff
 from proxy.session import served
 from proxy.session.apis.table import CHANGES_AT_BROKER
@@ -94,8 +98,10 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
         config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
         if worker is None and config.workers > 1:
             report_files(config, files)
-            return run_supervisor(path)
-        process = ProxyProcess(config, None if worker is None else worker.member(config))
+            return run_supervisor(path, check)
+        member = None if worker is None else worker.member(config)
+        read = None if worker is None else partial(worker.configuration, path)
+        process = ProxyProcess(config, member, path, read)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         for line in str(error).splitlines() or [repr(error)]:
             log.error("proxy cannot start", error=line)
@@ -118,10 +124,17 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
 class ProxyProcess:
     """All parts of one proxy."""
 
-    def __init__(self, config: ProxyConfig, member: Member | None = None) -> None:
+    def __init__(
+        self,
+        config: ProxyConfig,
+        member: Member | None = None,
+        path: Path | None = None,
+        read: Callable[[], ProxyConfig] | None = None,
+    ) -> None:
         """ConfigError, TlsError, SpoolError or ValueError name what cannot be used.
 
-        `member`: our place among the workers of one proxy; None: there is only us.
+        `member`: our place among the workers of one proxy; None: there is only us. `path`: the file of
+        `config`; None: it is not read again. `read`: how it is, where that is not `path` itself.
         """
         self._config = config
         self._member = member
@@ -130,7 +143,10 @@ class ProxyProcess:
         self._reloads = FileReloads(self._registry)
         self._http_access = http_access(config.http)
         self._revocations = Revocations(lambda: self._listeners.connections())
-        self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
+        self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: list[asyncio.Task[None]] = []
+        self._users_watch: asyncio.Task[None] | None = None
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
         self._new_sink = partial(AuditSink, internal, config.audit.topic)
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
@@ -170,13 +186,14 @@ class ProxyProcess:
         self._watch = BrokerWatch(self._broker, self._on_broker)
         together(self._watch.reach, self._feed.reach, self._forwarder.reach)
         self._verifications = Verifications(self._registry, hashing_threads(config.workers))
+        self._backoff = LoginBackoff(config.login_backoff.settings())
         self._credentials = Credentials(
             self._users.known,
             lambda: self._gate.image,
             config.connections_max_reauth_ms,
             tokens=token_logins(self._gate.token_secret, lambda: self._gate.image),
             keys=KeySources(self._registry, self._reloads, now_ms),
-            backoff=LoginBackoff(config.login_backoff.settings()),
+            backoff=self._backoff,
         )
         self._identity = gate_setup.identity(config, self._broker)
         self._listeners = Listeners(
@@ -196,6 +213,7 @@ class ProxyProcess:
         self._certificates = Certificates(
             [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
         )
+        self._reloading = None if path is None else self._reloading_of(path, read)
         self._quota_changes: deque[tuple[int, str]] = deque()
         self._quotas_changed = asyncio.Event()
         self._open = False
@@ -250,13 +268,21 @@ class ProxyProcess:
         http = None
         try:
             async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
-                background = [tasks.create_task(part) for part in self._background()]
+                self._tasks = tasks
+                background = self._running = [tasks.create_task(part) for part in self._background()]
                 http = await self._start_http()
                 if self._member is not None:
-                    pages = worker_pages(self._registry, self.readiness, self._quota_page, self._audit_page)
+                    pages = worker_pages(
+                        self._registry, self.not_ready, self._quota_page, self._audit_page, self._reload_page
+                    )
                     background.append(tasks.create_task(self._member.answer(pages, self._stop.draining)))
+                self._run_credentials()
+                self._watch_users()
+                if self._reloading is not None:
+                    background.append(tasks.create_task(self._reloading.run()))
                 serving = tasks.create_task(self._serve(tasks))
                 await self._stop.draining.wait()
+                HANGUP.tell(None)
                 serving.cancel()
                 await self._drain()
                 for task in background:
@@ -287,20 +313,90 @@ class ProxyProcess:
             self._certificates,
             self._lag,
             self._identity,
-            self._users,
             self._revocations,
         ):
             yield part.run()
         yield self._record_quota_changes()
         yield self._ship_left_over()
         yield self._sweep()
-        yield self._http_access.run(self._reloads)
-        yield from (run() for run in self._credentials.background)
 
     async def _drain(self) -> None:
         log.info("draining", connections=sum(1 for _ in self._listeners.connections()))
         drained = await self._listeners.drain(self._stop.at_once)
         log.info("drained", **asdict(drained))
+
+    def _reloading_of(self, path: Path, read: Callable[[], ProxyConfig] | None) -> Reloading[ProxyConfig]:
+        alone = self._member is None
+        return Reloading(
+            path,
+            self._config,
+            effects.PROXY,
+            read or partial(checked, path, ProxyConfig, check),
+            self._reconfigure,
+            self._reloads,
+            ReloadMetrics(self._registry) if alone else None,
+            self._config.audit.spool_dir if alone else None,
+        )
+
+    async def _reconfigure(self, config: ProxyConfig) -> None:
+        """Put it into effect in one step. What is raised before that leaves everything as it was."""
+        credentials = replace(self._credentials, max_reauth_ms=config.connections_max_reauth_ms)
+        try:
+            made = await asyncio.to_thread(self._made, config, credentials)
+        finally:
+            self._run_credentials()  # Keys that nobody keeps fresh must not be found there later.
+        self._listeners.open_sockets(made.listeners)
+        before, stale = self._config, set(self._listeners.tls)
+        self._config, self._credentials = config, credentials
+        self._listeners.apply(made.listeners)
+        if self._facts is not None:
+            self._listeners.tell_addresses(self._facts)
+        self._gate.limits = gate_setup.limits(config)
+        self._gate.memory.limit(config.limits.queued_max_request_bytes)
+        self._gate.proxy_principals = made.proxy_principals
+        self._backoff.settings = config.login_backoff.settings()
+        self._audit.follow(made.audit_policy)
+        log_lines.set_level(config.log.level)
+        if made.users is not None:
+            made.users.take_over(self._users.known)
+            self._users = made.users
+            self._watch_users()
+        if config.limits.max_connections != before.limits.max_connections:
+            report_files(config, descriptors.limit())
+        await self._listeners.renew_logins()
+        async for each, files in in_pieces(made.certificates.items()):
+            self._certificates.hold(each, files)
+        async for stale_tls in in_pieces(stale.difference(self._listeners.tls)):
+            self._certificates.release(stale_tls)
+
+    def _made(self, config: ProxyConfig, credentials: Credentials) -> "_Made":
+        """What another configuration needs besides its values; it reads files."""
+        users = None
+        if config.users_file != self._config.users_file:
+            users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
+        listeners = self._listeners.prepare(config, credentials)
+        fresh = listeners.tls.difference(self._listeners.tls)
+        certificates = {each: self._certificates.read(each) for each in fresh}
+        return _Made(listeners, users, certificates, proxy_principals(config), config.audit.policy())
+
+    def _run_credentials(self) -> None:
+        """Begin what mechanisms have to do and has not begun."""
+        assert self._tasks is not None
+        runs = self._credentials.background
+        while runs:
+            self._running.append(self._tasks.create_task(runs.pop(0)()))
+
+    def _watch_users(self) -> None:
+        assert self._tasks is not None
+        if self._users_watch is not None:
+            self._running.remove(self._users_watch)
+            self._users_watch.cancel()
+        self._users_watch = self._tasks.create_task(self._users.run())
+        self._running.append(self._users_watch)
+
+    async def _reload_page(self) -> bytes:
+        assert self._reloading is not None
+        return json.dumps(asdict(await self._reloading.reload())).encode()
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         await self._watch.known.wait()
@@ -434,6 +530,19 @@ class ProxyProcess:
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
         return await quota_page(self._gate.quotas, sessions, moment_ms, addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a configuration that is read again is made into before it is in effect."""
+
+    listeners: Prepared
+    users: WatchedUsers | None
+    """None: those in use stay."""
+    certificates: Mapping[ServerTls, list[WatchedFile]]
+    """Of the listeners that have new ones."""
+    proxy_principals: frozenset[str]
+    audit_policy: AuditPolicy
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

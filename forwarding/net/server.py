@@ -55,7 +55,7 @@ class Server:
         self._port = port
         self._tls = tls
         self._around = surroundings
-        self._limits = limits
+        self.limits = limits
         self._metrics = metrics
         self._numbers = count()
         self._draining = asyncio.Event()
@@ -99,7 +99,7 @@ class Server:
         log.info("draining", connections=connections)
         for writer in self._idle:
             writer.close()
-        ends_ms = began_ms + self._limits.drain_ms
+        ends_ms = began_ms + self.limits.drain_ms
         while self._tasks and not self._at_once.is_set() and self._around.now_ms() < ends_ms:
             await asyncio.wait(self._tasks, timeout=LOOK_S)
         late = list(self._tasks)
@@ -114,7 +114,7 @@ class Server:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        if len(self._tasks) >= self._limits.max_connections or self._draining.is_set():
+        if len(self._tasks) >= self.limits.max_connections or self._draining.is_set():
             self._metrics.connections_closed.labels("too many connections").inc()
             writer.close()
             return
@@ -170,7 +170,7 @@ class Server:
     ) -> str:
         """Requests and their responses, until a reason to close."""
         loop = asyncio.get_running_loop()
-        login_ends_s = loop.time() + self._limits.login_timeout_ms / 1000
+        login_ends_s = loop.time() + self.limits.login_timeout_ms / 1000
         while not self._draining.is_set():
             frame = await self._read(reader, writer, connection, login_ends_s)
             if frame is None:
@@ -180,7 +180,7 @@ class Server:
             login_ends_s += loop.time() - received_s  # How long we take is not the peer's fault.
             if reply.close == "authentication failed":
                 # Answered late on purpose, as Kafka does: guessing passwords should take time.
-                await asyncio.sleep(self._limits.failed_authentication_delay_ms / 1000)
+                await asyncio.sleep(self.limits.failed_authentication_delay_ms / 1000)
             await _send(writer, reply.data)
             if reply.close is not None:
                 host = host_address(writer.get_extra_info("peername")[0])
@@ -195,7 +195,7 @@ class Server:
         connection: Connection,
         login_ends_s: float,
     ) -> bytes | None:
-        limits = self._limits
+        limits = self.limits
         ends_s = asyncio.get_running_loop().time() + limits.idle_ms / 1000
         if not connection.known and limits.login_timeout_ms:
             ends_s = login_ends_s

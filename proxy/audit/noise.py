@@ -98,6 +98,11 @@ class Noise:
         self.collapsed_counts: dict[str, int] = {}
         """Events that were counted instead of written down, by class."""
 
+    def limit(self, rate: int) -> None:
+        """Another rate: all sources begin anew; what was counted is written down as before."""
+        self._rate = rate
+        self._principals, self._addresses, self._strangers = {}, {}, Bucket(rate * STRANGERS, 0)
+
     @property
     def loud(self) -> list[str]:
         """Who is being counted now."""

@@ -61,6 +61,11 @@ class WatchedUsers:
             _load(file)
         self._on_change = on_change
 
+    def take_over(self, known: PlainUsers) -> None:
+        """Be what `known`'s holders ask from now on, in place of another file."""
+        self.known = known
+        self._renew()
+
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:

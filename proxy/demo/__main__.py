@@ -22,11 +22,11 @@ from proxy.demo.supervision import supervised
 
 DEFAULT_DIRECTORY = Path("build") / "demo"
 SHOWN, NOT_SHOWN, NOT_SET_UP = 0, 1, 2
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Stopped(BaseException):
-    """SIGINT or SIGTERM: not an error, and nothing that waits should take it for one."""
+    """SIGINT, SIGTERM or SIGHUP: not an error, and nothing that waits should take it for one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="penstock demo", description="The whole of Penstock on loopback.")
-    parser.add_argument("--keep", action="store_true", help="leave the stack up until SIGINT or SIGTERM")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the stack up until SIGINT, SIGTERM or SIGHUP"
+    )
     parser.add_argument(
         "--brokers", type=int, choices=(1, 3), default=1, help="each with a proxy of its own; default: 1"
     )

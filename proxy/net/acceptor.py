@@ -27,6 +27,15 @@ Pace = Callable[[], Awaitable[None]]
 log = structlog.get_logger(__name__)
 
 
+def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = False) -> socket.socket:
+    """CannotListen when the address cannot be had. `reuse_port`: other processes of ours accept there too."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with opening(host, port):
+        listening = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
+    listening.setblocking(False)
+    return listening
+
+
 class Acceptor:
     """Accepts, waits its time, and begins each connection in a task."""
 
@@ -55,19 +64,22 @@ class Acceptor:
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._beginning: set[asyncio.Task[None]] = set()
 
-    def listen(self, host: str, port: int, backlog: int, *, reuse_port: bool = False) -> int:
-        """Begin; gives back the port. CannotListen when the address cannot be had.
-
-        `reuse_port`: other processes of ours accept there too.
-        """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with opening(host, port):
-            self._socket = socket.create_server(
-                (host, port), family=family, backlog=backlog, reuse_port=reuse_port
-            )
-        self._socket.setblocking(False)
+    def listen(self, listening: socket.socket) -> int:
+        """Accept at this socket; returns its port."""
+        self._socket = listening
         self._resume()
-        return int(self._socket.getsockname()[1])
+        return int(listening.getsockname()[1])
+
+    def hand_over(self) -> socket.socket | None:
+        """Accept no more, but leave the socket open for another acceptor; None when there is none."""
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+        return listening
+
+    def wait_with(self, pace: Pace | None) -> None:
+        """Another pace, from the next connection on."""
+        self._pace = pace
 
     def close(self) -> None:
         """Accept no more. Connections that have begun go on; handshakes that are unfinished end.

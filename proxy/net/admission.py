@@ -16,7 +16,7 @@ from proxy.net.acceptor import Pace
 from proxy.net.clock import now_ms
 from proxy.net.slot import Slot
 from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import TOO_MANY, ConnectionQuotas, TurnedAway, same_address
+from proxy.quota.connections import TOO_MANY, ConnectionLimits, ConnectionQuotas, TurnedAway, same_address
 
 log = structlog.get_logger(__name__)
 
@@ -70,11 +70,16 @@ class Admission:
         self._turn_away(refused, close)
         return None
 
+    def limit(self, limits: ConnectionLimits, accept_rates: AcceptRates | None) -> None:
+        """Other limits, for connections from now on. `accept_rates` None: as they are."""
+        self._quotas.limits = limits
+        self._accept_rates = accept_rates or self._accept_rates
+
     def pace(self, listener: str) -> Pace | None:
         """What a listener does between accepting a connection and treating it; None: nothing."""
         if not self._accept_rates.limits(listener):
             return None
-        self.accept_waited_ms[listener] = 0
+        self.accept_waited_ms.setdefault(listener, 0)
 
         async def wait() -> None:
             wait_ms = self._accept_rates.wait_ms(listener, now_ms())

@@ -74,6 +74,14 @@ class AuditLog:
         self._readers = tuple(readers)
         self._last_high_water_ms = now_ms()
 
+    def follow(self, policy: AuditPolicy) -> None:
+        """Another policy, from the next record on; how the spool is written and sealed stays as it is."""
+        before, self._policy = self._policy, policy
+        self._room.follow(policy)
+        if policy.rate_per_principal != before.rate_per_principal:
+            self._noise.limit(policy.rate_per_principal)
+        self._tell_refusals()
+
     @property
     def unshipped_count(self) -> int:
         """Records that the audit topic does not have yet, those of earlier boots of this spool included."""

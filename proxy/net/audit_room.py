@@ -49,11 +49,14 @@ class Room:
     def __init__(self, spool: Spool, writer: AuditWriter, policy: AuditPolicy) -> None:
         self._spool = spool
         self._writer = writer
-        self._policy = policy
         self._in_queue = Shares(policy.queue_max_bytes)
         self._in_spool = Shares(spool.max_bytes, spool.size_bytes)
         self._removed_before_bytes = spool.removed_bytes
         self._reserve_bytes = min(RESERVE_BYTES, policy.queue_max_bytes // 16)
+        self.follow(policy)
+
+    def follow(self, policy: AuditPolicy) -> None:
+        """Other classes are refused while there is no room."""
         self._refusing = tuple(name for name in CLASSES if policy.by_class.get(name) == REFUSE)
 
     def lacking(self, event_class: str, size_bytes: int) -> str | None:

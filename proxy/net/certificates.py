@@ -29,12 +29,31 @@ class Reloadable(Protocol):
 class Certificates:
     def __init__(self, held: Iterable[Reloadable | None], reloads: FileReloads) -> None:
         """TlsError, from those that hold it, when a file has become unusable since they read it."""
-        self._held = [each for each in held if each is not None]
-        self._files = [
-            WatchedFile(path, FILE_KIND, each.reload, reloads) for each in self._held for path in each.files
-        ]
-        for file in self._files:
+        self._reloads = reloads
+        self._files: dict[Reloadable, list[WatchedFile]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._watches: dict[Reloadable, list[asyncio.Task[None]]] = {}
+        for each in held:
+            if each is not None:
+                self.hold(each, self.read(each))
+
+    def read(self, each: Reloadable) -> list[WatchedFile]:
+        """For `hold`; in a thread, where the loop is not to wait. TlsError when a file cannot be used."""
+        files = [WatchedFile(path, FILE_KIND, each.reload, self._reloads) for path in each.files]
+        for file in files:
             file.load()
+        return files
+
+    def hold(self, each: Reloadable, files: list[WatchedFile]) -> None:
+        """Watch its files too."""
+        self._files[each] = files
+        self._watch(each)
+
+    def release(self, each: Reloadable) -> None:
+        """Its files are of no concern any more."""
+        self._files.pop(each, None)
+        for watch in self._watches.pop(each, ()):
+            watch.cancel()
 
     @property
     def expiries(self) -> dict[Path, float]:
@@ -43,12 +62,19 @@ class Certificates:
         The earliest of those that use the file.
         """
         found: dict[Path, float] = {}
-        for path, expiry_s in (item for each in self._held for item in each.expiries.items()):
+        for path, expiry_s in (item for each in list(self._files) for item in each.expiries.items()):
             found[path] = min(expiry_s, found.get(path, expiry_s))
         return found
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for file in self._files:
-                tasks.create_task(file.run())
+            self._tasks = tasks
+            for each in self._files:
+                self._watch(each)
+            # The group ends when it has no task, and there may be files to watch later.
+            await asyncio.Event().wait()
+
+    def _watch(self, each: Reloadable) -> None:
+        if self._tasks is not None:
+            self._watches[each] = [self._tasks.create_task(file.run()) for file in self._files[each]]

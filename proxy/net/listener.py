@@ -17,7 +17,7 @@ from typing import Protocol
 import structlog
 
 from proxy.audit.record import AuditEvent
-from proxy.net.acceptor import Acceptor
+from proxy.net.acceptor import Acceptor, listening_socket
 from proxy.net.admission import Admission
 from proxy.net.buffers import ReceiveBuffers
 from proxy.net.cause import cause_of
@@ -121,11 +121,24 @@ class Listener:
         self._server: Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
-        """Listen; gives back the port. `reuse_port`: other processes of ours accept there too."""
+        """Listen; returns the port. `reuse_port`: other processes of ours accept there too."""
+        return self.accept_at(listening_socket(host, port, BACKLOG, reuse_port=reuse_port), tls)
+
+    def accept_at(self, listening: socket.socket, tls: ServerTls | None) -> int:
+        """Accept at a socket that listens already; returns its port."""
         pace = self._admission.pace(self.policy.name)
         parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
         self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
-        return self._server.listen(host, port, BACKLOG, reuse_port=reuse_port)
+        return self._server.listen(listening)
+
+    def hand_over(self) -> socket.socket | None:
+        """Accept no more; the listening socket stays open, for another listener. Connections stay."""
+        return None if self._server is None else self._server.hand_over()
+
+    def renew_pace(self) -> None:
+        """max.connection.creation.rate may have changed."""
+        if self._server is not None:
+            self._server.wait_with(self._admission.pace(self.policy.name))
 
     def stop_accepting(self) -> None:
         if self._server is not None:

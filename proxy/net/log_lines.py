@@ -39,9 +39,7 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
     `process`: what each line says of the process besides its pid: proxy_id or controller_id, worker.
     `queued`: nothing waits for standard error.
     """
-    number = logging.getLevelNamesMapping()[level]
-    identity = dict(process or {}) | {"pid": os.getpid()}
-    file = _queue(identity) if queued else sys.stderr
+    file = _queue(worker) if queued else sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_logger_name,
         structlog.processors.add_log_level,
@@ -51,8 +49,8 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
     ]
     structlog.configure(
         processors=[_sampling, *shared, structlog.processors.JSONRenderer()],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=partial(_Logger, file),
+        wrapper_class=_Logger,
+        logger_factory=structlog.WriteLoggerFactory(file),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(file)
@@ -65,9 +63,30 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
             ],
         )
     )
-    logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
-    if queued:
-        _wrap_the_interpreters_own_lines()
+    logging.basicConfig(handlers=[handler], force=True)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """DEBUG, INFO, WARNING or ERROR, from the next line on, also of loggers that are in use already."""
+    number = logging.getLevelNamesMapping()[level]
+    filtering = structlog.make_filtering_bound_logger(number)
+    for name in _LEVEL_METHODS:
+        setattr(_Logger, name, getattr(filtering, name))
+    logging.getLogger().setLevel(max(number, logging.WARNING))
+
+
+class _Logger(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
+    """Loggers are cached at their first use, so a level is changed in their class: no line pays for it."""
+
+
+_LEVEL_METHODS = tuple(
+    name
+    for name in dir(structlog.make_filtering_bound_logger(logging.DEBUG))
+    if not name.startswith("_")
+    and getattr(structlog.make_filtering_bound_logger(logging.DEBUG), name)
+    is not getattr(structlog.make_filtering_bound_logger(logging.CRITICAL), name)
+)
 
 
 class _Logger(structlog.WriteLogger):

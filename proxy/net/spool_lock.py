@@ -131,6 +131,23 @@ def lock_spool(directory: Path, holder: Holder) -> SpoolLock:
         raise
 
 
+def holder_of(directory: Path) -> Holder | None:
+    """Who has the directory now, as the lock file says; None: nobody, or we may not look."""
+    try:
+        file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return None
+
+
 def locked_by_another(directory: Path) -> str | None:
     """Why a process could not start on this directory now; None when it could. Changes nothing."""
     try:

@@ -8,7 +8,7 @@ a log line and counted, and those bytes are not tried again. What they mean is t
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ INTERVAL_MS = 1_000
 MAX_BYTES = 64 << 20
 
 LOADED, FAILED = "loaded", "failed"
-GUESSABLE = frozenset(("users", "http_token"))
+GUESSABLE = frozenset(("users", "configuration"))
 """Kinds with secrets that people make up: a hash of the file, in the audit, could be guessed from."""
 
 log = structlog.get_logger(__name__)
@@ -45,11 +45,21 @@ class FileReloads:
         for outcome in (LOADED, FAILED):
             self._total.labels(file_kind, outcome)
 
-    def tell(self, path: Path, file_kind: str, digest: bytes | None, error: str | None = None) -> None:
-        """A changed file was taken, or with `error` was not; `digest`: SHA-256 of it, if it could be read."""
+    def tell(
+        self,
+        path: Path,
+        file_kind: str,
+        digest: bytes | None,
+        error: str | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
+        """A changed file was taken, or with `error` was not; `digest`: SHA-256 of it, if it could be read.
+
+        `about`: further settings of the audit record.
+        """
         outcome = LOADED if error is None else FAILED
         self._total.labels(file_kind, outcome).inc()
-        settings = {"file": str(path), "file.kind": file_kind, "outcome": outcome}
+        settings = {"file": str(path), "file.kind": file_kind, "outcome": outcome, **(about or {})}
         if digest is not None and file_kind not in GUESSABLE:
             settings["file.sha256"] = digest.hex()
         self.record(AuditEvent(event="configuration_changed", settings=settings, message=error))

@@ -77,7 +77,7 @@ class ConnectionQuotas:
         `enforced`: quota.mode. It is about the rate; limits of the configuration always hold.
         `counts`, `rates`: where connections are counted, None: by this process alone.
         """
-        self._limits = limits
+        self.limits = limits
         self._enforced = enforced
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
@@ -95,7 +95,7 @@ class ConnectionQuotas:
 
     def open(self, listener: str, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
         """Count a new connection, unless it is turned away; `address` is as `same_address` has it."""
-        if not self._counts.take(_ALL, self._limits.max_connections):
+        if not self._counts.take(_ALL, self.limits.max_connections):
             return TurnedAway(TOO_MANY)
         refused = self._open_of_listener(listener, address, quotas, now_ms)
         return self._kept_if_let_in(_ALL, refused)
@@ -128,7 +128,7 @@ class ConnectionQuotas:
         self, listener: str, address: str, quotas: QuotasImage, now_ms: int
     ) -> TurnedAway | None:
         name = _of_listener(listener)
-        if not self._counts.take(name, self._limits.of_listener.get(listener, UNLIMITED)):
+        if not self._counts.take(name, self.limits.of_listener.get(listener, UNLIMITED)):
             return TurnedAway(TOO_MANY_OF_LISTENER)
         return self._kept_if_let_in(name, self._open_of_address(address, quotas, now_ms))
 
@@ -136,7 +136,7 @@ class ConnectionQuotas:
         delay_ms = self._delay_ms(address, quotas, now_ms)
         if delay_ms > 0 and self._enforced:
             return TurnedAway(TOO_FAST, delay_ms)
-        limits = self._limits
+        limits = self.limits
         limit = limits.per_ip_overrides.get(address, limits.max_connections_per_ip)
         if not self._counts.take(_of_address(address), limit):
             return TurnedAway(TOO_MANY_OF_ADDRESS)

@@ -118,6 +118,11 @@ class Authentication:
         self.in_force: Callable[[], bool] | None = None
         """Of the credential in use; None: it cannot be taken back."""
 
+    def follow(self, listener: SaslListener) -> None:
+        """The listener's settings have changed: from the next login on these hold."""
+        if self._listener is not None:  # Whoever came without SASL goes on without.
+            self._listener = listener
+
     @property
     def known(self) -> bool:
         """Who the client is, is known: also while it logs in again."""

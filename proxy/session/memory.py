@@ -132,6 +132,13 @@ class RequestMemory:
         """Sessions that wait."""
         self._next_number = 0
 
+    def limit(self, limit_bytes: int) -> None:
+        """Another limit: what is held stays, and who waits may have room now."""
+        for stranger, share in self._shares.items():
+            share.limit_bytes = int(limit_bytes * STRANGERS_SHARE) if stranger else limit_bytes
+            self._grant_room(share)
+            self._grant_readers(share)
+
     @property
     def used_bytes(self) -> int:
         return sum(share.used_bytes for share in self._shares.values())

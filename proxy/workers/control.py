@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from proxy.net.readiness import Readiness
 from proxy.workers.exposition import snapshot
 
-METRICS, QUOTAS, READY, AUDIT = "metrics", "quotas", "ready", "audit"
+METRICS, QUOTAS, READY, AUDIT, RELOAD = "metrics", "quotas", "ready", "audit", "reload"
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +24,7 @@ def worker_pages(
     readiness: Callable[[], Readiness],
     quotas: Callable[[], Awaitable[bytes]],
     audit: Callable[[], Awaitable[bytes]],
+    reload: Callable[[], Awaitable[bytes]],
 ) -> Mapping[str, Callable[[], Awaitable[bytes]]]:
     """What a supervisor may ask a worker for."""
 
@@ -35,6 +36,7 @@ def worker_pages(
         READY: ready,
         QUOTAS: quotas,
         AUDIT: audit,
+        RELOAD: reload,
     }
 
 

@@ -26,6 +26,8 @@ GAUGES = {
     "penstock_acls": min,
     "penstock_brokers_not_told": max,
     "penstock_build": max,
+    "penstock_config_last_reload_success_timestamp_seconds": max,
+    "penstock_config_restart_needed": max,
     "penstock_audit_oldest_unshipped_seconds": max,
     "penstock_audit_disk_wait_seconds": max,
     "penstock_audit_refusing": max,

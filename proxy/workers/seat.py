@@ -1,15 +1,19 @@
 """What a worker is told at its start: which one it is, and the descriptors it inherits.
 
 Written by the supervisor onto the worker's command line, read by proxy.process. The configuration comes as
-the supervisor has read it: what was edited since is for the next start of all.
+the supervisor has it in effect: what was edited since is for the next reload, or start of all.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from proxy.config import ProxyConfig, split_host_port
 from proxy.config.reading import parse
@@ -44,7 +48,8 @@ class Seat:
 
     def configuration(self, path: Path) -> ProxyConfig:
         """The proxy's, as it is for this worker; ConfigError. `path` is what it was read from."""
-        content = os.pread(self.config, os.fstat(self.config).st_size, 0)
+        with _locked(self.config, fcntl.LOCK_SH):
+            content = os.pread(self.config, os.fstat(self.config).st_size, 0)
         return self.own(parse(path, content, ProxyConfig))
 
     def member(self, config: ProxyConfig) -> Member:
@@ -65,6 +70,32 @@ class Seat:
             "http": None,
         }
         return whole.model_copy(update=changes)
+
+
+def give(file: int, config: ProxyConfig) -> None:
+    """From now on workers read this configuration from the file of their seats. OSError."""
+    text = _document(config)
+    with _locked(file, fcntl.LOCK_EX):
+        os.pwrite(file, text, 0)
+        os.ftruncate(file, len(text))
+
+
+def _document(config: ProxyConfig) -> bytes:
+    """As a file that `config` could have been read from: with what was set there, and whole paths."""
+    document = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if config.controller.mode == "kraft":
+        document.pop("metadata", None)  # There it is not to be set.
+    return yaml.safe_dump(document, allow_unicode=True).encode()
+
+
+@contextmanager
+def _locked(file: int, how: int) -> Iterator[None]:
+    # Not flock: all processes of the group have the open file in common.
+    fcntl.lockf(file, how)
+    try:
+        yield
+    finally:
+        fcntl.lockf(file, fcntl.LOCK_UN)
 
 
 def _with_port(bind: str, port: int) -> str:

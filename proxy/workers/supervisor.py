@@ -5,24 +5,33 @@ could die of; if it does, the workers drain and end, and whoever runs the proxy 
 """
 
 import asyncio
+import json
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import process_time
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
-from proxy.config import ProxyConfig, http_access, load
+from proxy.config import ConfigError, ProxyConfig, effects, load
+from proxy.config.reloading import Reloading, checked
+from proxy.net import log_lines
 from proxy.net.clock import now_ms
+from proxy.net.hangup import HANGUP
 from proxy.net.listening import CannotListen
 from proxy.net.log_lines import LogSeries
+from proxy.net.reload_status import ReloadMetrics
 from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, SpoolLock, SpoolLocked
 from proxy.net.stop_signals import StopSignals
 from proxy.net.watched_file import FileReloads
 from proxy.workers.child import Child, Inheritance
+from proxy.workers.control import RELOAD
 from proxy.workers.front import Front
 from proxy.workers.ports import HeldPorts
+from proxy.workers.seat import give
 from proxy.workers.segment import Segment, anonymous_file, layout
 
 EXIT_FAULT, EXIT_CONFIG = 1, 2
@@ -34,6 +43,8 @@ POLL_MS, POLL_SHARE = 3_000, 20
 SILENT_MS = 60_000
 """How long a worker may say nothing once it has answered."""
 LOCK_PAUSE_MS = 200
+RELOAD_MS = 60_000
+"""How long workers have to put a new configuration into effect."""
 ENDING_MS = 15_000
 """What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
 RELAY_S = 0.2
@@ -46,8 +57,10 @@ log = structlog.get_logger(__name__)
 class Supervisor:
     """The group of one proxy."""
 
-    def __init__(self, path: Path, content: bytes, config: ProxyConfig) -> None:
-        """`content`: of the configuration file, which `config` was made of.
+    def __init__(
+        self, path: Path, content: bytes, config: ProxyConfig, check: Callable[[Path], Sequence[str]]
+    ) -> None:
+        """`content`: of the configuration file, which `config` was made of. `check`: what is wrong with it.
 
         CannotListen: an address is taken. SpoolError: the audit spool cannot be used.
         """
@@ -60,9 +73,17 @@ class Supervisor:
         )
         registry = CollectorRegistry()
         registry.register(LogSeries())
-        self._reloads = FileReloads(registry)
-        self._http_access = None if config.http is None else http_access(config.http)
         self._front = Front(config.workers, self._segment.connections, registry)
+        self._reloading = Reloading(
+            path,
+            config,
+            effects.WORKERS,
+            partial(checked, path, ProxyConfig, check),
+            self._reconfigure,
+            FileReloads(registry),
+            ReloadMetrics(registry),
+            config.audit.spool_dir,
+        )
         self._stop = StopSignals()
         self._draining = self._stop.draining
         self._exit_code = 0
@@ -76,13 +97,12 @@ class Supervisor:
         http = None if access is None else await self._front.serve(access)
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
-            polling = tasks.create_task(self._poll())
-            watching = None if access is None else tasks.create_task(access.run(self._reloads))
+            upkeep = [tasks.create_task(self._poll()), tasks.create_task(self._reloading.run())]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
-            polling.cancel()
-            if watching is not None:
-                watching.cancel()
+            HANGUP.tell(None)
+            for task in upkeep:
+                task.cancel()
         if http is not None:
             await http.close()
         self._held.close()
@@ -146,6 +166,23 @@ class Supervisor:
         self._front.exposition.died(number, now_ms())
         return code
 
+    async def _reconfigure(self, config: ProxyConfig) -> None:
+        """Every worker takes it, those that start from now on too. ConfigError names one that cannot."""
+        give(self._given.config, config)
+        self._config = config
+        log_lines.set_level(config.log.level)
+        children = list(self._front.children.values())
+        answers = await asyncio.gather(*(child.asker.ask(RELOAD, RELOAD_MS) for child in children))
+        failed = []
+        for child, answer in zip(children, answers, strict=True):
+            if answer is None:
+                # One that has ended is replaced by one that reads the new configuration.
+                log.warning("worker has not confirmed a reload", worker=child.number)
+            elif error := json.loads(answer)["error"]:
+                failed.append(f"worker {child.number}: {error}")
+        if failed:
+            raise ConfigError("; ".join(failed))
+
     async def _drain(self, child: Child) -> None:
         await self._draining.wait()
         child.drain()
@@ -203,14 +240,15 @@ def _file_of(content: bytes) -> int:
     return file
 
 
-def run_supervisor(path: Path) -> int:
+def run_supervisor(path: Path, check: Callable[[Path], Sequence[str]]) -> int:
     """Run a proxy of several workers; 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
 
     ConfigError where the file cannot be used, SpoolError where the audit spool cannot.
     """
     config = load(path, ProxyConfig)
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     try:
-        supervisor = Supervisor(path, path.read_bytes(), config)
+        supervisor = Supervisor(path, path.read_bytes(), config, check)
         return asyncio.run(supervisor.run())
     except SpoolError:
         raise

@@ -170,7 +170,7 @@ async def test_a_worker_that_does_not_answer_is_killed_and_replaced(
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     proxy = Proxy(tmp_path)
     file = tmp_path / "proxy.yaml"
-    supervisor = supervision.Supervisor(file, file.read_bytes(), load(file, ProxyConfig))
+    supervisor = supervision.Supervisor(file, file.read_bytes(), load(file, ProxyConfig), lambda _: [])
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(supervisor.run())
         before = await asyncio.to_thread(proxy.both_run)

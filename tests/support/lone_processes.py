@@ -82,6 +82,14 @@ class LoneProcess:
         async with asyncio.timeout(SHOULD_NOT_TAKE_S):
             return await self.process.wait()
 
+    async def _listens_in_spite_of_hangups(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            listens = tasks.create_task(self._listens())
+            while not listens.done():
+                if _catches(self.process.pid, signal.SIGHUP):
+                    self.process.send_signal(signal.SIGHUP)
+                await asyncio.sleep(0.005)
+
     async def _listens(self) -> None:
         address, _, port = self.bind.rpartition(":")
         async with asyncio.timeout(SHOULD_NOT_TAKE_S):
@@ -120,11 +128,25 @@ def _document(command: str, broker: str, bind: str, http: str) -> dict[str, Any]
     }
 
 
+def _catches(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) & 1 << number - 1)
+
+
 @asynccontextmanager
 async def a_lone(
-    command: str, directory: Path, stderr: int | None = None, ulimit: str = "", **changes: Any
+    command: str,
+    directory: Path,
+    stderr: int | None = None,
+    ulimit: str = "",
+    hangups: bool = False,
+    **changes: Any,
 ) -> AsyncIterator[LoneProcess]:
-    """`stderr`: a descriptor in place of a file; `ulimit`: the shell's options."""
+    """`stderr`: a descriptor in place of a file; `ulimit`: the shell's options.
+
+    `hangups`: it gets SIGHUP again and again from the moment on that it no longer ends it.
+    """
     bind, http = free_addresses(2)
     users: Mapping[str, Any] = {"users": {"admin": {"password.hash": hash_password(PASSWORD, bytes(16))}}}
     (directory / "users.yaml").write_text(yaml.safe_dump(users), encoding="utf-8")
@@ -145,7 +167,7 @@ async def a_lone(
             )
         lone = LoneProcess(process, bind, http, output)
         try:
-            await lone._listens()
+            await (lone._listens_in_spite_of_hangups() if hangups else lone._listens())
             yield lone
         finally:
             for client in lone.clients:

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from forwarding.config import ControllerConfig
 from proxy.audit.record import DATA_FIELDS
 from proxy.config import ProxyConfig, UsersFile
+from proxy.config.effects import Effect
+from tests.support import reload_column
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"`([^`]+)`")
@@ -101,3 +103,13 @@ def test_every_event_is_explained() -> None:
 
     assert recorded - explained == set()
     assert len(recorded) > 10, "the pattern no longer finds where events are made"
+
+
+@pytest.mark.spec("O9")
+def test_the_page_says_of_every_key_when_a_change_takes_effect() -> None:
+    page = reload_column.PAGE.read_text(encoding="utf-8")
+
+    assert reload_column.with_column(page) == page, "python -m tests.support.reload_column"
+    effects = re.findall(r"^\| `[^|]* \| [^|]* \| (\w[^|]*) \| ", page, re.MULTILINE)
+    assert set(effects) == {str(effect) for effect in Effect}
+    assert len(effects) > 120, "the pattern no longer finds the rows"

@@ -34,6 +34,7 @@ OUTSIDE_THE_CORE = {
     "demo",
     "net",
     "listeners",
+    "reload",
     "process",
     "control_plane",
     "gate_setup",

@@ -1,0 +1,214 @@
+"""When a change of each key takes effect: the one table of the reload and docs/configuration.md (SPEC O9).
+
+A key is the path of its fields in the file, `listeners.max_connections`. Read by proxy.config.changes.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Effect(StrEnum):
+    """When the new value of a key is used once the file was read again."""
+
+    LIVE = "live"
+    """At once, for all clients. What is about logins: from the next login on, renewals included."""
+    NEW_CONNECTIONS = "new connections"
+    """By connections from now on; those that are open keep the old value."""
+    RESTART = "restart"
+    """Not before the process is restarted."""
+
+
+Effects = Mapping[str, Effect]
+
+
+def _each(effect: Effect, names: str) -> dict[str, Effect]:
+    return dict.fromkeys(names.split(), effect)
+
+
+def _under(part: str, effects: Effects) -> dict[str, Effect]:
+    return {f"{part}.{name}": effect for name, effect in effects.items()}
+
+
+def _restart(effects: Effects) -> dict[str, Effect]:
+    return dict.fromkeys(effects, Effect.RESTART)
+
+
+_LISTENER = (
+    _each(
+        Effect.LIVE,
+        """
+        name bind advertised
+        sasl_enabled_mechanisms sasl_server_mechanism_classes sasl_server_mechanism_settings
+        sasl_plain_verifier_class sasl_plain_verifier_settings
+        connections_max_reauth_ms sasl_mechanism_connections_max_reauth_ms
+        sasl_oauthbearer_jwks_endpoint_url sasl_oauthbearer_jwks_endpoint_ca
+        sasl_oauthbearer_jwks_endpoint_refresh_ms sasl_oauthbearer_jwks_endpoint_retry_backoff_ms
+        sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms
+        sasl_oauthbearer_expected_issuer sasl_oauthbearer_expected_audience sasl_oauthbearer_required_scope
+        sasl_oauthbearer_scope_claim_name sasl_oauthbearer_sub_claim_name sasl_oauthbearer_clock_skew_seconds
+        sasl_oauthbearer_allowed_algorithms sasl_oauthbearer_token_max_bytes
+        sasl_kerberos_service_name sasl_kerberos_keytab sasl_kerberos_principal_to_local_rules
+        connection_failed_authentication_delay_ms max_connections max_connection_creation_rate
+        """,
+    )
+    | _each(Effect.NEW_CONNECTIONS, "security_protocol principal_builder_class principal_builder_settings")
+    | _under(
+        "ssl",
+        _each(
+            Effect.NEW_CONNECTIONS,
+            """
+            certificate key client_auth ca principal_mapping_rules server_names enabled_protocols ciphers
+            """,
+        ),
+    )
+)
+
+_PEER = (
+    _each(Effect.RESTART, "security_protocol request_timeout_ms")
+    | _under(
+        "sasl",
+        _each(
+            Effect.RESTART,
+            """
+            mechanism username password_file
+            oauthbearer_token_endpoint_url oauthbearer_token_endpoint_ca
+            oauthbearer_client_credentials_client_id oauthbearer_client_credentials_client_secret_file
+            oauthbearer_scope
+            """,
+        ),
+    )
+    | _under("ssl", _each(Effect.RESTART, "ca certificate key endpoint_identification"))
+)
+
+# Whoever reconciles the trail evaluates decisions by what the boot's `started` record says (decision 0050).
+_AUTHORIZER = _each(
+    Effect.RESTART,
+    """
+    authorizer_class_name super_users allow_everyone_if_no_acl_found broker_acl_file_path
+    early_start_listeners own_settings
+    """,
+)
+_EARLY = {"early_start_listeners": Effect.LIVE}
+_QUOTA_RULES = _each(Effect.RESTART, "quota_mode quota_excluded_principals")
+
+_BACKOFF = _each(Effect.LIVE, "failures window_ms initial_ms max_ms")
+
+_AUDIT = _each(
+    Effect.RESTART,
+    """
+    topic spool_dir spool_max_bytes spool_fsync spool_fsync_interval_ms queue_max_bytes chain_key_file
+    """,
+) | _each(
+    Effect.LIVE,
+    """
+    fsync_admin fsync_denial fsync_authentication rate_per_principal
+    policy_admin policy_denial policy_authentication policy_summary summary_interval_ms
+    """,
+)
+
+_LIMITS = _each(
+    Effect.LIVE,
+    """
+    queued_max_request_bytes socket_request_max_bytes decoded_request_max_bytes decoded_request_max_elements
+    request_incomplete_max_ms sasl_server_max_receive_size max_connections connections_max_idle_ms
+    drain_timeout_ms
+    """,
+) | _each(Effect.NEW_CONNECTIONS, "login_timeout_ms")
+
+PROXY: Effects = MappingProxyType(
+    _each(Effect.RESTART, "proxy_id workers principal_serde_class")
+    | _under("listeners", _LISTENER)
+    | _each(
+        Effect.LIVE,
+        """
+        users_file connections_max_reauth_ms connections_expired_close_idle sessions_revoke_immediately
+        proxy_principals
+        """,
+    )
+    | _under("login_backoff", _BACKOFF)
+    | _under(
+        "upstream",
+        _PEER
+        | _each(
+            Effect.RESTART,
+            """
+            bootstrap internal_bootstrap addresses identity identity_sasl_mechanism identity_token_idle_ms
+            """,
+        )
+        | _each(Effect.LIVE, "node_id advertised_brokers"),
+    )
+    | _under("controller", _PEER | _each(Effect.RESTART, "mode endpoints start_wait_ms"))
+    | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
+    | _under("authorizer", _AUTHORIZER | _EARLY)
+    | _under("delegation_token", _each(Effect.RESTART, "secret_key_file"))
+    | _under(
+        "quota",
+        _QUOTA_RULES
+        | _each(
+            Effect.RESTART,
+            """
+            quota_window_num quota_window_size_seconds quota_producer_default quota_consumer_default
+            """,
+        ),
+    )
+    | _under("audit", _AUDIT)
+    | _under(
+        "limits",
+        _LIMITS
+        | _each(
+            Effect.LIVE,
+            "max_connection_creation_rate max_connections_per_ip max_connections_per_ip_overrides",
+        ),
+    )
+    | _under("http", _each(Effect.RESTART, "bind"))
+    | _under("log", _each(Effect.LIVE, "level"))
+)
+"""Of a proxy."""
+
+WORKERS: Effects = MappingProxyType(dict(PROXY) | _under("listeners", _each(Effect.RESTART, "name bind")))
+"""Of a proxy with several workers: the supervisor holds their ports, so which there are needs a restart."""
+
+CONTROLLER: Effects = MappingProxyType(
+    _each(Effect.RESTART, "controller_id principal_serde_class users_file sessions_revoke_immediately")
+    | _each(Effect.LIVE, "connections_max_reauth_ms")
+    | _under(
+        "listener",
+        _restart(_LISTENER)
+        | _each(
+            Effect.LIVE,
+            """
+            connections_max_reauth_ms sasl_mechanism_connections_max_reauth_ms
+            connection_failed_authentication_delay_ms max_connections
+            """,
+        ),
+    )
+    | _under("login_backoff", _BACKOFF)
+    | _under("broker", _PEER | _each(Effect.RESTART, "bootstrap"))
+    | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
+    | _under("authorizer", _AUTHORIZER)
+    | _under(
+        "delegation_token",
+        _each(Effect.RESTART, "secret_key_file max_lifetime_ms expiry_time_ms expiry_check_interval_ms"),
+    )
+    | _under(
+        "quota",
+        _QUOTA_RULES
+        | _each(Effect.RESTART, "controller_quota_window_num controller_quota_window_size_seconds"),
+    )
+    | _under(
+        "topics",
+        _each(
+            Effect.RESTART,
+            """
+            topic_owner_creator topic_owner_check_interval_ms create_topic_policy_class_name
+            alter_config_policy_class_name policy_settings
+            """,
+        ),
+    )
+    | _under("audit", _AUDIT)
+    | _under("limits", _LIMITS)
+    | _under("http", _each(Effect.RESTART, "bind"))
+    | _under("log", _each(Effect.LIVE, "level"))
+)
+"""Of a controller."""

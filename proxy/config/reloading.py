@@ -1,0 +1,159 @@
+"""The configuration read again: checked as a whole, compared, and put into effect as far as that is possible.
+
+Run by a proxy, its supervisor or workers, and a controller, each with its own way to apply a configuration.
+One reload at a time; requests that come during one lead to one more. What is wrong leaves everything as it
+was. The outcome has one log line, one audit record, metrics, and the file that `penstock reload` reads.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Generic
+
+import structlog
+
+from proxy.config.changes import Change, PartType, changes, in_effect
+from proxy.config.effects import Effect, Effects
+from proxy.config.parts import ConfigError
+from proxy.config.reading import content_of, parse
+from proxy.net.clock import now_ms
+from proxy.net.hangup import HANGUP
+from proxy.net.reload_status import ReloadMetrics, ReloadStatus, written
+from proxy.net.tls import TlsError
+from proxy.net.watched_file import FileReloads
+
+FILE_KIND = "configuration"
+READ_TRIES = 3
+
+log = structlog.get_logger(__name__)
+
+
+def checked(path: Path, part: type[PartType], check: Callable[[Path], Sequence[str]]) -> PartType:
+    """The file, after `check` has found nothing wrong with it. ConfigError lists every key that is wrong.
+
+    `check` reads the file too: one that is edited meanwhile is read once more.
+    """
+    for _ in range(READ_TRIES):
+        content = content_of(path)
+        config = parse(path, content, part)
+        problems = check(path)
+        if content_of(path) == content:
+            if problems:
+                raise ConfigError("\n".join(problems))
+            return config
+    raise ConfigError(f"{path}: changes while it is being read")
+
+
+class Reloading(Generic[PartType]):
+    """Of one process."""
+
+    def __init__(
+        self,
+        path: Path,
+        config: PartType,
+        effects: Effects,
+        read: Callable[[], PartType],
+        apply: Callable[[PartType], Awaitable[None]],
+        files: FileReloads,
+        metrics: ReloadMetrics | None,
+        status_directory: Path | None,
+    ) -> None:
+        """`config`: the one in effect. `read`: the file as a whole, called in a thread.
+
+        `apply`: put a configuration into effect; what it raises before it has changed anything is the error
+        of the reload. `metrics` and `status_directory`: None where another process answers for this one.
+        """
+        self.config = config
+        self._path = path
+        self._effects = effects
+        self._read = read
+        self._apply = apply
+        self._files = files
+        self._metrics = metrics
+        self._status_directory = status_directory
+        self._count = 0
+        self._wanted = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        files.watch(FILE_KIND)
+
+    async def run(self) -> None:
+        """Reload at each SIGHUP, until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._told(self._status(now_ms()))
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self._wanted.set)
+
+        HANGUP.tell(wake)
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self.reload()
+
+    async def reload(self) -> ReloadStatus:
+        """Once; how it went."""
+        async with self._one_at_a_time:
+            began_ms = now_ms()
+            self._count += 1
+            try:
+                changed = await self._changed()
+            except (ConfigError, TlsError, ValueError, OSError) as error:
+                status = self._status(began_ms, error=str(error) or repr(error))
+            except Exception as error:
+                log.exception("fault while the configuration was reloaded")
+                status = self._status(began_ms, error=f"fault: {error!r}")
+            else:
+                status = self._status(began_ms, changed)
+            self._reported(status)
+            self._told(status)
+            return status
+
+    async def _changed(self) -> list[Change]:
+        found, effective = await asyncio.to_thread(self._compared)
+        await self._apply(effective)
+        self.config = effective
+        return found
+
+    def _compared(self) -> tuple[list[Change], PartType]:
+        """What differs, and what can be in effect. In a thread: files are read and classes are made."""
+        new = self._read()
+        return changes(self.config, new, self._effects), in_effect(self.config, new, self._effects)
+
+    def _status(
+        self, began_ms: int, changed: Sequence[Change] = (), error: str | None = None
+    ) -> ReloadStatus:
+        return ReloadStatus(
+            pid=os.getpid(),
+            config=str(self._path),
+            reloads=self._count,
+            began_ms=began_ms,
+            error=error,
+            changed=[change.key for change in changed if change.effect is not Effect.RESTART],
+            restart=[change.in_words() for change in changed if change.effect is Effect.RESTART],
+        )
+
+    def _told(self, status: ReloadStatus) -> None:
+        if self._status_directory is not None:
+            written(status, self._status_directory)
+        if self._metrics is not None:
+            self._metrics.read(status)
+
+    def _reported(self, status: ReloadStatus) -> None:
+        keys = {"changed": ", ".join(status.changed), "restart.needed": ", ".join(status.restart)}
+        told = {name: text for name, text in keys.items() if text}
+        self._files.tell(self._path, FILE_KIND, None, status.error, told)
+        if status.error is not None:
+            log.error(
+                "configuration not reloaded: the one in effect stays",
+                file=str(self._path),
+                error=status.error,
+            )
+            return
+        report = log.warning if status.restart else log.info
+        report(
+            "configuration reloaded",
+            file=str(self._path),
+            changed=list(status.changed),
+            restart_needed=list(status.restart),
+        )

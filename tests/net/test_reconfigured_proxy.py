@@ -1,0 +1,240 @@
+"""A proxy's parts under another configuration: what is in effect for whom, and what an error leaves."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.config import ConfigError, ProxyConfig, load
+from proxy.demo import certificates
+from proxy.demo.ports import free_addresses
+from proxy.process import ProxyProcess
+from proxy.security.passwords import hash_password
+from proxy.session.session import Session
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.support.edges import SHOULD_NOT_TAKE_S, Client, on_uvloop
+
+pytestmark = pytest.mark.spec("O9")
+
+
+class Place:
+    """A proxy with its listeners open, which has no broker."""
+
+    def __init__(self, directory: Path) -> None:
+        (bind,) = free_addresses(1)
+        self.directory = directory
+        self.port = int(bind.rpartition(":")[2])
+        self.document: dict[str, Any] = {
+            "proxy.id": "proxy-1",
+            "listeners": [{"name": "ONE", "bind": bind, "security.protocol": "PLAINTEXT"}],
+            "upstream": {"bootstrap": "127.0.0.1:1"},
+            "controller": {"endpoints": ["127.0.0.1:1"]},
+            "authorizer": {"authorizer.class.name": ""},
+            "audit": {"spool.dir": "spool"},
+        }
+        self.clients: list[Client] = []
+
+    @property
+    def listener(self) -> dict[str, Any]:
+        return self.document["listeners"][0]  # type: ignore[no-any-return]
+
+    def sasl(self, users_file: str, user: str) -> None:
+        """The listener asks for PLAIN; the only user's password is its name."""
+        users = {"users": {user: {"password.hash": hash_password(user, bytes(16))}}}
+        (self.directory / users_file).write_text(yaml.safe_dump(users), encoding="utf-8")
+        self.document["users.file"] = users_file
+        self.listener.update({"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": ["PLAIN"]})
+
+    def config(self) -> ProxyConfig:
+        file = self.directory / "proxy.yaml"
+        file.write_text(yaml.safe_dump(self.document), encoding="utf-8")
+        return load(file, ProxyConfig)
+
+    @asynccontextmanager
+    async def runs(self) -> AsyncIterator[ProxyProcess]:
+        async with asyncio.TaskGroup() as tasks:
+            process = self.process = ProxyProcess(self.config())
+            process._tasks = tasks
+            process._run_credentials()
+            process._watch_users()
+            await process._listeners.start(tasks, early=False)
+            try:
+                yield process
+            finally:
+                for client in self.clients:
+                    client.leaves()
+                for listener in process._listeners._listeners():
+                    listener.stop_accepting()
+                    for connection in list(listener.connections):
+                        connection.abort("test_over")
+                for task in process._running:
+                    task.cancel()
+                process._verifications.close()
+
+    async def changes(self) -> None:
+        await self.process._reconfigure(self.config())
+
+    async def client(self, tls: ssl.SSLContext | None = None) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=tls))
+        self.clients.append(client)
+        return client
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            while not holds():  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    def sessions(self) -> list[Session]:
+        return [connection.session for connection in self.process._listeners.connections()]
+
+
+async def is_served(client: Client) -> bool:
+    client.asks(ApiKey.API_VERSIONS, 0, t.ApiVersionsRequest())
+    return int((await client.hears(ApiKey.API_VERSIONS, 0)).error_code) == 0
+
+
+async def error_code_of(client: Client, user: str) -> int:
+    """Of a login, on a connection that may be logged in."""
+    client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+    await client.hears(ApiKey.SASL_HANDSHAKE, 1)
+    token = f"\0{user}\0{user}".encode()
+    client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))
+    return int((await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code)
+
+
+@on_uvloop
+async def test_a_listener_begins_tls_for_new_connections_and_open_ones_go_on(tmp_path: Path) -> None:
+    place, paths = Place(tmp_path), certificates.write(tmp_path)
+    trusting = ssl.create_default_context(cafile=paths.ca)
+    trusting.check_hostname = False
+    async with place.runs() as process:
+        plain = await place.client()
+        assert await is_served(plain)
+        key_pair = {"certificate": str(paths.certificate), "key": str(paths.key)}
+        place.listener.update({"security.protocol": "SSL", "ssl": key_pair})
+        await place.changes()
+
+        assert await is_served(await place.client(trusting))
+        with pytest.raises(ssl.SSLError):
+            await place.client(ssl.create_default_context())
+        assert await is_served(plain)
+        assert process._listeners.policies[0].counts.requests == {ApiKey.API_VERSIONS: 3}
+        protocols = {session.listener.security_protocol for session in place.sessions()}
+        assert protocols == {"PLAINTEXT", "SSL"}
+
+
+@on_uvloop
+async def test_who_connects_while_the_listener_is_replaced_is_served(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    async with place.runs():
+        for login_timeout_ms in range(30_000, 30_010):
+            # In the backlog, and not accepted yet.
+            waiting = [socket.create_connection(("127.0.0.1", place.port)) for _ in range(5)]
+            place.document["limits"] = {"login.timeout.ms": login_timeout_ms}
+            await place.changes()
+            for raw in waiting:
+                client = Client(*await asyncio.open_connection(sock=raw))
+                place.clients.append(client)
+                assert await is_served(client)
+
+
+@on_uvloop
+async def test_other_limits_hold_at_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    async with place.runs() as process:
+        first = await place.client()
+        assert await is_served(first)
+        place.document["limits"] = {"max.connections": 1, "sasl.server.max.receive.size": 2_000}
+        await place.changes()
+        assert await (await place.client()).is_cut_off() == b""
+        assert await is_served(first)
+        assert process._gate.limits.sasl_server_max_receive_size == 2_000
+
+        place.document["limits"] = {"max.connections": 2, "max.connection.creation.rate": 1}
+        await place.changes()
+        assert await is_served(await place.client())
+        assert list(process._listeners.accept_waited_ms) == ["ONE"]
+
+
+@on_uvloop
+async def test_an_address_that_is_taken_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        async with place.runs() as process:
+            before, free = process._config, free_addresses(1)[0]
+            like = dict(place.listener)
+            taken_bind = f"127.0.0.1:{taken.getsockname()[1]}"
+            place.document["listeners"] += [
+                {**like, "name": "TWO", "bind": free},
+                {**like, "name": "THREE", "bind": taken_bind},
+            ]
+            place.document["limits"] = {"max.connections": 1}
+
+            with pytest.raises(ConfigError) as raised:
+                await place.changes()
+            about = f"listeners > THREE > bind: cannot listen on {taken_bind}: the port is in use"
+            assert str(raised.value).startswith(about)
+            assert process._config is before
+            assert [await is_served(await place.client()) for _ in range(2)] == [True, True]
+            # What was opened for it is closed again.
+            socket.create_server(("127.0.0.1", int(free.rpartition(":")[2]))).close()
+
+
+@on_uvloop
+async def test_another_users_file_is_asked_at_the_next_login(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.sasl("users.yaml", "alice")
+    async with place.runs():
+        alice = await place.client()
+        assert await error_code_of(alice, "alice") == 0
+        place.sasl("others.yaml", "bob")
+        await place.changes()
+
+        assert await is_served(alice)
+        assert await error_code_of(await place.client(), "bob") == 0
+        assert await error_code_of(await place.client(), "alice") != 0
+
+
+@on_uvloop
+async def test_the_next_login_of_an_open_connection_is_by_the_new_settings(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.sasl("users.yaml", "alice")
+    place.listener["connections.max.reauth.ms"] = 3_600_000
+    async with place.runs():
+        alice = await place.client()
+        assert await error_code_of(alice, "alice") == 0
+        (session,) = place.sessions()
+        before_ms = session.authentication.expiry.expires_at_ms
+        place.listener["connections.max.reauth.ms"] = 60_000
+        await place.changes()
+        assert session.authentication.expiry.expires_at_ms == before_ms
+
+        assert await error_code_of(alice, "alice") == 0
+        after_ms = session.authentication.expiry.expires_at_ms
+        assert before_ms is not None
+        assert after_ms is not None
+        assert after_ms < before_ms - 3_000_000
+
+
+@on_uvloop
+async def test_a_listener_that_is_removed_drains_and_the_process_ends_with_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (other,) = free_addresses(1)
+    async with place.runs() as process:
+        client = await place.client()
+        assert await is_served(client)
+        place.document["listeners"] = [{**place.listener, "name": "TWO", "bind": other}]
+        await place.changes()
+
+        assert await client.is_cut_off() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await place.client()
+        await process._listeners.drain(asyncio.Event())
+        assert place.sessions() == []

@@ -1,0 +1,277 @@
+"""SIGHUP and `penstock reload` at lone processes: what changes, what stays, and that nobody is dropped."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.demo.ports import free_addresses
+from proxy.net.clock import now_ms
+from proxy.net.reload_status import ReloadStatus
+from proxy.reload import EXIT_CONFIG, EXIT_NO_OUTCOME, EXIT_RESTART, reload
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.support.edges import Client
+from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone
+
+pytestmark = [pytest.mark.spec("O9"), pytest.mark.slow]
+
+
+def edit(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    change(document)
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+async def reloaded(lone: LoneProcess, spool: Path) -> ReloadStatus:
+    """The outcome of a SIGHUP: of a reload that began after it, and not of one that was under way."""
+    asked_ms = now_ms() + 1
+    async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+        while now_ms() < asked_ms:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        lone.process.send_signal(signal.SIGHUP)
+        while (status := ReloadStatus.read(spool)) is None or status.began_ms < asked_ms:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return status
+
+
+async def is_served(client: Client) -> bool:
+    client.asks(ApiKey.API_VERSIONS, 0, t.ApiVersionsRequest())
+    return bool((await client.hears(ApiKey.API_VERSIONS, 0)).api_keys)
+
+
+async def command(file: Path) -> int:
+    return await asyncio.to_thread(reload, file, None, int(1000 * SHOULD_NOT_TAKE_S))
+
+
+async def lines(lone: LoneProcess, event: str, count: int = 1) -> list[dict[str, Any]]:
+    """At least so many, which are written a little after what they report."""
+    async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+        while True:
+            rows = (json.loads(line) for line in lone.output.read_text(encoding="utf-8").split("\n")[:-1])
+            found = [row for row in rows if row["event"] == event]
+            if len(found) >= count:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_a_changed_file_is_in_effect_and_connections_stay(tmp_path: Path) -> None:
+    (other,) = free_addresses(1)
+    async with a_lone("proxy", tmp_path) as lone:
+        file, client = tmp_path / "proxy.yaml", await lone.logs_in()
+
+        def change(document: dict[str, Any]) -> None:
+            (listener,) = document["listeners"]
+            document["listeners"].append({**listener, "name": "SECOND", "bind": other})
+            document["connections.max.reauth.ms"] = 60_000
+            document["log"] = {"level": "WARNING"}
+
+        edit(file, change)
+        status = await reloaded(lone, tmp_path / "spool")
+        assert (status.error, status.restart) == (None, [])
+        assert sorted(status.changed) == ["connections.max.reauth.ms", "listeners > SECOND", "log > level"]
+
+        assert await is_served(client)
+        again = await lone.login()
+        assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+
+
+async def test_listeners_open_move_and_close_while_others_are_served(tmp_path: Path) -> None:
+    second, third = free_addresses(2)
+    async with a_lone("proxy", tmp_path) as lone:
+        file, spool, first = tmp_path / "proxy.yaml", tmp_path / "spool", await lone.logs_in()
+
+        def listeners(*named: tuple[str, str]) -> Callable[[dict[str, Any]], None]:
+            def change(document: dict[str, Any]) -> None:
+                like = document["listeners"][0]
+                document["listeners"] = [{**like, "name": name, "bind": bind} for name, bind in named]
+                document["authorizer"]["early.start.listeners"] = [name for name, _ in named]
+
+            return change
+
+        edit(file, listeners(("SASL", lone.bind), ("SECOND", second)))
+        assert (await reloaded(lone, spool)).error is None
+        of_second = await replace(lone, bind=second).logs_in()
+
+        # Each takes the other's name, and one of them another address.
+        edit(file, listeners(("SECOND", lone.bind), ("SASL", third)))
+        assert (await reloaded(lone, spool)).error is None
+        assert await is_served(await lone.logs_in())
+        assert await is_served(await replace(lone, bind=third).logs_in())
+        with pytest.raises(ConnectionError):
+            await replace(lone, bind=second).client()
+        assert [await is_served(client) for client in (first, of_second)] == [True, True]
+
+        # One is removed: its clients are drained, those of the other stay.
+        edit(file, listeners(("SECOND", lone.bind)))
+        status = await reloaded(lone, spool)
+        assert (status.error, status.changed) == (
+            None,
+            ["listeners > SASL", "authorizer > early.start.listeners"],
+        )
+        assert await first.is_cut_off() == b""
+        assert await is_served(of_second)
+        assert await lone.stops() == 0
+
+
+async def test_a_broken_file_changes_nothing_and_is_reported(tmp_path: Path) -> None:
+    async with a_lone("proxy", tmp_path) as lone:
+        file, client = tmp_path / "proxy.yaml", await lone.logs_in()
+        good = file.read_text(encoding="utf-8")
+
+        def change(document: dict[str, Any]) -> None:
+            document["connections.max.reauth.ms"] = 60_000
+            document["limits"] = {"max.connection": 7}
+
+        edit(file, change)
+        status = await reloaded(lone, tmp_path / "spool")
+        assert status.error is not None
+        assert "limits > max.connection: " in status.error
+
+        again = await lone.login()
+        assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 0
+        assert await is_served(client)
+        assert await command(file) == EXIT_CONFIG
+        series = await lone.metrics()
+        assert series['penstock_file_reloads_total{file_kind="configuration",outcome="failed"}'] == 1
+        line, *_ = await lines(lone, "configuration not reloaded: the one in effect stays")
+        assert line["error"] == status.error
+
+        file.write_text(good, encoding="utf-8")
+        assert await command(file) == 0
+
+
+async def test_keys_that_need_a_restart_are_named_and_the_rest_is_in_effect(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with a_lone("proxy", tmp_path) as lone:
+        file = tmp_path / "proxy.yaml"
+
+        def change(document: dict[str, Any]) -> None:
+            document["proxy.id"] = "proxy-2"
+            document["authorizer"]["super.users"] = "User:admin;User:bob"
+            document["audit"]["rate.per.principal"] = 7
+
+        edit(file, change)
+        assert await command(file) == EXIT_RESTART
+        # A second time nothing is left to change, and the keys are still named.
+        assert await command(file) == EXIT_RESTART
+
+        told = capfd.readouterr()
+        assert told.out.count("audit > rate.per.principal: in effect") == 1
+        assert told.err.count("proxy.id needs a restart: still proxy-1\n") == 2
+        assert "authorizer > super.users needs a restart: still User:admin\n" in told.err
+        assert await lone.metric("penstock_config_restart_needed", lambda keys: keys == 2) == 2
+        assert await lone.stops() == 0
+    records = [
+        line for path in (tmp_path / "spool").glob("*.spool") for line in path.read_bytes().split(b"\n")
+    ]
+    (record, _) = [line for line in records if b"configuration_changed" in line]
+    assert b'"changed":"audit > rate.per.principal"' in record
+    assert b'"restart.needed":"proxy.id needs a restart: still proxy-1, ' in record
+    # Nobody answers any more.
+    assert await command(file) == EXIT_NO_OUTCOME
+
+
+async def test_no_client_notices_reloads_under_load_nor_does_the_process_end(tmp_path: Path) -> None:
+    async with a_lone("proxy", tmp_path) as lone:
+        file, ended = tmp_path / "proxy.yaml", asyncio.Event()
+        good = file.read_text(encoding="utf-8")
+
+        async def load(client: Client) -> int:
+            served = 0
+            while not ended.is_set():
+                assert await is_served(client)
+                served += 1
+            return served
+
+        clients = [await lone.logs_in() for _ in range(5)]
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(load(client)) for client in clients]
+            for number in range(10):
+                document = yaml.safe_load(good)
+                document["limits"] = {"connections.max.idle.ms": 600_000 + number}
+                document["listeners"][0]["connection.failed.authentication.delay.ms"] = number
+                # Every other time half a file, and several signals at once.
+                text = yaml.safe_dump(document)
+                file.write_text(text if number % 2 else text[: len(text) // 2] + "\n :", encoding="utf-8")
+                for _ in range(3):
+                    lone.process.send_signal(signal.SIGHUP)
+                assert ((await reloaded(lone, tmp_path / "spool")).error is None) == bool(number % 2)
+            ended.set()
+        assert all(task.result() > 10 for task in running)
+        assert await lone.stops() == 0
+
+
+@pytest.mark.parametrize("command_name", ["proxy", "controller"])
+async def test_sighup_at_any_time_does_not_end_a_process(tmp_path: Path, command_name: str) -> None:
+    async with a_lone(command_name, tmp_path, hangups=True) as lone:
+        lone.process.send_signal(signal.SIGHUP)
+        lone.process.send_signal(signal.SIGTERM)
+        while lone.process.returncode is None:
+            # Not send_signal, which would take the exit code away from the loop.
+            with suppress(ProcessLookupError):
+                os.kill(lone.process.pid, signal.SIGHUP)
+            await asyncio.sleep(0.001)
+        assert lone.process.returncode == 0
+
+
+async def test_a_controller_reloads_too(tmp_path: Path) -> None:
+    async with a_lone("controller", tmp_path) as lone:
+        file, client = tmp_path / "controller.yaml", await lone.logs_in()
+
+        def change(document: dict[str, Any]) -> None:
+            document["connections.max.reauth.ms"] = 60_000
+            document["metadata"] = {"topic": "elsewhere"}
+
+        edit(file, change)
+        assert await command(file) == EXIT_RESTART
+        status = ReloadStatus.read(tmp_path / "spool")
+        assert status is not None
+        assert (status.changed, status.restart) == (
+            ["connections.max.reauth.ms"],
+            ["metadata > topic needs a restart: still __penstock_metadata"],
+        )
+        again = await lone.login()
+        assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+        assert await is_served(client)
+
+
+async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Path) -> None:
+    async with a_lone("proxy", tmp_path, workers=2) as lone:
+        file = tmp_path / "proxy.yaml"
+        await lone.metric('penstock_workers{state="down"}', lambda count: count == 0)
+
+        def change(document: dict[str, Any]) -> None:
+            document["connections.max.reauth.ms"] = 60_000
+            document["listeners"][0]["bind"] = "127.0.0.1:1"
+
+        edit(file, change)
+        assert await command(file) == EXIT_RESTART
+        status = ReloadStatus.read(tmp_path / "spool")
+        assert status is not None
+        assert (status.changed, status.restart) == (
+            ["connections.max.reauth.ms"],
+            [f"listeners > SASL > bind needs a restart: still {lone.bind}"],
+        )
+        reports = await lines(lone, "configuration reloaded", 3)
+        told = {report.get("worker"): (report["changed"], report["restart_needed"]) for report in reports}
+        of_a_worker: tuple[Any, Any] = (status.changed, [])
+        assert told == {0: of_a_worker, 1: of_a_worker, None: (status.changed, status.restart)}
+
+        started = await lines(lone, "worker started")
+        os.kill(started[0]["pid"], signal.SIGKILL)
+        await lone.metric("penstock_worker_restarts_total", lambda count: count == 1)
+        await lone.metric('penstock_workers{state="down"}', lambda count: count == 0)
+        for _ in range(8):  # At either worker.
+            again = await lone.login()
+            assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+        assert await lone.stops() == 0

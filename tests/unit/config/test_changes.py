@@ -1,0 +1,172 @@
+"""Which keys of two configurations differ, when each takes effect, and what of a new one can be in effect."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forwarding.config import ControllerConfig
+from proxy.config import ConfigError, ProxyConfig
+from proxy.config.changes import changes, in_effect
+from proxy.config.effects import CONTROLLER, PROXY, WORKERS, Effect, Effects
+from proxy.config.parts import Part
+from proxy.config.reading import parse
+from proxy.workers.seat import Seat, give
+from proxy.workers.segment import anonymous_file
+from tests.support.reload_column import paths
+
+pytestmark = pytest.mark.spec("O9")
+
+HERE = Path(__file__)
+
+
+def a_document(**changed: Any) -> dict[str, Any]:
+    return {
+        "proxy.id": "proxy-1",
+        "listeners": [a_listener("PLAIN", "127.0.0.1:1"), a_listener("OTHER", "127.0.0.1:2")],
+        "upstream": {"bootstrap": "127.0.0.1:9092"},
+        "controller": {"endpoints": ["127.0.0.1:9093"]},
+        "audit": {"spool.dir": "spool"},
+        **changed,
+    }
+
+
+def a_listener(name: str, bind: str, **changed: Any) -> dict[str, Any]:
+    return {"name": name, "bind": bind, "security.protocol": "PLAINTEXT", **changed}
+
+
+def config(document: Mapping[str, Any]) -> ProxyConfig:
+    return parse(HERE, yaml.safe_dump(dict(document)).encode(), ProxyConfig)
+
+
+BEFORE = config(a_document())
+
+
+@pytest.mark.parametrize(
+    ("part", "effects"), [(ProxyConfig, PROXY), (ProxyConfig, WORKERS), (ControllerConfig, CONTROLLER)]
+)
+def test_the_table_has_every_key_and_no_other(part: type[Part], effects: Effects) -> None:
+    assert {at for at, _ in paths(part)} == set(effects)
+
+
+@pytest.mark.parametrize("effects", [PROXY, CONTROLLER], ids=["proxy", "controller"])
+@pytest.mark.parametrize(
+    "part", ["listeners.ssl", "upstream.sasl", "upstream.ssl", "controller.sasl", "http"]
+)
+def test_a_part_that_may_be_left_out_has_one_effect(effects: Effects, part: str) -> None:
+    assert len({effect for at, effect in effects.items() if at.startswith(f"{part}.")}) <= 1
+
+
+def test_the_same_file_has_no_changes() -> None:
+    assert changes(BEFORE, config(a_document()), PROXY) == []
+    assert in_effect(BEFORE, config(a_document()), PROXY) == BEFORE
+
+
+def test_every_key_that_differs_is_named_with_its_effect() -> None:
+    new = config(
+        a_document(
+            **{"proxy.id": "proxy-2", "http": {"bind": "127.0.0.1:3"}, "log": {"level": "DEBUG"}},
+            listeners=[
+                a_listener("PLAIN", "127.0.0.1:1", **{"max.connections": 7}),
+                a_listener("THIRD", "127.0.0.1:2"),
+            ],
+        )
+    )
+
+    assert [(change.key, change.effect, change.still) for change in changes(BEFORE, new, PROXY)] == [
+        ("proxy.id", Effect.RESTART, "proxy-1"),
+        ("listeners > PLAIN > max.connections", Effect.LIVE, "not set"),
+        ("listeners > OTHER", Effect.LIVE, "open"),
+        ("listeners > THIRD", Effect.LIVE, "not open"),
+        ("http > bind", Effect.RESTART, "not set"),
+        ("log > level", Effect.LIVE, "INFO"),
+    ]
+
+
+def test_settings_of_plug_ins_are_named_without_their_values() -> None:
+    before = config(a_document(authorizer={"settings": {"token": "s3cret"}}))
+    after = config(a_document(authorizer={"settings": {"token": "0ther"}}))
+
+    (change,) = changes(before, after, PROXY)
+    assert change.in_words() == "authorizer > settings needs a restart"
+
+
+def test_what_needs_a_restart_stays_and_the_rest_is_in_effect() -> None:
+    new = config(
+        a_document(
+            **{
+                "proxy.id": "proxy-2",
+                "quota": {"quota.producer.default": 5},
+                "limits": {"max.connections": 7},
+            },
+            listeners=[a_listener("THIRD", "127.0.0.1:2")],
+        )
+    )
+
+    expected = config(
+        a_document(limits={"max.connections": 7}, listeners=[a_listener("THIRD", "127.0.0.1:2")])
+    )
+    assert in_effect(BEFORE, new, PROXY) == expected
+    # Read once more, the same keys still need a restart, and no others are left.
+    left = [change.in_words() for change in changes(expected, new, PROXY)]
+    assert left == [
+        "proxy.id needs a restart: still proxy-1",
+        "quota > producer.default needs a restart: still not set",
+    ]
+
+
+def test_with_workers_listeners_stay_as_they_are_but_for_their_settings() -> None:
+    new = config(
+        a_document(
+            listeners=[
+                a_listener("PLAIN", "127.0.0.1:5", **{"max.connections": 7}),
+                a_listener("THIRD", "127.0.0.1:2"),
+            ]
+        )
+    )
+
+    effective = in_effect(BEFORE, new, WORKERS)
+    assert [(each.name, each.bind, each.max_connections) for each in effective.listeners] == [
+        ("PLAIN", "127.0.0.1:1", 7),
+        ("OTHER", "127.0.0.1:2", None),
+    ]
+
+
+def test_a_file_whose_values_do_not_fit_with_those_that_stay_is_rejected_as_a_whole() -> None:
+    passing = {
+        "bootstrap": "127.0.0.1:9092",
+        "internal.bootstrap": "127.0.0.1:9094",
+        "addresses": "passthrough",
+    }
+    before = config(a_document(upstream=passing, listeners=[a_listener("PLAIN", "127.0.0.1:1")]))
+
+    with pytest.raises(ConfigError) as raised:
+        in_effect(before, BEFORE, PROXY)
+    assert str(raised.value).startswith(
+        "this needs a restart as a whole:"
+        " upstream > internal.bootstrap needs a restart: still 127.0.0.1:9094,"
+        " upstream > addresses needs a restart: still passthrough,"
+    )
+
+
+def test_the_log_of_kraft_is_no_obstacle() -> None:
+    kraft = {"endpoints": ["127.0.0.1:9093"], "mode": "kraft"}
+    before = config(a_document(controller=kraft))
+    after = config(a_document(controller=kraft, log={"level": "ERROR"}))
+
+    assert in_effect(before, after, PROXY) == after
+
+
+@pytest.mark.parametrize("example", ["proxy.yaml", "kraft"])
+def test_workers_read_the_configuration_in_effect_as_it_is(example: str, tmp_path: Path) -> None:
+    changed: dict[str, Any] = {"limits": {"max.connections.per.ip.overrides": {"10.0.0.7": 5}}}
+    if example == "kraft":
+        changed["controller"] = {"endpoints": ["127.0.0.1:9093"], "mode": "kraft"}
+    wanted = config(a_document(**changed))
+    seat = Seat(0, anonymous_file("test"), -1, -1, {"PLAIN": 1, "OTHER": 2})
+    give(seat.config, BEFORE)
+    give(seat.config, wanted)
+
+    assert seat.configuration(tmp_path / "proxy.yaml") == seat.own(wanted)
