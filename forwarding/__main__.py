@@ -22,7 +22,7 @@ from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
-from proxy.config import ConfigError, WatchedUsers, effects, load, split_host_port
+from proxy.config import ConfigError, WatchedUsers, effects, http_access, load
 from proxy.config.reloading import Reloading, checked
 from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
@@ -36,6 +36,7 @@ from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener, token_logins
+from proxy.net.event_lines import log_event
 from proxy.net.hangup import HANGUP
 from proxy.net.http import HttpServer
 from proxy.net.http_access import HttpAccess
@@ -45,6 +46,7 @@ from proxy.net.loop_lag import LoopLag
 from proxy.net.oauthbearer import KeySources
 from proxy.net.plain_users import PlainUsers
 from proxy.net.process_metrics import ProcessSeries
+from proxy.net.readiness import Readiness
 from proxy.net.reload_status import ReloadMetrics
 from proxy.net.spool import Spool
 from proxy.net.spool_files import SpoolError
@@ -80,6 +82,7 @@ def run_controller(config_path: str | Path) -> int:
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         registry.register(CertificateSeries(lambda: certificates.expiries))
+        access = http_access(config.http)
         backoff = LoginBackoff(config.login_backoff.settings())
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
@@ -282,5 +285,5 @@ def _told_settings(config: ControllerConfig) -> dict[str, str]:
 
 if __name__ == "__main__":
     HANGUP.install()
-    log_lines.configure("INFO", queued=True)
+    log_lines.configure("INFO", log_settings.process(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.net import log_lines
+from proxy.net import log_lines, log_settings
 from proxy.net.hangup import HANGUP
 
 EXIT_CONFIG = 2
@@ -35,8 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # Whoever looks at a log wants to see it, and not that we connect.
     serves = arguments.command in ("proxy", "controller")
-    level = _level(arguments.config) if serves else "WARNING"
-    log_lines.configure(level, None if seat is None else json.loads(seat)["number"], queued=serves)
+    level = log_settings.level(arguments.config) if serves else "WARNING"
+    process = log_settings.process(arguments.config) if serves else {}
+    if seat is not None:
+        process["worker"] = json.loads(seat)["number"]
+    log_lines.configure(level, process, queued=serves)
     try:
         return int(arguments.run(arguments))
     finally:
@@ -146,18 +149,6 @@ def _reload_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--timeout-ms", type=int, default=60_000, metavar="MS", help="how long to wait for it"
     )
-
-
-def _level(config_path: Path) -> str:
-    """log.level of the file, whatever else is wrong with it."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
-        level = document["log"]["level"]
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
-        return "INFO"
-    return level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO"
 
 
 def _proxy(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from proxy import gate_setup
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
-from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, load, split_host_port
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, load
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
@@ -51,6 +51,8 @@ from proxy.net.pieces import done_in_pieces, in_pieces
 from proxy.net.process_metrics import ProcessSeries
 from proxy.net.quota_page import quota_page
 from proxy.net.quota_series import AcceptSeries
+from proxy.net.reach import together
+from proxy.net.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.reload_status import ReloadMetrics
 from proxy.net.request_metrics import RequestSeries
 from proxy.net.revocation import Revocations
@@ -143,7 +145,7 @@ class ProxyProcess:
         self._reloads = FileReloads(self._registry)
         self._http_access = http_access(config.http)
         self._revocations = Revocations(lambda: self._listeners.connections())
-        self._broker = endpoint(config.upstream, config.upstream.bootstrap, config.proxy_id)
+        self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
         self._tasks: asyncio.TaskGroup | None = None
         self._running: list[asyncio.Task[None]] = []
         self._users_watch: asyncio.Task[None] | None = None
@@ -273,7 +275,7 @@ class ProxyProcess:
                 http = await self._start_http()
                 if self._member is not None:
                     pages = worker_pages(
-                        self._registry, self.not_ready, self._quota_page, self._audit_page, self._reload_page
+                        self._registry, self.readiness, self._quota_page, self._audit_page, self._reload_page
                     )
                     background.append(tasks.create_task(self._member.answer(pages, self._stop.draining)))
                 self._run_credentials()
@@ -319,6 +321,7 @@ class ProxyProcess:
         yield self._record_quota_changes()
         yield self._ship_left_over()
         yield self._sweep()
+        yield self._http_access.run(self._reloads)
 
     async def _drain(self) -> None:
         log.info("draining", connections=sum(1 for _ in self._listeners.connections()))

@@ -81,6 +81,10 @@ _PEER = (
     | _under("ssl", _each(Effect.RESTART, "ca certificate key endpoint_identification"))
 )
 
+_HTTP = _each(Effect.RESTART, "bind bearer_token_file") | _under(
+    "ssl", _each(Effect.RESTART, "certificate key ca")
+)
+
 # Whoever reconciles the trail evaluates decisions by what the boot's `started` record says (decision 0050).
 _AUTHORIZER = _each(
     Effect.RESTART,
@@ -161,7 +165,7 @@ PROXY: Effects = MappingProxyType(
             "max_connection_creation_rate max_connections_per_ip max_connections_per_ip_overrides",
         ),
     )
-    | _under("http", _each(Effect.RESTART, "bind"))
+    | _under("http", _HTTP)
     | _under("log", _each(Effect.LIVE, "level"))
 )
 """Of a proxy."""
@@ -208,7 +212,7 @@ CONTROLLER: Effects = MappingProxyType(
     )
     | _under("audit", _AUDIT)
     | _under("limits", _LIMITS)
-    | _under("http", _each(Effect.RESTART, "bind"))
+    | _under("http", _HTTP)
     | _under("log", _each(Effect.LIVE, "level"))
 )
 """Of a controller."""

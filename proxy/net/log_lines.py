@@ -39,7 +39,8 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
     `process`: what each line says of the process besides its pid: proxy_id or controller_id, worker.
     `queued`: nothing waits for standard error.
     """
-    file = _queue(worker) if queued else sys.stderr
+    identity = dict(process or {}) | {"pid": os.getpid()}
+    file = _queue(identity) if queued else sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_logger_name,
         structlog.processors.add_log_level,
@@ -49,8 +50,8 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
     ]
     structlog.configure(
         processors=[_sampling, *shared, structlog.processors.JSONRenderer()],
-        wrapper_class=_Logger,
-        logger_factory=structlog.WriteLoggerFactory(file),
+        wrapper_class=_Filtering,
+        logger_factory=partial(_Logger, file),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(file)
@@ -65,6 +66,8 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
     )
     logging.basicConfig(handlers=[handler], force=True)
     set_level(level)
+    if queued:
+        _wrap_the_interpreters_own_lines()
 
 
 def set_level(level: str) -> None:
@@ -72,11 +75,11 @@ def set_level(level: str) -> None:
     number = logging.getLevelNamesMapping()[level]
     filtering = structlog.make_filtering_bound_logger(number)
     for name in _LEVEL_METHODS:
-        setattr(_Logger, name, getattr(filtering, name))
+        setattr(_Filtering, name, getattr(filtering, name))
     logging.getLogger().setLevel(max(number, logging.WARNING))
 
 
-class _Logger(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
+class _Filtering(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
     """Loggers are cached at their first use, so a level is changed in their class: no line pays for it."""
 
 

@@ -15,7 +15,7 @@ from time import process_time
 import structlog
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
-from proxy.config import ConfigError, ProxyConfig, effects, load
+from proxy.config import ConfigError, ProxyConfig, effects, http_access, load
 from proxy.config.reloading import Reloading, checked
 from proxy.net import log_lines
 from proxy.net.clock import now_ms
@@ -73,6 +73,8 @@ class Supervisor:
         )
         registry = CollectorRegistry()
         registry.register(LogSeries())
+        self._reloads = FileReloads(registry)
+        self._http_access = None if config.http is None else http_access(config.http)
         self._front = Front(config.workers, self._segment.connections, registry)
         self._reloading = Reloading(
             path,
@@ -80,7 +82,7 @@ class Supervisor:
             effects.WORKERS,
             partial(checked, path, ProxyConfig, check),
             self._reconfigure,
-            FileReloads(registry),
+            self._reloads,
             ReloadMetrics(registry),
             config.audit.spool_dir,
         )
@@ -97,7 +99,10 @@ class Supervisor:
         http = None if access is None else await self._front.serve(access)
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
-            upkeep = [tasks.create_task(self._poll()), tasks.create_task(self._reloading.run())]
+            parts = [self._poll(), self._reloading.run()]
+            if access is not None:
+                parts.append(access.run(self._reloads))
+            upkeep = [tasks.create_task(part) for part in parts]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
             HANGUP.tell(None)

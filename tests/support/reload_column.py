@@ -29,6 +29,7 @@ SECTIONS = {
     "Quotas": "quota.",
     "Audit": "",
     "Limits": "limits.",
+    "The HTTP port": "",
 }
 """Heading of each section about keys of a proxy -> what their paths begin with."""
 CONTROLLERS = re.compile(r"(?<=<!-- live at a controller -->).*?(?=<!-- end -->)", re.DOTALL)
