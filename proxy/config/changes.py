@@ -144,5 +144,7 @@ def _keeps(effects: Effects, fields: Steps) -> bool:
 def _plain(value: Any) -> str | None:
     if value is None or value is _ABSENT:
         return "not set"
+    if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
     # Mappings are settings of plug-ins, which may be secret.
     return str(value) if isinstance(value, str | int | float) or hasattr(value, "__fspath__") else None

@@ -161,7 +161,7 @@ class Supervisor:
         except OSError as error:
             log.error("no process for a worker", worker=number, error=str(error))
             return EXIT_FAULT
-        log.info("worker started", worker=number, pid=child.pid)
+        log.info("worker started", worker=number, worker_pid=child.pid)
         self._front.children[number] = child
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(self._drain(child))

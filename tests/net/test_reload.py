@@ -268,7 +268,7 @@ async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Pa
         assert told == {0: of_a_worker, 1: of_a_worker, None: (status.changed, status.restart)}
 
         started = await lines(lone, "worker started")
-        os.kill(started[0]["pid"], signal.SIGKILL)
+        os.kill(started[0]["worker_pid"], signal.SIGKILL)
         await lone.metric("penstock_worker_restarts_total", lambda count: count == 1)
         await lone.metric('penstock_workers{state="down"}', lambda count: count == 0)
         for _ in range(8):  # At either worker.
