@@ -60,7 +60,8 @@ def test_while_it_drains_it_is_not_ready_and_says_how_it_went(tmp_path: Path) ->
             lone.process.send_signal(signal.SIGTERM)
 
             assert await lone.metric("penstock_draining", lambda value: value == 1) == 1
-            assert await asyncio.to_thread(probe.get, lone.http, "/readyz") == (503, "draining\n")
+            status, page = await asyncio.to_thread(probe.get, lone.http, "/readyz")
+            assert (status, page.splitlines()[0]) == (503, "not ready: draining")
             busy.answers.set()
             assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
             async with asyncio.timeout(SHOULD_NOT_TAKE_S):
