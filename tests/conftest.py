@@ -1,6 +1,6 @@
 """What all tests share: real Kafka and Penstock processes as fixtures (tests.support), and who runs what.
 
-`make test` runs three parts side by side (pytest-xdist), for much of the time is waiting for processes. A
+`make test` runs four parts side by side (pytest-xdist), for much of the time is waiting for processes. A
 file is never divided, so that its fixtures are made once.
 """
 

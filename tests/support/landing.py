@@ -1,6 +1,6 @@
 """`make test`: every test, beside others; the few that fail run once more, alone.
 
-Three parts of the suite share the cores, and each starts brokers and JVMs. A test that fails there and passes
+Four parts of the suite share the cores, and each starts brokers and JVMs. A test that fails there and passes
 alone is reported as flaky, and does not keep a change from landing. More than MAX_FLAKY failures are no
 coincidence: nothing is run again (docs/decisions/0047-flaky-tests.md).
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 CACHE = Path(".pytest_cache/v/cache/lastfailed")
 BESIDE_OTHERS = (
     "-n",
-    "3",
+    "4",
     "--dist",
     "loadfile",
     "--no-loadscope-reorder",
