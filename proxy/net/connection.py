@@ -366,8 +366,9 @@ class Connection(Side):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # What one who left had sent goes out still, as at Kafka: with acks=0 nobody waits for an answer.
-        reason = self._close_reason or ("connection_reset" if exc is not None else "client_closed")
-        self._close_reason = reason
+        self._close_reason = self._close_reason or (
+            "connection_reset" if exc is not None else "client_closed"
+        )
         if self._linger is not None:
             self._linger.cancel()
         if self._renewal is not None:
@@ -381,10 +382,13 @@ class Connection(Side):
         self._kept.clear()
         if hasattr(self, "session"):
             self.session.gone()
-            records = [effect for effect in self._rest if type(effect) is Recorded]
-            self._rest = []
-            self.carry_out([*records, *self.session.sweep(self._edge.now_ms())])
-            self._edge.gone(self, reason)
+            self._edge.turns.end(self.session.peer.host, self._end)
+
+    def _end(self) -> None:
+        records = [effect for effect in self._rest if type(effect) is Recorded]
+        self._rest = []
+        self.carry_out([*records, *self.session.sweep(self._edge.now_ms())])
+        self._edge.gone(self, self._close_reason or "client_closed")
 
     def eof_received(self) -> bool:
         """A client that will send no more gets no more, not even what is in flight: Kafka closes too."""

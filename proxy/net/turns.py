@@ -8,11 +8,13 @@ together alternate with those that are.
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from proxy.wire.work import Pace
 
+ENDS_IN_A_TURN = 50
+"""Connections that end at once in one turn of the loop, some milliseconds; others wait for turns."""
 CROWDED_NS = 5_000_000
 """So much work in one turn of the loop, and whatever else is not cheap waits for a later one."""
 
@@ -54,6 +56,19 @@ class _Queue:
         return is_finished
 
 
+class _Ending:
+    """What is left to do for a connection that is lost."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+
+    def take_turn(self) -> bool:
+        self._end()
+        return False
+
+
 class _Waiting:
     """Waits for one turn."""
 
@@ -74,7 +89,7 @@ class Turns:
         self._pace = pace
         self._queues = {True: _Queue(), False: _Queue()}
         self._strangers_next = False
-        self._spent_ns = 0
+        self._spent_ns = self._ends = 0
         self._is_scheduled = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -91,6 +106,15 @@ class Turns:
         waiting = _Waiting()
         self.add(address, waiting, stranger=True)
         await waiting.called.wait()
+
+    def end(self, address: str, end: Callable[[], None]) -> None:
+        """Call `end`, now or in a turn: thousands of clients may leave at the same moment."""
+        self._ends += 1
+        if self._ends <= ENDS_IN_A_TURN:
+            self._schedule()
+            end()
+        else:
+            self.add(address, _Ending(end), stranger=True)
 
     def worked(self) -> None:
         """A slice outside of any turn has ended."""
@@ -110,7 +134,7 @@ class Turns:
 
     def _turn(self) -> None:
         self._is_scheduled = False
-        self._spent_ns = 0
+        self._spent_ns = self._ends = 0
         try:
             self._next_turn()
         finally:

@@ -96,9 +96,9 @@ def ends_with(process: ChildProcess, code: int) -> str:
 
 
 def names(processes: Processes) -> list[str]:
-    """In the spool directory; the first process writes one of the files a little later."""
+    """In the spool directory; the first process writes the status of its reloads a little later."""
     found = {path.name for path in (processes.directory / "spool").iterdir()}
-    return sorted(found - {STATUS})
+    return sorted(name for name in found if not name.startswith(STATUS))
 
 
 @pytest.mark.parametrize(

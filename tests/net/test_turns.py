@@ -3,10 +3,11 @@
 import asyncio
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
-from proxy.net.turns import CROWDED_NS, Turns
+from proxy.net.turns import CROWDED_NS, ENDS_IN_A_TURN, Turns
 from proxy.wire.work import Pace
 
 pytestmark = pytest.mark.spec("O8")
@@ -119,3 +120,17 @@ async def test_the_loop_is_crowded_while_anybody_waits_and_after_much_work_in_on
     await turns.idle()
 
     assert (little, much, next_turn, waiting, pace.crowded) == (False, True, False, True, False)
+
+
+async def test_of_very_many_connections_that_end_at_once_most_wait_for_turns() -> None:
+    turns, ended = Turns(Pace()), list[int]()
+    for number in range(3 * ENDS_IN_A_TURN):
+        turns.end("10.0.0.1", partial(ended.append, number))
+    at_once = list(ended)
+
+    await turns.idle()
+
+    assert at_once == list(range(ENDS_IN_A_TURN))
+    assert ended == list(range(3 * ENDS_IN_A_TURN))
+    turns.end("10.0.0.1", partial(ended.append, -1))
+    assert ended[-1] == -1
