@@ -3,7 +3,7 @@
 Fed by proxy.net.connection with connections whose session has a turn due; one slice is worked in each turn of
 the event loop, so that in between all others are read from and written to. Principals take turns, whatever
 the number of their connections; clients that are not logged in yet take turns by address, and all of them
-together alternate with those that are.
+together alternate with those that are. TLS handshakes and the ends of very many connections have turns too.
 """
 
 import asyncio
