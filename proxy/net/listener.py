@@ -26,6 +26,7 @@ from proxy.net.clock import now_ms
 from proxy.net.connection import Connection, Upstream
 from proxy.net.edge import NoTrail, Trail
 from proxy.net.logins import Logins
+from proxy.net.pieces import in_slices
 from proxy.net.reach import StateLine
 from proxy.net.slot import Slot
 from proxy.net.tls import ServerTls
@@ -301,7 +302,7 @@ class Listener:
     async def _forward(self, connection: Connection, request: ToController) -> None:
         try:
             reply = await self._forwarder(request)
-            connection.controller_told(request.correlation_id, reply)
+            await in_slices(lambda: connection.controller_told(request.correlation_id, reply))
             await self._trail.kept()
             connection.controller_replied(request.correlation_id, reply)
         except Exception:  # noqa: BLE001 - the task boundary: see _fault

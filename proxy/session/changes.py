@@ -9,15 +9,19 @@ answer it is all that was asked for.
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced, spend
 
 MAX_BYTES = 262_144
 """A request that changes more is told by the kinds of its records: a topic takes no line of megabytes."""
+
+_CHANGE_UNITS = 4
+"""What one change costs here, in the units of proxy.wire.work."""
 
 Change = tuple[str | None, ...]
 SET, DELETE = 0, 1
@@ -32,15 +36,21 @@ def changes_of(api_key: int, request: Any, response: Any) -> tuple[Change, ...]:
     tell = _TELL.get(api_key)
     if tell is None or getattr(request, "validate_only", False):
         return ()
-    told = tuple(tell(request, response))
-    if len(json.dumps(told)) > MAX_BYTES:
-        return tuple(dict.fromkeys(change[:1] for change in told))
-    return told
+    changes: list[Change] = []
+    kinds: dict[Change, None] = {}
+    size_bytes = 0
+    for change in tell(request, response):
+        spend(_CHANGE_UNITS)
+        kinds[change[:1]] = None
+        if size_bytes <= MAX_BYTES:
+            changes.append(change)
+            size_bytes += len(json.dumps(change)) + len(", ")
+    return tuple(changes) if size_bytes <= MAX_BYTES else tuple(kinds)
 
 
 def _create_acls(request: Any, response: Any) -> Iterator[Change]:
-    done = [True] * len(request.creations) if response is None else [_ok(r) for r in response.results]
-    for acl, created in zip(request.creations, done, strict=True):
+    done = [True] * len(request.creations) if response is None else [_ok(r) for r in paced(response.results)]
+    for acl, created in zip(paced(request.creations), done, strict=True):
         if created:
             yield "AccessControlEntryRecord", *_acl(acl, acl.resource_pattern_type)
 
@@ -50,8 +60,10 @@ def _delete_acls(request: Any, response: Any) -> Iterator[Change]:
         yield ("RemoveAccessControlEntryRecord",)
         return
     # Two filters may find the same ACL, which is removed once.
-    found = [acl for result in response.filter_results for acl in result.matching_acls if _ok(acl)]
-    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in found):
+    found = [
+        acl for result in paced(response.filter_results) for acl in paced(result.matching_acls) if _ok(acl)
+    ]
+    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in paced(found)):
         yield "RemoveAccessControlEntryRecord", *fields
 
 
@@ -69,10 +81,10 @@ def _acl(acl: Any, pattern_type: int) -> Change:
 
 def _quotas(request: Any, response: Any) -> Iterator[Change]:
     refused = _refused(response, "entries", _entity)
-    for entry in request.entries:
+    for entry in paced(request.entries):
         entity = _entity(entry)
         # Of a key that is named twice the last value counts.
-        for key, op in {op.key: op for op in entry.ops}.items():
+        for key, op in {op.key: op for op in paced(entry.ops)}.items():
             if entity not in refused:
                 yield "ClientQuotaRecord", key, *entity, None if op.remove else repr(float(op.value))
 
@@ -89,10 +101,10 @@ def _entity(entry: Any) -> tuple[str, ...]:
 
 def _scram(request: Any, response: Any) -> Iterator[Change]:
     refused = _refused(response, "results", lambda result: result.user)
-    for gone in request.deletions:
+    for gone in paced(request.deletions):
         if gone.name not in refused:
             yield "RemoveUserScramCredentialRecord", gone.name, SCRAM_MECHANISMS.get(gone.mechanism)
-    for new in request.upsertions:
+    for new in paced(request.upsertions):
         if new.name not in refused:
             mechanism = SCRAM_MECHANISMS.get(new.mechanism)
             yield "UserScramCredentialRecord", new.name, mechanism, str(new.iterations)
@@ -122,11 +134,11 @@ def _expire_token(request: Any, response: Any) -> Iterator[Change]:
 
 def _create_topics(request: Any, response: Any) -> Iterator[Change]:
     refused = _refused(response, "topics", lambda topic: topic.name)
-    ids = {} if response is None else {topic.name: _uuid(topic.topic_id) for topic in response.topics}
-    for topic in request.topics:
+    ids = {} if response is None else {topic.name: _uuid(topic.topic_id) for topic in paced(response.topics)}
+    for topic in paced(request.topics):
         if topic.name not in refused:
             yield "TopicRecord", topic.name, *ids.get(topic.name, ())
-            for config in topic.configs:
+            for config in paced(topic.configs):
                 yield "ConfigRecord", TOPIC, topic.name, config.name, config.value
             yield "PartitionRecord", topic.name
 
@@ -136,19 +148,21 @@ def _delete_topics(request: Any, response: Any) -> Iterator[Change]:
         yield from (("RemoveTopicRecord", name) for name in request.topic_names)
         yield from (("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)] for topic in request.topics)
         return
-    for topic in response.responses:
+    for topic in paced(response.responses):
         if _ok(topic):
             yield ("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)]
 
 
 def _create_partitions(request: Any, response: Any) -> Iterator[Change]:
     refused = _refused(response, "results", lambda result: result.name)
-    yield from (("PartitionRecord", topic.name) for topic in request.topics if topic.name not in refused)
+    yield from (
+        ("PartitionRecord", topic.name) for topic in paced(request.topics) if topic.name not in refused
+    )
 
 
 def _incremental_alter_configs(request: Any, response: Any) -> Iterator[Change]:
     for type_name, resource in _config_resources(request, response):
-        for config in resource.configs:
+        for config in paced(resource.configs):
             place = ("ConfigRecord", type_name, resource.resource_name, config.name)
             if type_name == TOPIC and config.config_operation in (SET, DELETE):
                 yield *place, config.value if config.config_operation == SET else None
@@ -165,7 +179,7 @@ def _alter_configs(request: Any, response: Any) -> Iterator[Change]:
 
 def _config_resources(request: Any, response: Any) -> Iterator[tuple[str, Any]]:
     refused = _refused(response, "responses", lambda part: (part.resource_type, part.resource_name))
-    for resource in request.resources:
+    for resource in paced(request.resources):
         type_name = CONFIG_TYPES.get(resource.resource_type)
         if type_name is not None and (resource.resource_type, resource.resource_name) not in refused:
             yield type_name, resource
@@ -175,7 +189,7 @@ def _update_features(request: Any, response: Any) -> Iterator[Change]:
     if response is not None and not _ok(response):
         return
     refused = _refused(response, "results", lambda result: result.feature)
-    for update in request.feature_updates:
+    for update in paced(request.feature_updates):
         if update.feature not in refused:
             yield "FeatureLevelRecord", update.feature, str(update.max_version_level)
 
@@ -183,15 +197,15 @@ def _update_features(request: Any, response: Any) -> Iterator[Change]:
 def _reassign(request: Any, response: Any) -> Iterator[Change]:
     if response is not None and not _ok(response):
         return
-    for topic in request.topics:
-        for partition in topic.partitions:
+    for topic in paced(request.topics):
+        for partition in paced(topic.partitions):
             yield "PartitionChangeRecord", topic.name, str(partition.partition_index)
 
 
 def _refused(response: Any, parts: str, identity: Callable[[Any], Any]) -> set[Any]:
     """Who of the parts of an answer was refused."""
-    told: Iterable[Any] = () if response is None else getattr(response, parts, ())
-    return {identity(part) for part in told if not _ok(part)}
+    answered: Sequence[Any] = () if response is None else getattr(response, parts, ())
+    return {identity(part) for part in paced(answered) if not _ok(part)}
 
 
 def _ok(part: Any) -> bool:

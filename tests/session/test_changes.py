@@ -8,6 +8,7 @@ from proxy.session.changes import MAX_BYTES, changes_of
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support import every_change
+from tests.support.sliced import in_slices
 from tests.support.two_sides import (
     allow_request,
     limit_request,
@@ -143,3 +144,22 @@ def test_more_than_a_topic_takes_is_told_by_its_kind() -> None:
 
 def test_elections_change_nothing_that_anybody_has_to_explain() -> None:
     assert changes_of(ApiKey.ELECT_LEADERS, types.ElectLeadersRequest(), None) == ()
+
+
+@pytest.mark.spec("O8")
+def test_the_changes_of_a_large_request_are_written_down_in_slices_whether_few_or_all_were_made() -> None:
+    request = types.CreatePartitionsRequest(
+        topics=[types.CreatePartitionsRequest.CreatePartitionsTopic(name=f"t{n}") for n in range(20_000)]
+    )
+    result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
+    refused = [result(name=f"t{n}", error_code=REFUSED) for n in range(20_000)]
+
+    made, stops = in_slices(lambda: changes_of(ApiKey.CREATE_PARTITIONS, request, None))
+    none_made, more_stops = in_slices(
+        lambda: changes_of(ApiKey.CREATE_PARTITIONS, request, types.CreatePartitionsResponse(results=refused))
+    )
+
+    assert made == (("PartitionRecord",),)
+    assert none_made == ()
+    assert stops > 20_000 // 64
+    assert more_stops > 2 * (20_000 // 64 - 1)

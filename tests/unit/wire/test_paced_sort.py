@@ -1,28 +1,16 @@
 """A sort of very many elements stops between pieces, as other work on a message does (O8)."""
 
 from collections.abc import Callable
-from itertools import count
 from random import Random
-from typing import Any
 
 import pytest
 
 from proxy.metadata.acl import AclFilter, Operation, PatternType, PermissionType, ResourceType
-from proxy.wire.work import Pace, Work, paced_sorted
+from proxy.wire.work import paced_sorted
 from tests.session.apis.asking import image_with
+from tests.support.sliced import in_slices
 
 pytestmark = pytest.mark.spec("O8")
-
-
-def in_slices(function: Callable[[], Any]) -> tuple[Any, int]:
-    """What the function returns, and how often it stopped; each look at the clock is the end of a slice."""
-    pace = Pace(count().__next__, 1)
-    work, stops = Work(function, pace), 0
-    pace.begin()
-    while not work.go_on():
-        stops += 1
-        pace.begin()
-    return work.result, stops
 
 
 @pytest.mark.parametrize("size", [0, 1, 999, 1_000, 1_001, 10_000])
