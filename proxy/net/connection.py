@@ -59,7 +59,6 @@ class Connection(Side):
         "_in_turns",
         "_last_activity_ms",
         "_linger",
-        "_read_limit_bytes",
         "_renewal",
         "_rest",
         "session",
@@ -85,11 +84,7 @@ class Connection(Side):
         self._rest: list[Effect] = []  # That a slice was too short for.
         self._in_turns = False
         # Of one read; 0: as much as fits into the buffer.
-        self._read_limit_bytes = STRANGERS_FREE_BYTES
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        current, limit_bytes = self._buffers.current, self._read_limit_bytes
-        return current[:limit_bytes] if limit_bytes else current
+        self.read_limit_bytes = STRANGERS_FREE_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -331,7 +326,7 @@ class Connection(Side):
         """
         if transport.is_closing():
             return  # The client has left, and we are about to be told.
-        self._read_limit_bytes = 0
+        self.read_limit_bytes = 0
         self.read(True)
         if transport.can_write_eof():
             transport.write_eof()
@@ -382,7 +377,7 @@ class Connection(Side):
         self._kept.clear()
         if hasattr(self, "session"):
             self.session.gone()
-            self._edge.turns.end(self.session.peer.host, self._end)
+            self._edge.turns.end(self._end)
 
     def _end(self) -> None:
         records = [effect for effect in self._rest if type(effect) is Recorded]
@@ -493,15 +488,14 @@ class Connection(Side):
             return
         stops = self._has_to_wait or bool(self._rest)
         waits = stops or (session.blocked and not draining.takes_rest(session))
+        limit_bytes = FREE_BYTES if session.gate.memory.is_short(stranger=False) else 0
+        self.read_limit_bytes = limit_bytes if session.authentication.known else STRANGERS_FREE_BYTES
         if upstream is None:
             self.read(not waits and not self._connecting)
         else:
             self.read(not waits and not upstream.full)
-            upstream.read(not stops and not session.turn_due)
-        if not session.authentication.known:
-            self._read_limit_bytes = STRANGERS_FREE_BYTES
-        else:
-            self._read_limit_bytes = FREE_BYTES if session.gate.memory.is_short(stranger=False) else 0
+            upstream.read_limit_bytes = limit_bytes
+            upstream.read(not stops and not session.turn_due and not session.response_waits)
         session.count_held(self.transport.get_write_buffer_size() if self.full and self.transport else 0)
         self._join_turns()
 

@@ -18,12 +18,14 @@ TLS_FULL_BYTES = 64 * 1024
 class Side(asyncio.BufferedProtocol):
     """One socket of two."""
 
-    __slots__ = ("_buffers", "_kept", "_reading", "full", "on_drained", "transport")
+    __slots__ = ("_buffers", "_kept", "_reading", "full", "on_drained", "read_limit_bytes", "transport")
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
         self._kept: list[memoryview] = []
         self._reading = True
+        self.read_limit_bytes = 0
+        """To read at a time; 0: as many as the receive buffer has room for."""
         self.on_drained: Callable[[], None] | None = None
         """Called when it is not full any more: its feeder may read on."""
         self.transport: asyncio.Transport | None = None
@@ -40,7 +42,8 @@ class Side(asyncio.BufferedProtocol):
         self.transport.set_write_buffer_limits(TLS_FULL_BYTES if encrypted else 0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffers.current
+        current, limit_bytes = self._buffers.current, self.read_limit_bytes
+        return current[:limit_bytes] if limit_bytes else current
 
     def write(self, data: Data) -> None:
         """Send; what is not taken at once stays in its buffer, which is then this side's until it is."""

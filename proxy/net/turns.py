@@ -14,7 +14,7 @@ from typing import Protocol
 from proxy.wire.work import Pace
 
 ENDS_IN_A_TURN = 50
-"""Connections that end at once in one turn of the loop, some milliseconds; others wait for turns."""
+"""Connections that end in one turn of the loop, some milliseconds; others wait for later turns."""
 CROWDED_NS = 5_000_000
 """So much work in one turn of the loop, and whatever else is not cheap waits for a later one."""
 
@@ -56,19 +56,6 @@ class _Queue:
         return is_finished
 
 
-class _Ending:
-    """What is left to do for a connection that is lost."""
-
-    __slots__ = ("_end",)
-
-    def __init__(self, end: Callable[[], None]) -> None:
-        self._end = end
-
-    def take_turn(self) -> bool:
-        self._end()
-        return False
-
-
 class _Waiting:
     """Waits for one turn."""
 
@@ -89,7 +76,8 @@ class Turns:
         self._pace = pace
         self._queues = {True: _Queue(), False: _Queue()}
         self._strangers_next = False
-        self._spent_ns = self._ends = 0
+        self._spent_ns = self._ended = 0
+        self._endings: deque[Callable[[], None]] = deque()
         self._is_scheduled = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -107,14 +95,15 @@ class Turns:
         self.add(address, waiting, stranger=True)
         await waiting.called.wait()
 
-    def end(self, address: str, end: Callable[[], None]) -> None:
-        """Call `end`, now or in a turn: thousands of clients may leave at the same moment."""
-        self._ends += 1
-        if self._ends <= ENDS_IN_A_TURN:
-            self._schedule()
-            end()
+    def end(self, end: Callable[[], None]) -> None:
+        """Call `end`, now or in a later turn: thousands of clients may leave at the same moment."""
+        self._schedule()
+        if self._endings or self._ended >= ENDS_IN_A_TURN:
+            self._endings.append(end)
+            self._idle.clear()
         else:
-            self.add(address, _Ending(end), stranger=True)
+            self._ended += 1
+            end()
 
     def worked(self) -> None:
         """A slice outside of any turn has ended."""
@@ -134,16 +123,21 @@ class Turns:
 
     def _turn(self) -> None:
         self._is_scheduled = False
-        self._spent_ns = self._ends = 0
+        self._spent_ns = self._ended = 0
         try:
+            self._next_ends()
             self._next_turn()
         finally:
-            waits = bool(self._queues[True]) or bool(self._queues[False])
-            self._pace.crowded = waits
-            if waits:
+            self._pace.crowded = bool(self._queues[True]) or bool(self._queues[False])
+            if self._pace.crowded or self._ended:
                 self._schedule()
             else:
                 self._idle.set()
+
+    def _next_ends(self) -> None:
+        while self._endings and self._ended < ENDS_IN_A_TURN:
+            self._ended += 1
+            self._endings.popleft()()
 
     def _next_turn(self) -> None:
         self._strangers_next = not self._strangers_next

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from proxy.security.principal import ANONYMOUS
 from proxy.session import greeting
-from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
+from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES, Account
 from proxy.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ def take_room(session: "Session", needed: int) -> None:
     is_stranger = session.authentication.under_way
     if needed <= (STRANGERS_FREE_BYTES if is_stranger else FREE_BYTES) or account.frame_bytes:
         return
-    name_owner(session)
+    name_owner(session, account)
     if not session.gate.memory.take(account, needed, session.room_granted):
         session.waits_for = STARVED
 
 
-def name_owner(session: "Session") -> None:
+def name_owner(session: "Session", account: Account) -> None:
     """An account is that of whoever the client is when it begins to hold anything."""
-    account = session.account
     if account.is_empty:
         account.stranger, account.owner = session.authentication.under_way, owner(session)
 

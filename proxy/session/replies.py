@@ -18,6 +18,7 @@ from proxy.session.client_state import ClientState
 from proxy.session.effects import Close, Data, Effect, MuteClient, ToClient
 from proxy.session.fetch import FIRST_WITH_SESSION, FetchSessions, throttled_answer
 from proxy.session.gate import ListenerPolicy
+from proxy.session.memory import FREE_BYTES
 from proxy.session.pipeline import InFlight, Pipeline, Reply
 from proxy.session.slices import UNFINISHED, Slices
 from proxy.wire.api_keys import ApiKey
@@ -42,6 +43,7 @@ class Replies:
     __slots__ = (
         "_drops",
         "_fetch_sessions",
+        "_has_room",
         "_input",
         "_listener",
         "_needed_bytes",
@@ -49,10 +51,12 @@ class Replies:
         "_now_ms",
         "_pace",
         "_pipeline",
+        "_reserved_bytes",
         "_slices",
         "_streaming_bytes",
         "_throttled",
         "_yielded",
+        "starved",
     )
 
     def __init__(
@@ -62,10 +66,19 @@ class Replies:
         fetch_sessions: FetchSessions,
         note: Callable[[Call, list[Effect], ClientState | None], None],
         throttled: Callable[[Bucket, int, int], None],
+        has_room: Callable[[int], bool],
         pace: Pace,
     ) -> None:
-        """`note` writes down what a handler decided, `throttled` that an answer told the client to wait."""
+        """`note` writes down what a handler decided, `throttled` that an answer told the client to wait.
+
+        `has_room`: whether a response of so many bytes may be held until it is whole. If not, `room_granted`
+        is called once there is room.
+        """
         self._note = note
+        self._has_room = has_room
+        self._reserved_bytes = 0  # For the response that is not whole yet, at the beginning of `_input`.
+        self.starved = False
+        """The response that is due waits for room: nothing more is to be received."""
         self._throttled = throttled
         self._pipeline = pipeline
         self._listener = listener
@@ -94,7 +107,7 @@ class Replies:
     @property
     def kept_bytes(self) -> int:
         """Of responses that are not complete, or wait for a turn."""
-        return len(self._input)
+        return max(len(self._input), self._reserved_bytes)
 
     @property
     def has_begun(self) -> bool:
@@ -131,8 +144,8 @@ class Replies:
         """Whatever the broker sent, cut anywhere. `keep`: for `go_on`, since other work is unfinished."""
         self._listener.counts.response_bytes += len(data)
         self._now_ms = now_ms
-        if keep or self.turn_due:
-            self._yielded = True
+        if keep or self.turn_due or self.starved:
+            self._yielded = not self.starved
             self._input += data
             return []
         return self._take(data, now_ms)
@@ -152,11 +165,16 @@ class Replies:
             effects += self._take(data, now_ms)
         return effects
 
+    def room_granted(self) -> None:
+        """The response that waited may be received: `go_on`."""
+        self.starved, self._yielded = False, True
+
     def drop(self) -> None:
         """The connection is over."""
         self._slices.drop()
         self._yielded, self._input = False, bytearray()
         self._note = self._throttled = _nobody
+        self._has_room = _no_room
 
     def _take(self, data: memoryview, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -210,12 +228,12 @@ class Replies:
                     break
             else:
                 self._needed_bytes = 4 + length
-                if stop > end:
+                if not self._may_hold(stop - position) or stop > end:
                     break
                 run = self._whole(data, run, position, stop, entry, now_ms, effects)
                 if run < 0 or self.turn_due:
                     return self._stopped(data, run, position, stop, effects)
-            position = stop
+            position, self._reserved_bytes = stop, 0
             self._listener.counts.answered(self._pipeline.pop(), now_ms)
             run = self._give_ready(data, run, position, effects)
         else:
@@ -223,6 +241,15 @@ class Replies:
         if run < position:
             effects.append(ToClient(data[run:position]))
         return position
+
+    def _may_hold(self, size_bytes: int) -> bool:
+        """Take room for a whole response before it is received, so that it can always be completed."""
+        if size_bytes > FREE_BYTES and not self._reserved_bytes:
+            if not self._has_room(size_bytes):
+                self.starved = True
+                return False
+            self._reserved_bytes = size_bytes
+        return True
 
     def _give_ready(self, data: memoryview, run: int, position: int, effects: list[Effect]) -> int:
         """Our own answers that stand first now; where the run of the broker's begins after them."""
@@ -242,6 +269,7 @@ class Replies:
         return end
 
     def _finish(self, effects: list[Effect]) -> None:
+        self._reserved_bytes = 0
         self._listener.counts.answered(self._pipeline.pop(), self._now_ms)
         effects.extend(ToClient(ready) for ready in self._pipeline.pop_ready(self._now_ms))
 
@@ -486,3 +514,7 @@ def _is_plain(entry: InFlight, data: memoryview, position: int, stop: int, now_m
 
 def _nobody(*_noted: object) -> None:
     """The session is over. A reference to it would leave it to the garbage collector."""
+
+
+def _no_room(_size_bytes: int) -> bool:
+    return False

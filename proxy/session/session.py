@@ -94,6 +94,7 @@ class Session:
             self.fetch_sessions,
             self._note_of_answer,
             self._note_throttled,
+            self._has_room_for_responses,
             gate.pace,
         )
         # A request that the controller has, a question of ours that the broker has, topics without names.
@@ -102,6 +103,8 @@ class Session:
         """Ids that the broker had no name for when they were looked up for the next request."""
         self._held_back: memoryview | None = None  # A frame before `_input`, to be treated again.
         self.account = Account(peer.host, stranger=True)
+        self.responses_account = Account(peer.host, stranger=True)
+        """Of responses that are not complete, or that the client has not read: they wait for themselves."""
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
         self._login_due: upstream_login.UpstreamLogin | None = None
@@ -146,6 +149,11 @@ class Session:
     def working(self) -> bool:
         """A piece of work is unfinished: it may borrow the receive buffer, and the broker is not heard."""
         return self._slices.unfinished or self._replies.working
+
+    @property
+    def response_waits(self) -> bool:
+        """No more of the broker's responses can be held until others of the same owner were read."""
+        return self._replies.starved
 
     @property
     def closing(self) -> bool:
@@ -293,14 +301,31 @@ class Session:
 
     def count_held(self, unsent_bytes: int) -> None:
         """Count what is held in memory; `unsent_bytes` of it the client does not take."""
-        account = self.account
-        input_bytes = max(0, len(self._input) - account.frame_bytes) + len(self._held_back or b"")
+        requests, responses = self.account, self.responses_account
+        input_bytes = max(0, len(self._input) - requests.frame_bytes) + len(self._held_back or b"")
         unread_bytes = self.pipeline.ready_bytes + self._replies.kept_bytes + unsent_bytes
         input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
         unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
-        if input_bytes != account.input_bytes or unread_bytes != account.unread_bytes:
-            frames.name_owner(self)
-            self.gate.memory.keep(account, input_bytes, unread_bytes)
+        if input_bytes != requests.input_bytes:
+            frames.name_owner(self, requests)
+            self.gate.memory.keep(requests, input_bytes, 0)
+        if unread_bytes != responses.unread_bytes:
+            frames.name_owner(self, responses)
+            self.gate.memory.keep(responses, 0, unread_bytes)
+
+    def _has_room_for_responses(self, size_bytes: int) -> bool:
+        """Whether a response of so many bytes may be held; if not, it is received once it may."""
+        account = self.responses_account
+        frames.name_owner(self, account)
+        if not self.gate.memory.may_respond(account, self._response_room_granted):
+            return False
+        self.gate.memory.keep(account, 0, account.unread_bytes + size_bytes)
+        return True
+
+    def _response_room_granted(self) -> None:
+        self._replies.room_granted()
+        self._holds |= _TURN_DUE
+        self.on_turn_due()
 
     def gone(self) -> None:
         """The connection is over: what was held is free, and what was not looked at yet will not be."""
@@ -310,6 +335,7 @@ class Session:
         self._replies.drop()
         self._holds, self.on_turn_due = 0, _nothing
         self.gate.memory.leave(self.account)
+        self.gate.memory.leave(self.responses_account)
 
     def summaries(self, now_ms: int) -> list[Effect]:
         """The traffic counted since the last time; to be called at each interval and at the end."""
@@ -518,7 +544,7 @@ class Session:
         if not self.gate.pace.may_begin or self._own_bytes > limit_bytes:
             self._holds |= _TURN_DUE
             return False
-        frames.name_owner(self)
+        frames.name_owner(self, self.account)
         if not self.gate.memory.may_respond(self.account, self.room_granted):
             self.waits_for = frames.STARVED
             return False

@@ -122,15 +122,23 @@ async def test_the_loop_is_crowded_while_anybody_waits_and_after_much_work_in_on
     assert (little, much, next_turn, waiting, pace.crowded) == (False, True, False, True, False)
 
 
-async def test_of_very_many_connections_that_end_at_once_most_wait_for_turns() -> None:
-    turns, ended = Turns(Pace()), list[int]()
+async def test_very_many_connections_that_end_at_once_end_in_several_turns_and_in_order() -> None:
+    turns, ended, seen = Turns(Pace()), list[int](), list[int]()
+
+    def look() -> None:
+        seen.append(len(ended))
+        if len(ended) < 3 * ENDS_IN_A_TURN:
+            asyncio.get_running_loop().call_soon(look)
+
+    asyncio.get_running_loop().call_soon(look)
     for number in range(3 * ENDS_IN_A_TURN):
-        turns.end("10.0.0.1", partial(ended.append, number))
+        turns.end(partial(ended.append, number))
     at_once = list(ended)
 
     await turns.idle()
 
     assert at_once == list(range(ENDS_IN_A_TURN))
     assert ended == list(range(3 * ENDS_IN_A_TURN))
-    turns.end("10.0.0.1", partial(ended.append, -1))
+    assert max(after - before for before, after in itertools.pairwise(seen)) == ENDS_IN_A_TURN
+    turns.end(partial(ended.append, -1))
     assert ended[-1] == -1

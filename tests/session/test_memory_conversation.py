@@ -163,3 +163,61 @@ def test_input_that_waits_for_a_turn_never_stops_its_owner() -> None:
     assert memory.is_short(stranger=False)
     assert all(memory.may_respond(account, lambda: None) for account in accounts)
     assert memory.take(accounts[0], 400, lambda: None)
+
+
+def metadata_response(talk: Conversation, topics: int) -> bytes:
+    response = t.MetadataResponse
+    names = [response.MetadataResponseTopic(name=f"topic-{number:05}") for number in range(topics)]
+    return talk.response(METADATA, VERSION, response(topics=names))
+
+
+def receives(talk: Conversation, data: bytes) -> None:
+    """Bytes of the broker; its client reads what comes of them at once."""
+    talk.broker_sends(data)
+    talk.session.count_held(0)
+
+
+@pytest.mark.spec("O8")
+def test_a_response_of_the_broker_without_room_is_not_received_until_others_of_its_owner_were_read() -> None:
+    gate = gate_with(image_with("DESCRIBE TOPIC *"))
+    gate.memory = RequestMemory(LIMIT_BYTES)
+    talks = [Conversation(gate=gate, principal=name) for name in ("alice", "alice", "carol")]
+    responses = []
+    for talk in talks:
+        talk.asks(METADATA, VERSION, t.MetadataRequest(topics=None))
+        responses.append(metadata_response(talk, 1_000))
+    size_bytes = len(responses[0])
+    assert size_bytes > LIMIT_BYTES / 2
+
+    for talk, response in zip(talks, responses, strict=True):
+        receives(talk, response[: FREE_BYTES + 1])
+
+    assert [talk.session.response_waits for talk in talks] == [False, True, False]
+    # The whole of a response that was begun is counted, so that it can always be completed.
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (2 * size_bytes + FREE_BYTES + 1, 1)
+    first, second, other = talks
+    receives(first, responses[0][FREE_BYTES + 1 :])
+    assert (second.session.response_waits, second.session.turn_due) == (False, True)
+    second.carry_out(second.session.take_turn(second.now_ms))
+    for talk, response in ((second, responses[1]), (other, responses[2])):
+        receives(talk, response[FREE_BYTES + 1 :])
+
+    assert [len(talk.heard(METADATA, VERSION).topics) for talk in talks] == [1_000, 1_000, 0]
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
+
+
+@pytest.mark.spec("O8")
+def test_a_client_whose_response_waits_for_room_leaves_nothing_behind() -> None:
+    gate = gate_with(image_with("DESCRIBE TOPIC *"))
+    gate.memory = RequestMemory(LIMIT_BYTES)
+    first, second = Conversation(gate=gate), Conversation(gate=gate)
+    for talk in (first, second):
+        talk.asks(METADATA, VERSION, t.MetadataRequest(topics=None))
+    for talk in (first, second):
+        receives(talk, metadata_response(talk, 1_000)[: FREE_BYTES + 1])
+    assert second.session.response_waits
+
+    second.session.gone()
+    first.session.gone()
+
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
