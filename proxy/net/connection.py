@@ -16,10 +16,10 @@ from proxy.net.buffers import ReceiveBuffers
 from proxy.net.channel import reauthentication_wait_s
 from proxy.net.edge import Edge
 from proxy.net.held import Held, owned
-from proxy.net.side import Side
+from proxy.net.side import Side, joined
 from proxy.net.slot import Slot
 from proxy.security.sasl.exchange import Settled
-from proxy.session import draining, ending, forwarding, frames, request_time
+from proxy.session import draining, ending, forwarding, request_time
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import (
     Close,
@@ -223,24 +223,36 @@ class Connection(Side):
         if self._rest:
             self._rest += map(owned, effects)
             return
-        for effect in effects:
-            # Nearly all are one of the first two, and nearly always there is but one.
+        to_client: list[Data] = []
+        to_broker: list[Data] = []
+        for count, effect in enumerate(effects, 1):
             if type(effect) is ToClient:
-                self.write(effect.data)
+                to_client.append(effect.data)
             elif type(effect) is ToBroker:
-                self._to_broker(effect.data)
+                to_broker.append(effect.data)
             else:
+                if type(effect) is not Recorded:
+                    self._write(to_client, to_broker)
                 _CARRY_OUT[type(effect)](self, effect)
                 if self._held is not None:
-                    rest = next(index for index, each in enumerate(effects, 1) if each is effect)
-                    self._defer(effects[rest:])
+                    self._write(to_client, to_broker)
+                    self._defer(effects[count:])
                     self._edge.hold(self)
                     return
                 if self.session.gate.pace.is_over:
-                    rest = next(index for index, each in enumerate(effects, 1) if each is effect)
-                    self._rest = [owned(each) for each in effects[rest:]]
+                    self._rest = [owned(each) for each in effects[count:]]
                     break
+        self._write(to_client, to_broker)
         self._update_reading()
+
+    def _write(self, to_client: list[Data], to_broker: list[Data]) -> None:
+        """Write what was put there, and empty both."""
+        for data in joined(to_client):
+            self.write(data)
+        for data in joined(to_broker):
+            self._to_broker(data)
+        to_client.clear()
+        to_broker.clear()
 
     def unkept(self) -> set[str]:
         """Classes of records that have to be kept before this connection goes on."""
@@ -504,7 +516,7 @@ class Connection(Side):
         if self._in_turns or not (self._rest or (session.turn_due and not self._has_to_wait)):
             return
         self._in_turns = True
-        self._edge.turns.add(frames.owner(session), self, stranger=not session.authentication.known)
+        self._edge.turns.add(session.memory.owner, self, stranger=not session.authentication.known)
 
     def _client_drained(self) -> None:
         self._update_reading()

@@ -39,7 +39,6 @@ from proxy.net.verification import Verifications
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
-from proxy.session import frames
 from proxy.session.authentication import Authentication
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController, Verify
@@ -190,7 +189,7 @@ class Listener:
 
     def look_up_topics(self, connection: Connection, topic_ids: bytes) -> None:
         """Have the broker name these topic ids."""
-        self.lookups.want(frames.owner(connection.session), connection, topic_ids, self._tasks)
+        self.lookups.want(connection.session.memory.owner, connection, topic_ids, self._tasks)
 
     def renew_login(self, connection: Connection, upstream: Upstream) -> None:
         """Log in to the broker once more on a connection that is in use (KIP-368)."""

@@ -3,13 +3,11 @@
 Asked by proxy.session.session at each length prefix, before the body arrives (SPEC O6).
 """
 
-from collections.abc import Hashable
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from proxy.security.principal import ANONYMOUS
 from proxy.session import greeting
-from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES, Account
+from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -48,27 +46,11 @@ STARVED = Starved()
 
 def take_room(session: "Session", needed: int) -> None:
     """Take room for a frame until so much of it is there; a session without room is blocked until it has."""
-    account = session.account
     is_stranger = session.authentication.under_way
-    if needed <= (STRANGERS_FREE_BYTES if is_stranger else FREE_BYTES) or account.frame_bytes:
+    if needed <= (STRANGERS_FREE_BYTES if is_stranger else FREE_BYTES) or session.memory.frame_bytes:
         return
-    name_owner(session, account)
-    if not session.gate.memory.take(account, needed, session.room_granted):
+    if not session.memory.take(needed, session.room_granted):
         session.waits_for = STARVED
-
-
-def name_owner(session: "Session", account: Account) -> None:
-    """An account is that of whoever the client is when it begins to hold anything."""
-    if account.is_empty:
-        account.stranger, account.owner = session.authentication.under_way, owner(session)
-
-
-def owner(session: "Session") -> Hashable:
-    """Who shares memory and turns with this session: its principal, or its address where nobody is known."""
-    principal = session.authentication.principal
-    if session.authentication.known and principal != ANONYMOUS:
-        return principal.principal_type, principal.name
-    return session.peer.host
 
 
 def needed_bytes(data: memoryview, position: int, length: int) -> int:

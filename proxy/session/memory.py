@@ -11,6 +11,9 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from proxy.security.principal import ANONYMOUS
+from proxy.session.authentication import Authentication
+
 FREE_BYTES = 16 * 1024
 STRANGERS_FREE_BYTES = 4 * 1024
 """A frame up to this size needs no room: they are many, and waiting would cost more than they do."""
@@ -230,3 +233,69 @@ class RequestMemory:
         account.waiting, account.frame_bytes = None, account.frame_bytes + waiting.size_bytes
         self.waiting -= 1
         waiting.granted()
+
+
+class SessionMemory:
+    """What one session holds, and what it waits for. Its requests and its responses wait independently."""
+
+    __slots__ = ("_authentication", "_host", "_memory", "_requests", "_responses")
+
+    def __init__(self, memory: RequestMemory, authentication: Authentication, host: str) -> None:
+        self._memory = memory
+        self._authentication = authentication
+        self._host = host
+        self._requests = Account(host, stranger=True)
+        self._responses = Account(host, stranger=True)
+
+    @property
+    def owner(self) -> Hashable:
+        """Who shares memory and turns with this session: its principal, or its address if unknown."""
+        principal = self._authentication.principal
+        if self._authentication.known and principal != ANONYMOUS:
+            return principal.principal_type, principal.name
+        return self._host
+
+    @property
+    def frame_bytes(self) -> int:
+        """Of the frame that there is room for."""
+        return self._requests.frame_bytes
+
+    def take(self, size_bytes: int, granted: Callable[[], None]) -> bool:
+        """Whether a frame of so many bytes has room; if not, `granted` is called once it has."""
+        return self._memory.take(self._named(self._requests), size_bytes, granted)
+
+    def complete(self) -> None:
+        """The frame is complete, and not held any more."""
+        self._memory.complete(self._requests)
+
+    def may_respond(self, granted: Callable[[], None]) -> bool:
+        """Whether a request may be responded to; if not, `granted` is called once others were read."""
+        return self._memory.may_respond(self._named(self._requests), granted)
+
+    def may_hold(self, size_bytes: int, granted: Callable[[], None]) -> bool:
+        """Whether a response of so many bytes has room; if not, `granted` is called once others were read."""
+        account = self._named(self._responses)
+        if not self._memory.may_respond(account, granted):
+            return False
+        self._memory.keep(account, 0, account.unread_bytes + size_bytes)
+        return True
+
+    def count(self, input_bytes: int, unread_bytes: int) -> None:
+        """So much is held beside the frame. A little needs no room."""
+        input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
+        unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
+        if input_bytes != self._requests.input_bytes:
+            self._memory.keep(self._named(self._requests), input_bytes, 0)
+        if unread_bytes != self._responses.unread_bytes:
+            self._memory.keep(self._named(self._responses), 0, unread_bytes)
+
+    def leave(self) -> None:
+        """Nothing is held or waited for any more."""
+        self._memory.leave(self._requests)
+        self._memory.leave(self._responses)
+
+    def _named(self, account: Account) -> Account:
+        """An account is that of whoever the client is when it begins to hold anything."""
+        if account.is_empty:
+            account.owner, account.stranger = self.owner, self._authentication.under_way
+        return account

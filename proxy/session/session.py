@@ -40,7 +40,7 @@ from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
 from proxy.session.former_clients import FormerClients
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.memory import FREE_BYTES, Account
+from proxy.session.memory import SessionMemory
 from proxy.session.pipeline import InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions
@@ -88,13 +88,14 @@ class Session:
         self._former = FormerClients(self.pipeline)
         self._slices = Slices(gate.pace)
         self._later: deque[tuple[_Function, list[Effect] | None]] = deque()  # Work behind that.
+        self.memory = SessionMemory(gate.memory, authentication, peer.host)
         self._replies = Replies(
             self.pipeline,
             listener,
             self.fetch_sessions,
             self._note_of_answer,
             self._note_throttled,
-            self._has_room_for_responses,
+            partial(self.memory.may_hold, granted=self._response_room_granted),
             gate.pace,
         )
         # A request that the controller has, a question of ours that the broker has, topics without names.
@@ -102,9 +103,6 @@ class Session:
         self.looked_up = topic_lookup.NONE
         """Ids that the broker had no name for when they were looked up for the next request."""
         self._held_back: memoryview | None = None  # A frame before `_input`, to be treated again.
-        self.account = Account(peer.host, stranger=True)
-        self.responses_account = Account(peer.host, stranger=True)
-        """Of responses that are not complete, or that the client has not read: they wait for themselves."""
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
         self._login_due: upstream_login.UpstreamLogin | None = None
@@ -119,7 +117,7 @@ class Session:
         self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
         # Too many of our own responses wait, or there is work left that has to wait for its turn.
         self._holds = 0
-        self._closing = False
+        self.closing = False  # Nothing is taken from the client any more.
         self._parting: Close | None = None  # Said once the answers before it have left.
         self.draining = False
         self.incomplete: InFlight | None = None  # The request in flight that is not all there yet.
@@ -133,7 +131,7 @@ class Session:
     def blocked(self) -> bool:
         """No further request is taken now; what the client sends meanwhile is kept, so read no more of it."""
         waits = self.waits_for is not None or self.verifying is not None
-        return waits or self.mutes > 0 or self._closing or self._holds != 0
+        return waits or self.mutes > 0 or self.closing or self._holds != 0
 
     @property
     def turn_due(self) -> bool:
@@ -156,11 +154,6 @@ class Session:
         return self._replies.starved
 
     @property
-    def closing(self) -> bool:
-        """Nothing is taken from the client any more."""
-        return self._closing
-
-    @property
     def responding(self) -> bool:
         """A response has begun, or is being changed."""
         return self.working or self._replies.has_begun
@@ -174,7 +167,7 @@ class Session:
             or self.waits_for is not None
             or self.verifying is not None
             or self.mutes
-            or self._closing
+            or self.closing
             or self._holds
             or not (
                 produce_path.streams_again(self, data, 0, len(data), now_ms)
@@ -187,13 +180,13 @@ class Session:
 
     def reply_passes(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the client as it is: then it is not for `broker_replied`."""
-        if self._closing or self._holds:
+        if self.closing or self._holds:
             return False
         return self._replies.passes(data, now_ms)
 
     def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
-        if self._closing:
+        if self.closing:
             return []
         self._begin(now_ms)
         self.listener.counts.request_bytes += len(data)
@@ -224,7 +217,7 @@ class Session:
 
     def broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
         """Bytes of the broker, cut anywhere; writable, as above."""
-        if self._closing and self._parting is None:
+        if self.closing and self._parting is None:
             return []
         self._begin(now_ms)
         return self._replied(self._replies.receive(data, now_ms, keep=self._slices.unfinished), now_ms)
@@ -267,7 +260,7 @@ class Session:
 
     def verified(self, outcome: Settled, now_ms: int) -> list[Effect]:
         """What came of a `Verify`."""
-        if self._closing:
+        if self.closing:
             return []
         self._begin(now_ms)
         effects: list[Effect] = []
@@ -301,26 +294,8 @@ class Session:
 
     def count_held(self, unsent_bytes: int) -> None:
         """Count what is held in memory; `unsent_bytes` of it the client does not take."""
-        requests, responses = self.account, self.responses_account
-        input_bytes = max(0, len(self._input) - requests.frame_bytes) + len(self._held_back or b"")
-        unread_bytes = self.pipeline.ready_bytes + self._replies.kept_bytes + unsent_bytes
-        input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
-        unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
-        if input_bytes != requests.input_bytes:
-            frames.name_owner(self, requests)
-            self.gate.memory.keep(requests, input_bytes, 0)
-        if unread_bytes != responses.unread_bytes:
-            frames.name_owner(self, responses)
-            self.gate.memory.keep(responses, 0, unread_bytes)
-
-    def _has_room_for_responses(self, size_bytes: int) -> bool:
-        """Whether a response of so many bytes may be held; if not, it is received once it may."""
-        account = self.responses_account
-        frames.name_owner(self, account)
-        if not self.gate.memory.may_respond(account, self._response_room_granted):
-            return False
-        self.gate.memory.keep(account, 0, account.unread_bytes + size_bytes)
-        return True
+        input_bytes = max(0, len(self._input) - self.memory.frame_bytes) + len(self._held_back or b"")
+        self.memory.count(input_bytes, self.pipeline.ready_bytes + self._replies.kept_bytes + unsent_bytes)
 
     def _response_room_granted(self) -> None:
         self._replies.room_granted()
@@ -334,8 +309,7 @@ class Session:
         self._later.clear()
         self._replies.drop()
         self._holds, self.on_turn_due = 0, _nothing
-        self.gate.memory.leave(self.account)
-        self.gate.memory.leave(self.responses_account)
+        self.memory.leave()
 
     def summaries(self, now_ms: int) -> list[Effect]:
         """The traffic counted since the last time; to be called at each interval and at the end."""
@@ -376,7 +350,7 @@ class Session:
 
     def close(self, close: Close, effects: list[Effect]) -> None:
         """Nothing more is taken from this client; what it asked for before is answered first."""
-        self._closing = True
+        self.closing = True
         if len(self.pipeline) or self._slices.unfinished:
             self._parting = close
         else:
@@ -384,7 +358,7 @@ class Session:
 
     def cut_off(self, close: Close) -> list[Effect]:
         """Nothing more is taken, nor answered."""
-        self._closing, self._parting = True, None
+        self.closing, self._parting = True, None
         self._slices.drop()
         self._later.clear()
         return [close]
@@ -417,7 +391,7 @@ class Session:
             if type(effect) is MuteClient:
                 self.mutes += 1
             elif type(effect) is Close:
-                self._closing, self._parting = True, None
+                self.closing, self._parting = True, None
         question = self.waits_for
         if type(question) is Question and question.reply is not None:
             own: list[Effect] = []
@@ -451,7 +425,7 @@ class Session:
 
     def _log_in_upstream(self, effects: list[Effect]) -> None:
         login = self._login_due
-        if login is not None and not self._streaming_bytes and self.waits_for is None and not self._closing:
+        if login is not None and not self._streaming_bytes and self.waits_for is None and not self.closing:
             self._login_due = None
             upstream_login.begin(self, login, effects)
 
@@ -504,7 +478,7 @@ class Session:
                 position = stop
         if position and not self._streaming_bytes:
             self._incomplete_since_ms = None
-            self.gate.memory.complete(self.account)
+            self.memory.complete()
         if run < position:
             effects.append(ToBroker(data[run:position]))
         return position
@@ -528,7 +502,7 @@ class Session:
         if position or self._incomplete_since_ms is None:
             self._incomplete_since_ms = now_ms
         if position:
-            self.gate.memory.complete(self.account)
+            self.memory.complete()
         frames.take_room(self, needed_bytes)
         _pass_on(data[run:position], effects)
         return position
@@ -544,8 +518,7 @@ class Session:
         if not self.gate.pace.may_begin or self._own_bytes > limit_bytes:
             self._holds |= _TURN_DUE
             return False
-        frames.name_owner(self, self.account)
-        if not self.gate.memory.may_respond(self.account, self.room_granted):
+        if not self.memory.may_respond(self.room_granted):
             self.waits_for = frames.STARVED
             return False
         return True

@@ -8,14 +8,17 @@ import pytest
 import trustme
 
 from proxy.net.buffers import SIZE_BYTES
+from proxy.net.connection import Upstream
+from proxy.net.side import Side
 from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import ToController
+from proxy.session.effects import Data, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.conversation import fetch, fetched, produce
+from tests.session.apis.asking import image_with
+from tests.session.conversation import fetch, fetched, gate_with, produce
 from tests.support.edges import (
     EIGHT_MIB,
     a_gate,
@@ -24,6 +27,7 @@ from tests.support.edges import (
     on_uvloop,
     records_of,
 )
+from tests.support.fake_broker import FakeBroker
 from tests.support.two_sides import allow_request
 
 PRODUCE, FETCH, API_VERSIONS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS
@@ -197,6 +201,35 @@ async def test_the_loop_turns_while_the_record_of_a_large_response_of_the_contro
         assert recorded == [ErrorCode.INVALID_REQUEST]
         # One turn when all is done in one go; a slice has 5 ms of CPU time, a result takes a microsecond.
         assert turns > 5
+        client.leaves()
+
+
+@pytest.mark.spec("O8")
+@on_uvloop
+async def test_small_requests_that_are_encoded_again_are_written_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writes = list[int]()
+    write = Side.write
+
+    def counted(side: Side, data: Data) -> None:
+        if isinstance(side, Upstream):
+            writes.append(len(data))
+        write(side, data)
+
+    monkeypatch.setattr(Side, "write", counted)
+    denied = t.MetadataRequest.MetadataRequestTopic(name="orders")
+    request = t.MetadataRequest(topics=[denied], allow_auto_topic_creation=False)
+    async with (
+        FakeBroker({ApiKey.METADATA: lambda _request: t.MetadataResponse()}) as broker,
+        an_edge(gate_with(image_with()), broker.address) as edge,
+    ):
+        client = await edge.client()
+        for _ in range(500):
+            client.asks(ApiKey.METADATA, 9, request)
+        await edge.until(lambda: len(broker.received(ApiKey.METADATA)) == 500)
+
+        assert len(writes) <= 500 / 10
         client.leaves()
 
 
