@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.metadata.image import MetadataImage
 from proxy.session import fetch, fetch_path
 from proxy.session.authentication import Phase
-from proxy.session.pipeline import InFlight, Reply
+from proxy.session.pipeline import MAX_IN_FLIGHT, InFlight, Reply
 from proxy.wire import codecs, skim_fetch
 from proxy.wire.api_keys import ApiKey
 
@@ -38,6 +38,7 @@ def passes(session: "Session", data: memoryview, now_ms: int) -> bool:
         image is None
         or client.image is not image
         or client.request.limited
+        or len(session.pipeline.queue) >= MAX_IN_FLIGHT
         or not _may_come(session, version, length, now_ms)
     ):
         return False

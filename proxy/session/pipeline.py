@@ -16,6 +16,14 @@ from proxy.session.request_counts import Durations, add
 from proxy.session.streamed import PlainAnswer
 from proxy.session.summaries import Summary
 
+MAX_IN_FLIGHT = 1_000
+"""Requests of one connection; beyond it no further one is taken. A broker handles one at a time."""
+_GOES_ON_AT = MAX_IN_FLIGHT // 2
+MAX_READY_BYTES = 1 << 20
+"""Of our own responses that wait behind the broker's; beyond it no further request is taken."""
+ENTRY_BYTES = 1024
+"""What a request in flight costs, roughly; with its decoded request and its handler it may be twice that."""
+
 
 class Reply(IntEnum):
     """How the answer to a request in flight is treated."""
@@ -81,6 +89,16 @@ class Pipeline:
         """For the ways that every request goes; all others ask the methods."""
         self.ready_bytes = 0
         """Of our own answers that wait."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Of requests in flight, and of our own responses that wait."""
+        return self.ready_bytes + ENTRY_BYTES * len(self.queue)
+
+    def is_full(self, *, was_full: bool) -> bool:
+        """Whether no further request is taken; one that `was_full` has to be half empty first."""
+        limit = _GOES_ON_AT if was_full else MAX_IN_FLIGHT
+        return len(self.queue) >= limit or self.ready_bytes > MAX_READY_BYTES
 
     def __len__(self) -> int:
         return len(self.queue)

@@ -13,7 +13,7 @@ from proxy.session import ending, produce, request_time, topic_lookup
 from proxy.session.authentication import Phase
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect, MuteClient
-from proxy.session.pipeline import InFlight, Reply
+from proxy.session.pipeline import MAX_IN_FLIGHT, InFlight, Reply
 from proxy.session.streamed import PlainAnswer, Streamed
 from proxy.session.summaries import Summary
 from proxy.wire import codecs, skim
@@ -124,6 +124,8 @@ def streams_again(session: "Session", data: memoryview, position: int, stop: int
     ):
         return False
     summary, queue = known.summary, session.pipeline.queue
+    if queue and len(queue) >= MAX_IN_FLIGHT:
+        return False
     summary.count += 1
     summary.request_bytes += length + 4
     session.listener.counts.requests[_PRODUCE] += 1

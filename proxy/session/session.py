@@ -41,7 +41,7 @@ from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker,
 from proxy.session.former_clients import FormerClients
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.memory import SessionMemory
-from proxy.session.pipeline import InFlight, Pipeline
+from proxy.session.pipeline import MAX_IN_FLIGHT, InFlight, Pipeline
 from proxy.session.replies import Replies
 from proxy.session.share_sessions import ShareSessions
 from proxy.session.slices import UNFINISHED, Slices
@@ -53,14 +53,10 @@ from proxy.wire.header import RequestHeader
 _INT32 = Struct(">i").unpack_from
 _HEAD_BYTES = 14
 
-MAX_READY_BYTES = 1 << 20
-"""Of our own responses that wait behind the broker's; beyond it no further request is taken."""
-
 _Function = Callable[[], list[Effect] | None]
 
 _RESPONSES_WAIT, _TURN_DUE = 1, 2  # Bits of Session._holds.
-_SLICE_BYTES = 256 * 1024  # Of our own responses in one slice.
-_STRANGERS_SLICE_BYTES = 8 * 1024
+_SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of our own responses in one slice.
 _BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
 
@@ -115,7 +111,7 @@ class Session:
         self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
         self._own_bytes = 0  # Of our own responses in this slice.
         self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
-        # Too many of our own responses wait, or there is work left that has to wait for its turn.
+        # Too many responses are due, or there is work left that has to wait for its turn.
         self._holds = 0
         self.closing = False  # Nothing is taken from the client any more.
         self._parting: Close | None = None  # Said once the answers before it have left.
@@ -295,7 +291,7 @@ class Session:
     def count_held(self, unsent_bytes: int) -> None:
         """Count what is held in memory; `unsent_bytes` of it the client does not take."""
         input_bytes = max(0, len(self._input) - self.memory.frame_bytes) + len(self._held_back or b"")
-        self.memory.count(input_bytes, self.pipeline.ready_bytes + self._replies.kept_bytes + unsent_bytes)
+        self.memory.count(input_bytes, self.pipeline.held_bytes + self._replies.kept_bytes + unsent_bytes)
 
     def _response_room_granted(self) -> None:
         self._replies.room_granted()
@@ -378,8 +374,8 @@ class Session:
         return self._go_on(now_ms)
 
     def _note_responses(self) -> None:
-        too_many = self.pipeline.ready_bytes > MAX_READY_BYTES
-        self._holds = (self._holds & ~_RESPONSES_WAIT) | (_RESPONSES_WAIT if too_many else 0)
+        is_full = self.pipeline.is_full(was_full=self._holds & _RESPONSES_WAIT != 0)
+        self._holds = (self._holds & ~_RESPONSES_WAIT) | (_RESPONSES_WAIT if is_full else 0)
 
     def _note_turn(self) -> None:
         if self.working or self._replies.turn_due:
@@ -453,7 +449,7 @@ class Session:
         position = run = passed = 0
         end = len(data)
         self._follow_image(now_ms, effects)
-        while position < end and not self.blocked:
+        while position < end and self._may_take():
             if end - position < 4:
                 return self._incomplete(data, run, position, 4, now_ms, effects)
             length = _INT32(data, position)[0]
@@ -512,10 +508,16 @@ class Session:
         if passed % _FRAMES_AT_A_TIME == 0 and left_bytes and self.gate.pace.is_over:
             self._holds |= _TURN_DUE
 
+    def _may_take(self) -> bool:
+        """Whether another request is taken; otherwise it waits."""
+        if len(self.pipeline.queue) >= MAX_IN_FLIGHT:
+            self._holds |= _RESPONSES_WAIT
+        return not self.blocked
+
     def _may_begin(self) -> bool:
         """Whether a request may be decoded now; otherwise a turn is due, or the client waits for room."""
-        limit_bytes = _STRANGERS_SLICE_BYTES if self.authentication.under_way else _SLICE_BYTES
-        if not self.gate.pace.may_begin or self._own_bytes > limit_bytes:
+        limit = _STRANGERS_SLICE_BYTES if self.authentication.under_way else _SLICE_BYTES
+        if not self.gate.pace.may_begin or self._own_bytes > limit:
             self._holds |= _TURN_DUE
             return False
         if not self.memory.may_respond(self.room_granted):

@@ -7,6 +7,7 @@ import pytest
 from proxy.session.frames import STARVED
 from proxy.session.gate import Gate
 from proxy.session.memory import FREE_BYTES, Account, RequestMemory
+from proxy.session.pipeline import ENTRY_BYTES
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
@@ -194,7 +195,9 @@ def test_a_response_of_the_broker_without_room_is_not_received_until_others_of_i
 
     assert [talk.session.response_waits for talk in talks] == [False, True, False]
     # The whole of a response that was begun is counted, so that it can always be completed.
-    assert (gate.memory.used_bytes, gate.memory.waiting) == (2 * size_bytes + FREE_BYTES + 1, 1)
+    in_flight_bytes = 3 * ENTRY_BYTES
+    held_bytes = 2 * size_bytes + FREE_BYTES + 1
+    assert (gate.memory.used_bytes, gate.memory.waiting) == (held_bytes + in_flight_bytes, 1)
     first, second, other = talks
     receives(first, responses[0][FREE_BYTES + 1 :])
     assert (second.session.response_waits, second.session.turn_due) == (False, True)

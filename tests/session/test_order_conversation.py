@@ -6,14 +6,14 @@ import pytest
 
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal, deserialize
-from proxy.session.session import MAX_READY_BYTES
+from proxy.session.pipeline import MAX_IN_FLIGHT, MAX_READY_BYTES
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request, encode_response
 from tests.session.apis.asking import CLUSTER_RIGHT, image_with
-from tests.session.conversation import Conversation, produce, produced
+from tests.session.conversation import Conversation, fetch, fetched, produce, produced
 
 API_VERSIONS, PRODUCE, CREATE_TOPICS, CREATE_ACLS = (
     ApiKey.API_VERSIONS,
@@ -236,6 +236,42 @@ def test_an_answer_to_a_request_that_the_controller_does_not_have_is_ignored() -
 
     assert talk.heard_bytes() == b""
     assert len(talk.told("forwarded")) == 1
+
+
+@pytest.mark.spec("O6", "O8")
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("api", "version", "request_of", "response_of"),
+    [
+        (PRODUCE, 9, lambda: produce("orders"), lambda: produced("orders")),
+        (ApiKey.FETCH, 11, lambda: fetch("orders"), lambda: fetched("orders")),
+        (ApiKey.METADATA, 9, lambda: t.MetadataRequest(topics=[]), t.MetadataResponse),
+    ],
+)
+def test_a_client_with_a_thousand_requests_in_flight_is_read_again_when_half_of_them_are_answered(
+    api: ApiKey, version: int, request_of: Any, response_of: Any, at_once: bool
+) -> None:
+    talk = Conversation("WRITE TOPIC orders", "READ TOPIC orders")
+    many = MAX_IN_FLIGHT + 200
+    frames = [talk.request(api, version, request_of()) for _ in range(many)]
+    for data in [b"".join(frames)] if at_once else frames:
+        talk.sends(data)
+
+    while talk.session.turn_due:
+        talk.carry_out(talk.session.take_turn(talk.now_ms))
+    assert (len(talk.session.pipeline), talk.session.blocked) == (MAX_IN_FLIGHT, True)
+    responses = [talk.response(api, version, response_of(), number) for number in range(1, many + 1)]
+    half = MAX_IN_FLIGHT // 2
+    for response in responses[:half]:
+        talk.broker_sends(response)
+    assert (len(talk.session.pipeline), talk.session.blocked) == (half, True)
+    talk.broker_sends(responses[half])
+
+    while talk.session.turn_due:
+        talk.carry_out(talk.session.take_turn(talk.now_ms))
+    assert (len(talk.session.pipeline), talk.session.blocked) == (half - 1 + 200, False)
+    talk.broker_sends(b"".join(responses[half + 1 :]))
+    assert [number for number, _ in talk.heard_all(*[(api, version)] * many)] == list(range(1, many + 1))
 
 
 @pytest.mark.spec("O6")
