@@ -1,9 +1,10 @@
 """Connections that have work left, each served for a slice at a time (SPEC O8).
 
-Fed by proxy.net.connection with connections whose session has a turn due; one slice is worked in each turn of
-the event loop, so that in between all others are read from and written to. Principals take turns, whatever
-the number of their connections; clients that are not logged in yet take turns by address, and all of them
-together alternate with those that are. TLS handshakes and the ends of very many connections have turns too.
+Fed by proxy.net.connection with connections whose session has a turn due. In each turn of the event loop one
+slice is worked, or several short ones, so that in between all others are read from and written to. Principals
+take turns, whatever the number of their connections; clients that are not logged in yet take turns by
+address, and all of them together alternate with those that are. TLS handshakes and the ends of very many
+connections have turns too.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from proxy.wire.work import Pace
 
 ENDS_IN_A_TURN = 50
 """Connections that end in one turn of the loop, some milliseconds; others wait for later turns."""
+SMALL_WORK_NS = 2_000_000
+"""Others have their turn in the same turn of the loop until so much was worked: most work is much shorter."""
 CROWDED_NS = 5_000_000
 """So much work in one turn of the loop, and whatever else is not cheap waits for a later one."""
 
@@ -57,14 +60,16 @@ class _Queue:
 
 
 class _Waiting:
-    """Waits for one turn."""
+    """Waits for one turn of the loop, and works behind it: nobody else has a turn in that one."""
 
-    __slots__ = ("called",)
+    __slots__ = ("_called", "called")
 
-    def __init__(self) -> None:
+    def __init__(self, called: Callable[[], None]) -> None:
+        self._called = called
         self.called = asyncio.Event()
 
     def take_turn(self) -> bool:
+        self._called()
         self.called.set()
         return False
 
@@ -78,7 +83,7 @@ class Turns:
         self._strangers_next = False
         self._spent_ns = self._ended = 0
         self._endings: deque[Callable[[], None]] = deque()
-        self._is_scheduled = False
+        self._is_scheduled = self._is_batch = False
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -91,7 +96,7 @@ class Turns:
 
     async def next(self, address: str) -> None:
         """Return when it is the turn of a client that is not logged in yet, for one piece of work."""
-        waiting = _Waiting()
+        waiting = _Waiting(self._end_batch)
         self.add(address, waiting, stranger=True)
         await waiting.called.wait()
 
@@ -126,7 +131,7 @@ class Turns:
         self._spent_ns = self._ended = 0
         try:
             self._next_ends()
-            self._next_turn()
+            self._next_turns()
         finally:
             self._pace.crowded = bool(self._queues[True]) or bool(self._queues[False])
             if self._pace.crowded or self._ended:
@@ -139,9 +144,23 @@ class Turns:
             self._ended += 1
             self._endings.popleft()()
 
-    def _next_turn(self) -> None:
+    def _next_turns(self) -> None:
+        now_ns = self._pace.now_ns
+        ends_ns = None if now_ns is None else now_ns + SMALL_WORK_NS
+        self._is_batch = ends_ns is not None
+        while self._next_turn() and self._is_batch:
+            now_ns = self._pace.now_ns
+            if now_ns is None or ends_ns is None or now_ns >= ends_ns:
+                break
+
+    def _end_batch(self) -> None:
+        self._is_batch = False
+
+    def _next_turn(self) -> bool:
+        """Whether anybody waited for a turn, and had it."""
         self._strangers_next = not self._strangers_next
         for stranger in (self._strangers_next, not self._strangers_next):
             if self._queues[stranger]:
                 self._queues[stranger].take_turn()
-                return
+                return True
+        return False

@@ -47,6 +47,11 @@ class Pace:
             self._own_turn = own_turn
 
     @property
+    def now_ns(self) -> int | None:
+        """By its clock; None without one."""
+        return None if self._clock_ns is None else self._clock_ns()
+
+    @property
     def elapsed_ns(self) -> int:
         """Since the slice began."""
         return 0 if self._clock_ns is None else self._clock_ns() - self.since_ns

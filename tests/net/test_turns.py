@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from proxy.net.turns import CROWDED_NS, ENDS_IN_A_TURN, Turns
+from proxy.net.turns import CROWDED_NS, ENDS_IN_A_TURN, SMALL_WORK_NS, Turns
 from proxy.wire.work import Pace
 
 pytestmark = pytest.mark.spec("O8")
@@ -120,6 +120,40 @@ async def test_the_loop_is_crowded_while_anybody_waits_and_after_much_work_in_on
     await turns.idle()
 
     assert (little, much, next_turn, waiting, pace.crowded) == (False, True, False, True, False)
+
+
+async def test_short_slices_share_a_turn_of_the_loop_until_its_time_is_over() -> None:
+    log, looks = list[str](), list[int]()
+    turns = Turns(Pace(itertools.count(step=SMALL_WORK_NS // 10).__next__))
+    for number in range(30):
+        turns.add("mallory", Worker(f"{number}", 1, log), stranger=False)
+
+    def look() -> None:
+        looks.append(len(log))
+        if len(log) < 30:
+            asyncio.get_running_loop().call_soon(look)
+
+    asyncio.get_running_loop().call_soon(look)
+    await turns.idle()
+
+    assert log == [f"{number}" for number in range(30)]
+    assert [after - before for before, after in itertools.pairwise([0, *looks])] == [10, 10, 10]
+
+
+async def test_one_who_works_behind_a_turn_has_it_alone() -> None:
+    turns, order = Turns(Pace(itertools.count().__next__)), list[str]()
+
+    async def shake_hands(number: int) -> None:
+        await turns.next(f"10.0.0.{number}")
+        order.append(f"hands {number}")
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(3):
+            tasks.create_task(shake_hands(number))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(order.append, "next turn")
+
+    assert order.index("next turn") <= 1
 
 
 async def test_very_many_connections_that_end_at_once_end_in_several_turns_and_in_order() -> None:
