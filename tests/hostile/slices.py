@@ -26,8 +26,8 @@ import uvloop
 
 KEPT = 20
 TURN_S = 0.005
-LOOK_S = 0.005
-LONG_NS = 15_000_000
+LOOK_S = 0.002
+LONG_NS = 7_500_000
 """A callback that has run for so long is looked at: where it is just now is named with it."""
 FRAMES = 8
 TIMED = (
