@@ -87,6 +87,7 @@ class RequestCounts:
             return
         add(self.at_broker[entry.api_key], broker_ms)
         add(self.through[entry.api_key], now_ms - entry.since_ms + entry.held_ms)
+        entry.broker_ms = -1  # The entry may serve the client's next produce request too.
 
     def answered_here(self, api_key: int, duration_ms: int) -> None:
         """A response of our own is handed over, after so long."""

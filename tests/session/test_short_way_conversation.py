@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.wire import codecs
@@ -242,9 +242,18 @@ def answers_some(talk: Conversation, version: int, count: int, error_code: int) 
         talk.broker_sends(answers)
 
 
-@pytest.mark.spec("Q6")
+# The response to the second request takes several slices; the third request takes 1.5 s.
+ERROR_AND_A_SLOW_RESPONSE = [
+    ([("orders", 1, 0), ("orders", 1, 1)], 1, 1, 6, 0),
+    ([("orders", 4, 1)], 1, 0, 0, 1_500),
+    ([], 1, 1, 0, 0),
+]
+
+
+@pytest.mark.spec("Q6", "O12")
 @settings(max_examples=100, deadline=None)
 @given(bursts, st.sampled_from([3, 9, 11, 13]), st.sampled_from([900, 1e9, None]))
+@example(ERROR_AND_A_SLOW_RESPONSE, 11, 900)
 def test_both_ways_say_charge_and_count_the_same_of_many_requests_at_once(
     said: list[tuple[list[tuple[str, int, int]], int, int, int, int]],
     version: int,
