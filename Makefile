@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test kafka-away differential envelopes model chaos soak hostile rolling ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile rolling ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -58,9 +58,15 @@ $(SPARK_FETCHED): $(INSTALLED)
 demo: setup ## Play the whole story on loopback and write the audit report
 	$(BIN)/penstock demo
 
+test-fast: $(INSTALLED) ## Run the tests that need no JVM and no process of ours, in a minute or two
+	$(BIN)/python -m tests.support.landing fast
+
 # A test that needs Kafka is skipped where there is none, save here: no suite goes silently dark.
-test: setup ## Run every test; up to three that fail beside others run once more, alone
-	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing
+test: setup ## Run the tests that guard a landing; up to three that fail beside others run once more, alone
+	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing landing
+
+test-all: setup ## Run every test, those too that only docs/conformance.md's long ring has
+	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing all
 
 CASES ?= 2000
 SEED ?= 1

@@ -36,6 +36,7 @@ async def throttled_in_each_way(stack: Stack, user: User, topic: str) -> None:
         await limit(ours, entity, "controller_mutation_rate", None)
 
 
+@pytest.mark.long
 @pytest.mark.spec("D4", "D5", "D6", "Q12")
 @pytest.mark.usefixtures("our_controller")
 def test_spark_finds_nothing_not_even_where_a_process_was_killed(

@@ -124,6 +124,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield running
 
 
+@pytest.mark.long
 async def test_the_commands_of_the_readme_run_on_a_cluster_and_their_exit_codes_come_through(
     cluster: SparkCluster, kafka: Broker, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def some_batches(source: Source, rounds: int = 2) -> None:
     source.send_log(log_records(3, bad=1), commit=False)
 
 
+@pytest.mark.long
 def test_killed_at_any_point_of_a_batch_and_run_again_each_record_is_there_once(
     spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:

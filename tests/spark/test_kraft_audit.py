@@ -141,6 +141,7 @@ def test_exactly_what_was_made_past_the_proxies_is_found(evidence: Evidence) -> 
 GONE = ("AlterClientQuotas", "AlterUserScramCredentials", "CreateTopics", "DeleteAcls", "DeleteTopics")
 
 
+@pytest.mark.long
 def test_audit_records_taken_away_and_a_record_of_the_log_altered_are_found(evidence: Evidence) -> None:
     forwarded = evidence.audit.where((F.col(S.EVENT) == "forwarded") & F.col(S.METHOD).isin(*GONE))
     first = forwarded.groupBy(S.METHOD).agg(F.min_by(F.struct("*"), S.SEQUENCE).alias("gone")).collect()
@@ -192,6 +193,7 @@ def test_the_log_comes_to_what_the_broker_tells(evidence: Evidence) -> None:
     assert {len(evidence.state.acls) > 2, len(evidence.state.users) > 1} == {True}
 
 
+@pytest.mark.long
 def test_what_was_deleted_behind_a_snapshot_is_lost_and_nothing_is_accused(
     evidence: Evidence, spark: SparkSession, tmp_path: Path
 ) -> None:

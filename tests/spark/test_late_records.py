@@ -100,6 +100,7 @@ def test_a_record_sent_again_a_day_later_goes_to_its_day_which_is_then_reconcile
     assert days(spark, tables) == Counter({YESTERDAY: 2, TODAY: 5})
 
 
+@pytest.mark.long
 def test_what_an_expiry_has_left_does_not_keep_the_next_one_from_its_work(
     spark: SparkSession, tables: Tables, run: Command
 ) -> None:

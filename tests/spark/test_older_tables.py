@@ -37,6 +37,7 @@ def of_version_1(spark: SparkSession, tables: Tables, trail: Trail) -> None:
     sources.append_once(log, tables.metadata_log, "first-release", 0)
 
 
+@pytest.mark.long
 def test_tables_of_version_1_are_read_as_they_are_and_take_what_is_written_now(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from spark_audit.sources import Tables
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Trail
 from tests.spark.frames import audit_frame, log_frame
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D6", "D7")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("D6", "D7")]
 
 DAY_BEFORE = "2026-11-22"
 DAY_MS = 86_400_000

@@ -109,6 +109,7 @@ def test_one_that_was_cut_off_between_its_steps_is_made_good(
     assert places(spark, tables) == readable(spark)
 
 
+@pytest.mark.long
 def test_what_was_read_twice_leaves_the_quarantine_once(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,6 +123,7 @@ def test_what_was_read_twice_leaves_the_quarantine_once(
     assert places(spark, tables) == (good, bad + bad)
 
 
+@pytest.mark.long
 def test_records_of_other_topics_stay(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,6 +92,7 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     assert not gaps(audit).isEmpty()
 
 
+@pytest.mark.long
 def test_tables_are_compacted_to_few_files_with_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(str(tmp_path / "tables"))
     sources.create_tables(spark, tables)

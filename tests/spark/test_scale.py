@@ -19,7 +19,7 @@ from tests.bench.audit.events import Shape
 from tests.bench.audit.faults import EXPECTED
 from tests.bench.audit.trail import made, make
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D6", "D7")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("D6", "D7")]
 
 SHAPE = Shape(records=20_000, boot_size=2_000, epoch=5_000)
 LIMIT = "spark.driver.maxResultSize"

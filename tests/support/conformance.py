@@ -22,7 +22,8 @@ INTRODUCTION = """\
 Written by `make conformance` from the tests' `@pytest.mark.spec(...)` markers and
 [spec.md](spec.md); do not edit. A test listed under an id proves a part of that requirement, not
 always all of it; *not yet* means that no test names the id. Tests marked *Kafka* run against a real
-Apache Kafka, those marked *Spark* in a real Spark session.
+Apache Kafka, those marked *Spark* in a real Spark session; those marked *long* are run by
+`make test-all` only. A requirement that only such tests prove says so.
 """
 
 _SECTION = re.compile(r"## (?P<title>[A-Z]: .*)")
@@ -112,6 +113,8 @@ def _entry(row: Requirement, tests: list[MarkedTest]) -> str:
     lines = [f"### {row.id}", "", row.text, ""]
     if not tests:
         lines.append("*not yet*")
+    elif all("long" in test.marks for test in tests):
+        lines += ["*Proven by `make test-all` only.*", ""]
     for path, members in groupby(tests, key=lambda test: test.path):
         lines.append(f"- [{path}](../{path})")
         lines.extend(f"  - `{test.name}`{_surroundings(test)}" for test in members)
@@ -119,7 +122,11 @@ def _entry(row: Requirement, tests: list[MarkedTest]) -> str:
 
 
 def _surroundings(test: MarkedTest) -> str:
-    kinds = [kind for mark, kind in (("kafka", "Kafka"), ("spark", "Spark")) if mark in test.marks]
+    kinds = [
+        kind
+        for mark, kind in (("kafka", "Kafka"), ("spark", "Spark"), ("long", "long"))
+        if mark in test.marks
+    ]
     return f" (*{', '.join(kinds)}*)" if kinds else ""
 
 

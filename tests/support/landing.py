@@ -1,4 +1,6 @@
-"""`make test`: every test, beside others; the few that fail run once more, alone.
+"""The rings of tests: those that run while one works, those that guard a landing, and all of them.
+
+`python -m tests.support.landing RING`. The tests run beside others; the few that fail run once more, alone.
 
 Four parts of the suite share the cores, and each starts brokers and JVMs. A test that fails there and passes
 alone is reported as flaky, and does not keep a change from landing. More than MAX_FLAKY failures are no
@@ -11,9 +13,14 @@ import sys
 from pathlib import Path
 
 CACHE = Path(".pytest_cache/v/cache/lastfailed")
+WITHOUT_JVM = ("tests/unit", "tests/session", "tests/property", "tests/contract")
+RINGS = {
+    "fast": ("-n", "2", "-m", "not (kafka or spark or slow or long)", *WITHOUT_JVM),
+    "landing": ("-n", "4", "-m", "not long"),
+    "all": ("-n", "4"),
+}
+"""By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting."""
 BESIDE_OTHERS = (
-    "-n",
-    "4",
     "--dist",
     "loadfile",
     "--no-loadscope-reorder",
@@ -28,7 +35,8 @@ TESTS_FAILED = 1
 def main(arguments: list[str]) -> int:
     """The exit code of pytest: of the second run, where there is one."""
     CACHE.unlink(missing_ok=True)
-    outcome = _pytest(*BESIDE_OTHERS, *arguments)
+    ring, *more = arguments
+    outcome = _pytest(*RINGS[ring], *BESIDE_OTHERS, *more)
     failed = sorted(json.loads(CACHE.read_text())) if outcome == TESTS_FAILED else []
     if not 0 < len(failed) <= MAX_FLAKY:
         return outcome
