@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.admin.acls import must_be_known
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
-from proxy.session.apis.acl_numbers import must_be_known
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

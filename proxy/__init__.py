@@ -5,6 +5,7 @@ metadata  what the cluster has agreed on: records, image, delta, loader
 security  who is this, and may they
 quota     which quota governs, and how long a client has to wait
 audit     one audit record and its encoding
+admin     which administrative requests are rejected: the same rules for the proxy and the controller
 session   one client connection without a socket: bytes in, effects out
 net       everything that waits: sockets, the metadata topic, the audit spool, metrics
 demo      the main job on a real broker on this machine

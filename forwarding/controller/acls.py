@@ -21,7 +21,7 @@ from proxy.metadata.acl import (
     uuid_text,
 )
 from proxy.metadata.image import MetadataImage
-from proxy.session.apis.refusal import ANY_VERSION, refusal
+from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -171,4 +171,4 @@ def matching_acl(acl: Acl) -> Any:
 
 def _too_many(api_key: ApiKey, request: Any, count: int) -> Outcome:
     message = f"Unable to perform a batch of {count} records, the limit is {MAX_RECORDS_PER_REQUEST}."
-    return Outcome((), refusal(api_key, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, message))
+    return Outcome((), rejection(api_key, 0, request, ErrorCode.POLICY_VIOLATION, message))

@@ -44,7 +44,7 @@ from proxy.metadata.acl import Acl, Operation, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.session.apis.refusal import refusal
+from proxy.session.apis.table import rejection
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader
@@ -193,10 +193,11 @@ class Controller:
         operation = CLUSTER_RIGHTS.get(api_key)
         if operation is None:
             message = f"{ApiKey.name_of(api_key)} is not served by this controller."
-            return Outcome((), refusal(api_key, version, request, ErrorCode.UNSUPPORTED_VERSION, message))
+            return Outcome((), rejection(api_key, version, request, ErrorCode.UNSUPPORTED_VERSION, message))
         if not access.to_cluster(operation):
             return Outcome(
-                (), refusal(api_key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_DENIED)
+                (),
+                rejection(api_key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_DENIED),
             )
         match api_key:
             case ApiKey.CREATE_ACLS:
@@ -227,7 +228,7 @@ def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> V
     event.error_code = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     event.metadata_offset = image.offset
     event.message = f"a client of the proxy {sender.principal} has logged in with the proxy's own principal"
-    answer = refusal(
+    answer = rejection(
         header.api_key,
         header.api_version,
         forwarded.message,

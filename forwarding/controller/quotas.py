@@ -14,7 +14,7 @@ from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
 from forwarding.controller.record_keys import quota_entity
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
-from proxy.session.apis.refusal import ANY_VERSION, refusal
+from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -54,7 +54,7 @@ def alter_client_quotas(request: Any, image: MetadataImage) -> Outcome:
             f"Unable to perform a batch of {len(records)} records, the limit is {MAX_RECORDS_PER_REQUEST}."
         )
         return Outcome(
-            (), refusal(ApiKey.ALTER_CLIENT_QUOTAS, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, message)
+            (), rejection(ApiKey.ALTER_CLIENT_QUOTAS, 0, request, ErrorCode.POLICY_VIOLATION, message)
         )
     response = types.AlterClientQuotasResponse(entries=entries)
     return Outcome(() if request.validate_only else tuple(records), response)

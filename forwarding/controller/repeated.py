@@ -10,10 +10,10 @@ from typing import Any
 
 from forwarding.controller.acls import matching_acl
 from forwarding.envelope import Forwarded
+from proxy.admin.tokens import creation_response
 from proxy.metadata.acl import Acl, AclFilter
 from proxy.security.principal import Principal
 from proxy.security.token_secret import TokenSecret
-from proxy.session.apis.delegation_tokens import creation_response
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

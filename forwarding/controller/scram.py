@@ -14,7 +14,7 @@ from proxy.metadata.scram import (
     ScramMechanism,
     credential_from_salted_password,
 )
-from proxy.session.apis.refusal import ANY_VERSION, refusal
+from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -35,8 +35,8 @@ def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
     names = dict.fromkeys(alteration.name for alteration in [*request.deletions, *request.upsertions])
     if len(names) > MAX_RECORDS_PER_REQUEST:
         limit = f"{len(names)} users in one request, the limit is {MAX_RECORDS_PER_REQUEST}."
-        refused = refusal(
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, limit
+        refused = rejection(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request, ErrorCode.POLICY_VIOLATION, limit
         )
         return Outcome((), refused)
     records: dict[str, Any] = {}

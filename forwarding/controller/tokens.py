@@ -10,19 +10,19 @@ from typing import Any
 
 from forwarding.controller.access import Access
 from forwarding.controller.outcome import Outcome
+from proxy.admin.tokens import (
+    NOT_ALLOWED,
+    creation_response,
+    has_foreign_renewers,
+    named_owner,
+    rejected_creation,
+)
 from proxy.metadata.acl import Operation
 from proxy.metadata.image import MetadataImage, TokensImage
 from proxy.metadata.tokens import DelegationToken
 from proxy.security.principal import Principal
 from proxy.security.token_secret import TokenSecret
-from proxy.session.apis.delegation_tokens import (
-    NOT_ALLOWED,
-    creation_response,
-    has_foreign_renewers,
-    named_owner,
-    refused_creation,
-)
-from proxy.session.apis.refusal import refusal
+from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -67,10 +67,10 @@ def create_delegation_token(asked: TokenRequest) -> Outcome:
     request, requester, version = asked.message, asked.access.context.principal, asked.access.api_version
     owner = named_owner(request, requester)
     if owner is None:
-        return Outcome((), refusal(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
+        return Outcome((), rejection(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
     denial = _denial(asked, owner)
     if denial is not None:
-        return Outcome((), refused_creation(version, owner, requester, denial))
+        return Outcome((), rejected_creation(version, owner, requester, denial))
     secret, response = asked.settings.secret, creation_response(version, owner, requester)
     if secret is None:
         response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

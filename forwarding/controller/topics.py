@@ -19,7 +19,7 @@ from forwarding.controller.topic_owner import NO_OWNERS, Fault, Keeping, OwnerSe
 from forwarding.controller.topic_records import Creation, Deletion, shown
 from proxy.metadata.acl import Operation
 from proxy.metadata.image import MetadataImage
-from proxy.session.apis.refusal import ANY_VERSION, refusal
+from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -69,9 +69,7 @@ def create_topics(
     count = sum(2 + len(kept.acls or ()) for kept in keeping.values() if kept.anything)
     if count > MAX_RECORDS_PER_REQUEST:
         message = f"Unable to keep {count} records of new topics, the limit is {MAX_RECORDS_PER_REQUEST}."
-        return Outcome(
-            (), refusal(ApiKey.CREATE_TOPICS, ANY_VERSION, request, ErrorCode.POLICY_VIOLATION, message)
-        )
+        return Outcome((), rejection(ApiKey.CREATE_TOPICS, 0, request, ErrorCode.POLICY_VIOLATION, message))
     order = [(name, NO_TOPIC_ID) for name in times]
 
     def merge(answer: Any) -> Any:

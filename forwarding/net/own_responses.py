@@ -10,7 +10,7 @@ from forwarding.controller.record_keys import key_of
 from forwarding.envelope import Forwarded, Refused
 from forwarding.net.log import MAX_BATCH_BYTES, Entry
 from forwarding.retry import AUTHORIZER_NOT_READY
-from proxy.session.apis.refusal import refusal as refusal_of_all
+from proxy.session.apis.table import rejection
 from proxy.wire import metadata_records
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
@@ -49,4 +49,4 @@ def error_name(error_code: int) -> str:
 
 def refused(forwarded: Forwarded, error_code: ErrorCode, message: str | None = None) -> Any:
     header = forwarded.header
-    return refusal_of_all(header.api_key, header.api_version, forwarded.message, error_code, message)
+    return rejection(header.api_key, header.api_version, forwarded.message, error_code, message)

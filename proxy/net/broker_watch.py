@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.admin.configs import BROKER
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.reach import Reach
-from proxy.session.apis.config_resources import BROKER
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 

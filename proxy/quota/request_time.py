@@ -4,12 +4,7 @@ Fed with nanoseconds by proxy.session.request_time, for the buckets of proxy.quo
 key counts percent where others count bytes, and 100 is all of what one loop does in a second.
 """
 
-from proxy.wire.api_keys import ApiKey
-
 REQUEST_PERCENTAGE = "request_percentage"
-
-EXEMPT = frozenset((ApiKey.WRITE_TXN_MARKERS,))
-"""Requests of brokers to each other: Kafka holds none of them up, and counts them apart."""
 
 _PERCENT_A_SECOND_OF_ONE_NS = 100.0 / 1_000_000_000
 

@@ -5,14 +5,14 @@ effects         all that a session can ask for
 greeting        what it answers itself: ApiVersions, SASL, what must not come now
 authentication  the SASL state of a connection
 ending          sessions that end without a request
-call            a decoded request as the API files see it, and the verdicts they may give
+call            a decoded request as the API files see it, the verdicts they may give, and `Api`, their row
 withheld        assignments in groups that are not told yet
 denials         of one request, as audit events
-apis            one file per API; the table lists them all
+apis            one file per API or family of APIs, each with its rows; `table` collects them
 produce_path    produce requests that stream; streamed: how the last of them began; produce: all others
 fetch_path      fetch requests; fetch: their sessions and what is denied; known_fetch: those not decoded
 share_sessions  of a ShareFetch: what the client named and what the broker was told
-forwarding      admin requests that the controller has; refusal: the answer in which all parts failed
+forwarding      admin requests that the controller has; changes: what they change in Kafka's own log
 replies         the broker's answers on their way to the client; held_replies: those that are decoded
 pipeline        what is in flight, in the order of the requests
 client_state    decisions, buckets and counts of one client id at one image; summaries: as audit events

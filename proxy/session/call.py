@@ -1,30 +1,27 @@
 """One decoded request as the API files see it: who asks, at which image, and what they may.
 
 Made by proxy.session.session for each request that is decoded; the files under proxy.session.apis ask it
-and give back a verdict. Denials and admin decisions it is asked about become audit events here.
+and return a verdict. Denials and admin decisions it is asked about become audit events here. `Api` is
+what those files say about an API.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.admin.authorization import DECISION_UNITS, Authorization
+from proxy.admin.rejection import MESSAGES, Reject
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.security.authorizer import Action, Decision, RequestContext
-from proxy.security.protected import protected_among
+from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
 from proxy.session.denials import Denials
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.share_sessions import Sharing
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import spend
-
-CLUSTER_NAME = "kafka-cluster"
-
-_NAMES_AT_A_TIME = 32
-_DECISION_UNITS = 8
-"""What a decision and its record cost at the most, in the units of proxy.wire.work."""
 
 ReplyHandler = Callable[[Any], None]
 """Changes a decoded response in place before it is encoded again for the client."""
@@ -104,8 +101,39 @@ class LookUp:
 Verdict = Forward | Answer | ToTheController | Ask | AskController | LookUp
 
 
+Change = tuple[str | None, ...]
+"""A record of Kafka's controller: its name, then its fields, as far as they are known (changes.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Everything the proxy knows about an API: one row of the table, written in the API's own file."""
+
+    key: ApiKey
+    decide: "Callable[[Call, Any], Verdict]"
+    """Gets the decoded request, which it may change in place and return in its verdict."""
+    reject: Reject
+    """The response in which all of a request failed."""
+    admin: bool = False
+    """Its allowed decisions are recorded one by one (SPEC D1)."""
+    forwarded: bool = False
+    """It goes to the controller in an Envelope (KIP-590), so the controller has a say in its versions."""
+    cluster_right: Operation | None = None
+    """Of a forwarded API: the operation on the cluster that is all that proxy and controller ask for."""
+    changes: Callable[[Any, Any], Iterator[Change]] | None = None
+    """Of a forwarded API: request, response (None: unknown) -> the records that Kafka's controller writes."""
+    changes_at_broker: bool = False
+    """An administrative change that the broker makes: not without a record of who asked for it (SPEC D3)."""
+    from_image: bool = False
+    """The response is made from the metadata image: the broker has no say in the API's versions."""
+    repeatable: bool = False
+    """Clients repeat it on their next connection, so a proxy that stops need not wait for its response."""
+    between_brokers: bool = False
+    """Brokers send it to each other: no request quota applies, as at Kafka."""
+
+
 @dataclass(slots=True)
-class Call:
+class Call(Authorization):
     """One request."""
 
     api_key: int
@@ -119,8 +147,8 @@ class Call:
     """Of the whole request, its length prefix included."""
     untold_bytes: int = 0
     """What of it no summary has counted yet: the first that is counted in takes all of it."""
-    admin: bool = False
-    """Whether allowed decisions are each recorded too (SPEC D1), not only counted."""
+    api: Api | None = None
+    """None: Produce and Fetch, which have no row."""
     events: list[AuditEvent] = field(default_factory=list)
     counted: list[tuple[Action, Decision]] = field(default_factory=list)
     """Allowed decisions, for the session's summaries."""
@@ -138,50 +166,19 @@ class Call:
         """Of this request, from its begin to its end."""
         return self.context.image or MetadataImage.EMPTY
 
-    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Decide, and write a denial down."""
-        action = Action(operation, resource_type, name)
-        decision = self.gate.authorizer.authorize(self.context, [action])[0]
-        self._note(action, decision)
-        spend(_DECISION_UNITS)
-        return decision.allowed
+    @property
+    def admin(self) -> bool:
+        """Whether allowed decisions are each recorded too (SPEC D1), not only counted."""
+        return self.api is not None and self.api.admin
 
-    def allows_cluster(self, operation: Operation) -> bool:
-        """An operation on the cluster itself."""
-        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    def within_cluster_right(
-        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> set[str]:
-        """Those of the names that a right on the whole cluster covers, once the client has that right.
-
-        It does not cover Penstock's own resources: each of them is decided, and its denial is recorded.
-        """
-        wanted = list(names)
-        own = protected_among(self.gate.authorizer, resource_type, wanted)
-        return set(wanted).difference(own) | self.allowed_names(operation, resource_type, own)
+    def configured_authorizer(self) -> Authorizer:
+        return self.gate.authorizer
 
     def allows_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there is any resource of the type that they may do this to (KIP-679)."""
         decision = self.gate.authorizer.authorize_by_resource_type(self.context, operation, resource_type)
-        self._note(Action(operation, resource_type, ""), decision, by_type=True)
+        self.note(Action(operation, resource_type, ""), decision, by_type=True)
         return decision.allowed
-
-    def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
-        """Which of the names they may do this to; what is merely not shown is no denial to write down."""
-        decided = self._decided(operation, resource_type, names)
-        return {action.resource_name for action, decision in decided if decision.allowed}
-
-    def allowed_names(
-        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> set[str]:
-        """Which of the names they asked to do this to are allowed; each denial is written down."""
-        allowed: set[str] = set()
-        for action, decision in self._decided(operation, resource_type, names):
-            self._note(action, decision)
-            if decision.allowed:
-                allowed.add(action.resource_name)
-        return allowed
 
     def authorized_operations(
         self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
@@ -189,25 +186,11 @@ class Call:
         """The bit field that KIP-430 tells: bit n for the operation of number n."""
         actions = [Action(operation, resource_type, name) for operation in operations]
         decisions = self.gate.authorizer.authorize(self.context, actions)
-        spend(_DECISION_UNITS * len(actions))
+        spend(DECISION_UNITS * len(actions))
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
-    def write_down(self, action: Action, decision: Decision) -> None:
-        """A decision that was made elsewhere."""
-        self._note(action, decision)
-
-    def _decided(
-        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> Iterator[tuple[Action, Decision]]:
-        """Each name once, with the decision on it; a few at a time, since a request may have very many."""
-        every, authorize = list(dict.fromkeys(names)), self.gate.authorizer.authorize
-        for start in range(0, len(every), _NAMES_AT_A_TIME):
-            few = every[start : start + _NAMES_AT_A_TIME]
-            actions = [Action(operation, resource_type, name) for name in few]
-            yield from zip(actions, authorize(self.context, actions), strict=True)
-            spend(_DECISION_UNITS * len(few))
-
-    def _note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
+    def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
+        """Count an allowed decision, unless the request is an administrative one; record all others."""
         if decision.allowed and not self.admin and not by_type:
             self.counted.append((action, decision))
             return
@@ -245,3 +228,32 @@ class Call:
             acl_id=decision.acl_id,
             metadata_offset=None if self.context.image is None else self.context.image.offset,
         )
+
+
+def deny(call: Call, request: Any, error_code: ErrorCode) -> Answer:
+    """Reject the whole request with the error's own message."""
+    return reject(call, request, error_code, MESSAGES.get(error_code))
+
+
+def reject(call: Call, request: Any, error_code: ErrorCode, message: str | None = None) -> Answer:
+    """Reject the whole request."""
+    assert call.api is not None
+    error = {"error_code": error_code, "error_message": message}
+    return Answer(call.api.reject(call.version, request, error))
+
+
+def forward_with_cluster_right(call: Call, request: Any) -> Verdict:
+    """The decision on an API that needs one right on the cluster, and that the controller carries out."""
+    assert call.api is not None
+    assert call.api.cluster_right is not None
+    if not call.allows_cluster(call.api.cluster_right):
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return to_the_controller(request)
+
+
+def to_the_controller(request: Any, on_reply: ReplyHandler | None = None) -> ToTheController:
+    """With the request's own timeout where it has one: until then it may be retried."""
+    timeout_ms = getattr(request, "timeout_ms", None)
+    if timeout_ms is None:
+        return ToTheController(request, on_reply)
+    return ToTheController(request, on_reply, timeout_ms)

@@ -6,6 +6,7 @@ was not begun is dropped: the broker never sees it, so a client that retries it 
 
 from typing import TYPE_CHECKING
 
+from proxy.session.apis import table
 from proxy.session.effects import Close, Effect
 from proxy.session.pipeline import InFlight
 from proxy.wire.api_keys import ApiKey
@@ -15,32 +16,12 @@ if TYPE_CHECKING:
 
 DRAINED = "drained"
 
-REPEATABLE = frozenset(
-    (
-        # The broker may hold these for as long as the client allows.
-        ApiKey.FETCH,
-        ApiKey.SHARE_FETCH,
-        ApiKey.JOIN_GROUP,
-        ApiKey.SYNC_GROUP,
-        # These may wait behind one of them on the same connection.
-        ApiKey.API_VERSIONS,
-        ApiKey.METADATA,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-        ApiKey.PUSH_TELEMETRY,
-    )
-)
+REPEATABLE = table.REPEATABLE | {ApiKey.FETCH, ApiKey.API_VERSIONS}
 """Requests that a client repeats on its next connection as if nothing had been: they need not be answered.
 
-Every other one is waited for, since its client could not know whether it was carried out.
+The broker may hold some for as long as the client allows (Fetch, JoinGroup); others may wait behind one of
+those on the same connection. Every other one is waited for, since its client could not know whether it was
+carried out.
 """
 
 

@@ -7,9 +7,9 @@ becomes, is in proxy.session.fetch.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session import fetch, request_time, topic_lookup, unasked, verdicts
-from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward
+from proxy.session.call import Answer, Call, Forward
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.effects import Effect
 from proxy.session.pipeline import InFlight, Reply

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.audit.record import AuditEvent
 from proxy.session import asking, request_time
-from proxy.session.apis.refusal import refusal
+from proxy.session.apis.table import rejection
 from proxy.session.call import AskController, Call, ToTheController
 from proxy.session.changes import changes_of
 from proxy.session.controller_reply import ControllerReply
@@ -58,7 +58,7 @@ def send(
         took=session.listener.counts.through[call.api_key],
     )
     if not _handed_over(session, call, entry, verdict.timeout_ms, effects):
-        answer = refusal(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
+        answer = rejection(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
         session.listener.counts.errors_of(call.api_key, answer)
         body = codecs.response(call.api_key, call.version).encode(answer)
         response = encode_response(call.api_key, call.version, call.correlation_id, body)
@@ -201,7 +201,7 @@ def _answer(session: "Session", entry: InFlight, reply: ControllerReply, now_ms:
     codec = codecs.response(entry.api_key, entry.version)
     body = None if reply.error_code != ErrorCode.NONE else reply.body
     if body is None:
-        message = refusal(entry.api_key, entry.version, entry.request, reply.error_code)
+        message = rejection(entry.api_key, entry.version, entry.request, reply.error_code)
     else:
         message, _ = codec.decode(body)
     if entry.handler is not None:

@@ -9,12 +9,11 @@ has no room for records of a class that must not be missing (audit.policy).
 from typing import Any
 
 from proxy.audit.classes import DENIAL, SUMMARY
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.authorizer import NOT_READY, Action
 from proxy.session import fetch, produce
-from proxy.session.apis.refusal import refusal
-from proxy.session.apis.table import TABLE
-from proxy.session.call import CLUSTER_NAME, Answer, Call
+from proxy.session.apis.table import rejection
+from proxy.session.call import Answer, Call
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -30,14 +29,14 @@ def answer(call: Call, request: Any) -> Answer | None:
     """The refusal, written down where there is room for it; None for those who are served all the same."""
     if not call.admin and not UNRECORDED_CLASSES.isdisjoint(call.gate.unrecorded):
         return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
-    if call.admin and call.gate.refuses_changes and TABLE[call.api_key].changes_at_broker:
+    if call.api is not None and call.gate.refuses_changes and call.api.changes_at_broker:
         return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
     if call.context.image is not None:
         return None
     decision = call.gate.authorizer.authorize(call.context, [_PROBE])[0]
     if decision.rule != NOT_READY:
         return None
-    call.write_down(_PROBE, decision)
+    call.note(_PROBE, decision)
     return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, MESSAGE)
 
 
@@ -47,4 +46,4 @@ def refused(api_key: int, version: int, request: Any, error_code: ErrorCode, mes
         return produce.refuse_all(request, error_code, message)
     if api_key == ApiKey.FETCH:
         return fetch.refuse_all(request, error_code)
-    return Answer(refusal(api_key, version, request, error_code, message))
+    return Answer(rejection(api_key, version, request, error_code, message))

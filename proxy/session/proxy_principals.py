@@ -7,8 +7,7 @@ user, so it is no client's; its other requests are decided by ACLs like everyone
 from typing import Any
 
 from proxy.audit.record import AuditEvent
-from proxy.session.apis.refusal import refused
-from proxy.session.call import Answer, Call
+from proxy.session.call import Answer, Call, reject
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -33,4 +32,4 @@ def answer(call: Call, request: Any) -> Answer | None:
         )
     )
     message = "A proxy's principal must not be used by clients for administrative requests."
-    return refused(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)
+    return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)

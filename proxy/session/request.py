@@ -97,7 +97,6 @@ def _asked(
 
 
 def _call(session: "Session", header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
-    api = TABLE.get(header.api_key)
     call = Call(
         header.api_key,
         header.api_version,
@@ -108,7 +107,7 @@ def _call(session: "Session", header: RequestHeader, size_bytes: int, now_ms: in
         now_ms,
         size_bytes,
         size_bytes,
-        admin=api is not None and api.admin,
+        api=TABLE.get(header.api_key),
     )
     if header.api_key == _SHARE_FETCH:
         call.sharing = Sharing(session.share_sessions, fetch_path.max_held_bytes(session))

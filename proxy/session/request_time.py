@@ -9,7 +9,8 @@ from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from proxy.quota.request_time import EXEMPT, percent
+from proxy.quota.request_time import percent
+from proxy.session.apis.table import BETWEEN_BROKERS
 from proxy.session.effects import Effect, MuteClient
 from proxy.session.pipeline import InFlight, Reply
 from proxy.wire import catalog
@@ -63,7 +64,7 @@ def governs(session: "Session", entry: InFlight) -> None:
     client = session.client
     if not client.request.limited:
         return
-    if entry.api_key in EXEMPT:
+    if entry.api_key in BETWEEN_BROKERS:
         exempt(session, entry)
     elif entry.api_key == _PRODUCE:
         entry.reply = Reply.TIMED_PRODUCE

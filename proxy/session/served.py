@@ -5,20 +5,12 @@ Asked when ApiVersions is put together. What is not here is not advertised, and 
 
 from collections.abc import Mapping
 
-from proxy.session.apis.table import TABLE
+from proxy.session.apis.table import FROM_IMAGE, TABLE
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 
 _OWN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-ANSWERED_HERE = frozenset(
-    (
-        *_OWN,
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    )
-)
+ANSWERED_HERE = FROM_IMAGE.union(_OWN)
 """The broker is not asked for these, so it has no say in their versions."""
 
 

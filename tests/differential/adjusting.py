@@ -6,7 +6,7 @@ Run on a filled request before it is asked; changes it in place.
 from collections.abc import Callable
 from typing import Any
 
-from proxy.session.apis.config_resources import BROKER, BROKER_LOGGER
+from proxy.admin.configs import BROKER, BROKER_LOGGER
 from tests.differential.choice import ZERO_ID, Choice
 
 _TOPIC, _CLIENT_METRICS, _GROUP, _UNKNOWN = 2, 16, 32, 99

@@ -13,8 +13,8 @@ from typing import Any
 
 from forwarding import envelope
 from forwarding.versions import FORWARDABLE
+from proxy.admin.configs import BROKER, BROKER_LOGGER
 from proxy.security.principal import Principal, serialize
-from proxy.session.apis.config_resources import BROKER, BROKER_LOGGER
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header

@@ -4,8 +4,8 @@ Asked by the APIs that tell it: Metadata, DescribeCluster, DescribeGroups and th
 answer would be about the proxy's principal.
 """
 
-from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.call import CLUSTER_NAME, Call
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.session.call import Call
 
 NOT_ASKED = -(2**31)
 """What an answer says when nobody asked."""

@@ -1,60 +1,59 @@
-"""APIs that need one operation on the cluster and nothing else; denied, all of it is refused.
+"""APIs that need one operation on the cluster and nothing else; denied, all of the request fails.
 
-Which operation, and whether the controller carries it out (KIP-590), is the table below. Answers with
+Which operation, and whether the controller carries it out (KIP-590), is in the rows below. Responses with
 addresses of controllers lose them (SPEC O1): clients cannot reach those, and shall not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from proxy.admin.rejection import Error, TopicShape, code_and_message, code_only, rejected_parts, succeeded
 from proxy.metadata.acl import Operation
-from proxy.security.protected import acls_in_log
-from proxy.session.apis.acl_numbers import must_be_known
-from proxy.session.apis.api import Api
-from proxy.session.apis.refusal import denied, refused
-from proxy.session.call import Call, Forward, ReplyHandler, ToTheController, Verdict
+from proxy.session.call import (
+    Api,
+    Call,
+    Change,
+    Forward,
+    ReplyHandler,
+    Verdict,
+    deny,
+    forward_with_cluster_right,
+)
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
-NO_AUTHORIZER_MESSAGE = "No Authorizer is configured."
+_ELECT_LEADERS = TopicShape(
+    response="ElectLeadersResponse",
+    topic="ReplicaElectionResult",
+    partition="PartitionResult",
+    request_topics="topic_partitions",
+    response_topics="replica_election_results",
+    name="topic",
+    request_index=None,
+    response_partitions="partition_result",
+    response_index="partition_id",
+    has_message=True,
+)
+_REASSIGNMENTS = TopicShape(
+    response="AlterPartitionReassignmentsResponse",
+    topic="ReassignableTopicResponse",
+    partition="ReassignablePartitionResponse",
+    response_topics="responses",
+    has_message=True,
+)
 
 
-def _asks_broker(
+def _forward_with(
     operation: Operation, on_reply: ReplyHandler | None = None
 ) -> Callable[[Call, Any], Verdict]:
     def decide(call: Call, request: Any) -> Verdict:
         if not call.allows_cluster(operation):
-            return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Forward(None, on_reply)
 
     return decide
-
-
-def _asks_controller(operation: Operation) -> Callable[[Call, Any], Verdict]:
-    def decide(call: Call, request: Any) -> Verdict:
-        if not call.allows_cluster(operation):
-            return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return to_the_controller(request)
-
-    return decide
-
-
-def _alters_acls(call: Call, request: Any) -> Verdict:
-    """ALTER on the cluster; without an authorizer there are no ACLs to alter."""
-    must_be_known(request.creations if call.api_key == ApiKey.CREATE_ACLS else request.filters)
-    if not call.allows_cluster(Operation.ALTER):
-        return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if not acls_in_log(call.gate.authorizer):
-        return refused(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_MESSAGE)
-    return to_the_controller(request)
-
-
-def to_the_controller(request: Any, on_reply: ReplyHandler | None = None) -> ToTheController:
-    """With the request's own timeout where it has one: until then it may be tried again."""
-    timeout_ms = getattr(request, "timeout_ms", None)
-    if timeout_ms is None:
-        return ToTheController(request, on_reply)
-    return ToTheController(request, on_reply, timeout_ms)
 
 
 def _hide_listeners(response: Any) -> None:
@@ -62,30 +61,123 @@ def _hide_listeners(response: Any) -> None:
         node.listeners = []
 
 
+def _reject_elections(version: int, request: Any, error: Error) -> Any:
+    response = _ELECT_LEADERS.reject_all(request, error["error_code"], error["error_message"])
+    if version >= 1:
+        response.error_code = error["error_code"]
+    return response
+
+
+def _reject_reassignments(_version: int, request: Any, error: Error) -> Any:
+    response = _REASSIGNMENTS.reject_all(request, error["error_code"], error["error_message"])
+    response.error_code, response.error_message = error["error_code"], error["error_message"]
+    return response
+
+
+def _reject_list_of_reassignments(_version: int, request: Any, error: Error) -> Any:
+    """The topics asked for are repeated, without replicas."""
+    response = types.ListPartitionReassignmentsResponse
+    topics = [
+        response.OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[
+                response.OngoingPartitionReassignment(partition_index=index)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return response(topics=topics, **error)
+
+
+def _reject_log_dirs(_version: int, request: Any, error: Error) -> Any:
+    response = types.AlterReplicaLogDirsResponse
+    return response(
+        results=[
+            response.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    response.AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=error["error_code"]
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def _updated_features(request: Any, response: Any) -> Iterator[Change]:
+    if response is not None and not succeeded(response):
+        return
+    rejected = rejected_parts(response, "results", lambda result: result.feature)
+    for update in paced(request.feature_updates):
+        if update.feature not in rejected:
+            yield "FeatureLevelRecord", update.feature, str(update.max_version_level)
+
+
+def _reassigned(request: Any, response: Any) -> Iterator[Change]:
+    if response is not None and not succeeded(response):
+        return
+    for topic in paced(request.topics):
+        for partition in paced(topic.partitions):
+            yield "PartitionChangeRecord", topic.name, str(partition.partition_index)
+
+
 APIS = (
-    Api(ApiKey.CREATE_ACLS, _alters_acls, admin=True, forwarded=True),
-    Api(ApiKey.DELETE_ACLS, _alters_acls, admin=True, forwarded=True),
-    *(
-        Api(key, _asks_controller(operation), admin=True, forwarded=True)
-        for key, operation in (
-            (ApiKey.ALTER_CLIENT_QUOTAS, Operation.ALTER_CONFIGS),
-            (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, Operation.ALTER),
-            (ApiKey.ALTER_PARTITION_REASSIGNMENTS, Operation.ALTER),
-            (ApiKey.ELECT_LEADERS, Operation.ALTER),
-            (ApiKey.UPDATE_FEATURES, Operation.ALTER),
-        )
+    Api(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        forward_with_cluster_right,
+        _reject_reassignments,
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER,
+        changes=_reassigned,
+    ),
+    # Leaders change all the time without a request: none of the changes in Kafka's log is told apart by its
+    # cause.
+    Api(
+        ApiKey.ELECT_LEADERS,
+        forward_with_cluster_right,
+        _reject_elections,
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER,
+    ),
+    Api(
+        ApiKey.UPDATE_FEATURES,
+        forward_with_cluster_right,
+        code_and_message("UpdateFeaturesResponse"),
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER,
+        changes=_updated_features,
     ),
     *(
-        Api(key, _asks_broker(Operation.ALTER), admin=True, changes_at_broker=True)
-        for key in (
-            ApiKey.ALTER_REPLICA_LOG_DIRS,
-            ApiKey.UNREGISTER_BROKER,
-            ApiKey.ADD_RAFT_VOTER,
-            ApiKey.REMOVE_RAFT_VOTER,
+        Api(key, _forward_with(Operation.ALTER), rejection, admin=True, changes_at_broker=True)
+        for key, rejection in (
+            (ApiKey.ALTER_REPLICA_LOG_DIRS, _reject_log_dirs),
+            (ApiKey.UNREGISTER_BROKER, code_and_message("UnregisterBrokerResponse")),
+            (ApiKey.ADD_RAFT_VOTER, code_and_message("AddRaftVoterResponse")),
+            (ApiKey.REMOVE_RAFT_VOTER, code_and_message("RemoveRaftVoterResponse")),
         )
     ),
-    Api(ApiKey.DESCRIBE_LOG_DIRS, _asks_broker(Operation.DESCRIBE)),
-    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, _asks_broker(Operation.DESCRIBE)),
-    Api(ApiKey.LIST_CONFIG_RESOURCES, _asks_broker(Operation.DESCRIBE_CONFIGS)),
-    Api(ApiKey.DESCRIBE_QUORUM, _asks_broker(Operation.DESCRIBE, _hide_listeners)),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, _forward_with(Operation.DESCRIBE), code_only("DescribeLogDirsResponse")),
+    Api(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        _forward_with(Operation.DESCRIBE),
+        _reject_list_of_reassignments,
+    ),
+    Api(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        _forward_with(Operation.DESCRIBE_CONFIGS),
+        code_only("ListConfigResourcesResponse"),
+    ),
+    Api(
+        ApiKey.DESCRIBE_QUORUM,
+        _forward_with(Operation.DESCRIBE, _hide_listeners),
+        code_and_message("DescribeQuorumResponse"),
+    ),
 )

@@ -9,11 +9,10 @@ even then is taken out.
 
 from typing import Any
 
+from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
 from proxy.session.apis.existing_topics import with_names
-from proxy.session.apis.refusal import denied
-from proxy.session.call import Call, Forward, Verdict
+from proxy.session.call import Api, Call, Forward, Verdict, deny
 from proxy.session.withheld import Withheld, WithheldAssignments
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -25,10 +24,10 @@ SOON_MS = 100
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     subscribed = set(request.subscribed_topic_names or ())
     if call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(subscribed)) < subscribed:
-        return denied(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     withheld = call.withheld
     assert withheld is not None
     kept = withheld.take(request.group_id, request.member_id)
@@ -60,4 +59,11 @@ def _tell(
     ]
 
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, decide)
+APIS = (
+    Api(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        decide,
+        code_only("ConsumerGroupHeartbeatResponse"),
+        repeatable=True,
+    ),
+)

@@ -6,30 +6,28 @@ token or DESCRIBE_TOKENS on its owner. Nothing of it for a client that logged in
 one that nobody knows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from proxy.admin.rejection import Error, code_only, succeeded
+from proxy.admin.tokens import (
+    NO_TIME_MS,
+    NOT_ALLOWED,
+    creation_denial,
+    has_foreign_renewers,
+    name_requester,
+    named_owner,
+    rejected_creation,
+)
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.tokens import DelegationToken
-from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal, parse_principal
+from proxy.security.principal import ANONYMOUS, Principal, parse_principal
 from proxy.security.token_secret import TokenSecret
-from proxy.session.apis.api import Api
-from proxy.session.apis.cluster_operations import to_the_controller
-from proxy.session.apis.refusal import refused
-from proxy.session.call import Answer, Call, Verdict
+from proxy.session.call import Answer, Api, Call, Change, Verdict, reject, to_the_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced, paced_sorted
-
-FIRST_WITH_REQUESTER = 3
-"""The version of Create and Describe since which a token's owner need not be who asked for it (KIP-373)."""
-NO_TIME_MS = -1
-"""What brokers tell instead of a time where there is no token."""
-NOT_ALLOWED = {
-    "error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-    "expiry_timestamp_ms": NO_TIME_MS,
-}
 
 
 def decide_create(call: Call, request: Any) -> Verdict:
@@ -37,10 +35,10 @@ def decide_create(call: Call, request: Any) -> Verdict:
     requester = call.context.principal
     owner = named_owner(request, requester)
     if owner is None:
-        return refused(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
     fault = _creation_fault(call, request, owner)
     if fault is not None:
-        return Answer(refused_creation(call.version, owner, requester, fault))
+        return Answer(rejected_creation(call.version, owner, requester, fault))
     return to_the_controller(request)
 
 
@@ -79,46 +77,11 @@ def may_ask(call: Call) -> bool:
     return not (principal.token_authenticated or (listener.sasl is None and nobody))
 
 
-def named_owner(request: Any, requester: Principal) -> Principal | None:
-    """Whose the token is to be: who asks, if nobody is named. None: one named without a type."""
-    if not request.owner_principal_name:
-        return requester
-    if request.owner_principal_type is None:
-        return None
-    return Principal(request.owner_principal_type, request.owner_principal_name)
-
-
-def has_foreign_renewers(request: Any) -> bool:
-    """Only users can renew."""
-    return any(renewer.principal_type != USER_TYPE for renewer in request.renewers)
-
-
-def creation_response(version: int, owner: Principal, requester: Principal) -> Any:
-    """Who it is about, and no token yet."""
-    response = types.CreateDelegationTokenResponse(
-        principal_type=owner.principal_type, principal_name=owner.name
-    )
-    _name_requester(response, version, requester)
-    return response
-
-
-def refused_creation(version: int, owner: Principal, requester: Principal, error_code: ErrorCode) -> Any:
-    """No token."""
-    response = creation_response(version, owner, requester)
-    response.error_code = error_code
-    response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = NO_TIME_MS
-    return response
-
-
 def _creation_fault(call: Call, request: Any, owner: Principal) -> ErrorCode | None:
-    if not may_ask(call):
-        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    # Nobody needs a right to a token of his own.
-    if owner != call.context.principal and not call.allows(
-        Operation.CREATE_TOKENS, ResourceType.USER, str(owner)
-    ):
-        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    return ErrorCode.INVALID_PRINCIPAL_TYPE if has_foreign_renewers(request) else None
+    fault = creation_denial(call, may_ask(call), owner)
+    if fault is None and has_foreign_renewers(request):
+        return ErrorCode.INVALID_PRINCIPAL_TYPE
+    return fault
 
 
 def _shown(call: Call, owners: Any) -> list[DelegationToken]:
@@ -159,19 +122,76 @@ def _described(version: int, token: DelegationToken, secret: TokenSecret) -> Any
             for renewer in map(parse_principal, token.renewers)
         ],
     )
-    _name_requester(described, version, parse_principal(token.requester))
+    name_requester(described, version, parse_principal(token.requester))
     return described
 
 
-def _name_requester(part: Any, version: int, requester: Principal) -> None:
-    if version >= FIRST_WITH_REQUESTER:
-        part.token_requester_principal_type = requester.principal_type
-        part.token_requester_principal_name = requester.name
+def _reject_create(version: int, _request: Any, error: Error) -> Any:
+    """Names nobody as owner and requester, as Kafka's brokers do."""
+    nobody = {"principal_type": ANONYMOUS.principal_type, "principal_name": ANONYMOUS.name}
+    requester = {f"token_requester_{key}": value for key, value in nobody.items()} if version >= 3 else {}
+    return types.CreateDelegationTokenResponse(
+        error_code=error["error_code"],
+        issue_timestamp_ms=NO_TIME_MS,
+        expiry_timestamp_ms=NO_TIME_MS,
+        max_timestamp_ms=NO_TIME_MS,
+        **nobody,
+        **requester,
+    )
+
+
+def _created(request: Any, response: Any) -> Iterator[Change]:
+    if response is None:
+        yield ("DelegationTokenRecord",)
+    elif succeeded(response):
+        yield "DelegationTokenRecord", str(response.expiry_timestamp_ms), response.token_id
+
+
+def _renewed(request: Any, response: Any) -> Iterator[Change]:
+    if response is None:
+        yield ("DelegationTokenRecord",)
+    elif succeeded(response):
+        yield "DelegationTokenRecord", str(response.expiry_timestamp_ms)
+
+
+def _expired(request: Any, response: Any) -> Iterator[Change]:
+    # At once, or a time given to it; which token it is the request says by its HMAC only.
+    if request.expiry_time_period_ms >= 0:
+        yield from _renewed(request, response)
+    elif response is None or succeeded(response):
+        yield ("RemoveDelegationTokenRecord",)
 
 
 APIS = (
-    Api(ApiKey.CREATE_DELEGATION_TOKEN, decide_create, admin=True, forwarded=True),
-    Api(ApiKey.RENEW_DELEGATION_TOKEN, decide_renew, admin=True, forwarded=True),
-    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, decide_expire, admin=True, forwarded=True),
-    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, decide_describe, admin=True),
+    Api(
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        decide_create,
+        _reject_create,
+        admin=True,
+        forwarded=True,
+        changes=_created,
+    ),
+    Api(
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        decide_renew,
+        code_only("RenewDelegationTokenResponse"),
+        admin=True,
+        forwarded=True,
+        changes=_renewed,
+    ),
+    Api(
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        decide_expire,
+        code_only("ExpireDelegationTokenResponse"),
+        admin=True,
+        forwarded=True,
+        changes=_expired,
+    ),
+    Api(
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        decide_describe,
+        code_only("DescribeDelegationTokenResponse"),
+        admin=True,
+        from_image=True,
+    ),
 )

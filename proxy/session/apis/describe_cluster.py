@@ -6,10 +6,10 @@ is no endpoint of theirs.
 
 from typing import Any
 
+from proxy.admin.rejection import code_and_message
 from proxy.session.apis.addresses import controller_id, rewrite_brokers
-from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster
-from proxy.session.call import Call, Forward, Verdict
+from proxy.session.call import Api, Call, Forward, Verdict
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -29,4 +29,4 @@ def decide(call: Call, request: Any) -> Verdict:
     return Forward(None, on_reply)
 
 
-API = Api(ApiKey.DESCRIBE_CLUSTER, decide)
+APIS = (Api(ApiKey.DESCRIBE_CLUSTER, decide, code_and_message("DescribeClusterResponse"), repeatable=True),)

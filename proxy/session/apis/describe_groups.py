@@ -8,12 +8,11 @@ such a topic in its topology. Authorised operations are told by our authorizer.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from proxy.admin.rejection import Reject, each_part, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_group
-from proxy.session.apis.order import in_request_order
-from proxy.session.apis.streams_topology import topics_of_subtopology
-from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
+from proxy.session.apis.streams_group_heartbeat import topics_of_subtopology
+from proxy.session.call import Answer, Api, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -112,29 +111,39 @@ def _of_streams_group(group: Any) -> Iterator[str]:
         yield from topics_of_subtopology(subtopology)
 
 
+def _each_group(response: str) -> Reject:
+    return each_part(
+        response,
+        "groups",
+        "DescribedGroup",
+        lambda request: ({"group_id": each} for each in request.group_ids),
+    )
+
+
 APIS = (
-    Api(ApiKey.DESCRIBE_GROUPS, decide),
-    *(
-        Api(key, _describes(response, topics_of, message))
-        for key, response, topics_of, message in (
-            (
-                ApiKey.CONSUMER_GROUP_DESCRIBE,
-                types.ConsumerGroupDescribeResponse,
-                _of_consumer_group,
-                HIDDEN_TOPICS_MESSAGE,
-            ),
-            (
-                ApiKey.SHARE_GROUP_DESCRIBE,
-                types.ShareGroupDescribeResponse,
-                _of_share_group,
-                HIDDEN_TOPICS_MESSAGE,
-            ),
-            (
-                ApiKey.STREAMS_GROUP_DESCRIBE,
-                types.StreamsGroupDescribeResponse,
-                _of_streams_group,
-                HIDDEN_TOPOLOGY_MESSAGE,
-            ),
-        )
+    Api(
+        ApiKey.DESCRIBE_GROUPS,
+        decide,
+        each_part(
+            "DescribeGroupsResponse",
+            "groups",
+            "DescribedGroup",
+            lambda request: ({"group_id": each} for each in request.groups),
+        ),
+    ),
+    Api(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        _describes(types.ConsumerGroupDescribeResponse, _of_consumer_group, HIDDEN_TOPICS_MESSAGE),
+        _each_group("ConsumerGroupDescribeResponse"),
+    ),
+    Api(
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        _describes(types.ShareGroupDescribeResponse, _of_share_group, HIDDEN_TOPICS_MESSAGE),
+        _each_group("ShareGroupDescribeResponse"),
+    ),
+    Api(
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        _describes(types.StreamsGroupDescribeResponse, _of_streams_group, HIDDEN_TOPOLOGY_MESSAGE),
+        _each_group("StreamsGroupDescribeResponse"),
     ),
 )

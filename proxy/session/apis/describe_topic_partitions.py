@@ -6,19 +6,19 @@ they are left out, and so they are of the pages' ends (topic_pages). Authorised 
 
 from typing import Any
 
+from proxy.admin.rejection import TopicShape
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import of_topic
-from proxy.session.apis.refusal import refused
 from proxy.session.apis.topic_pages import page_of_all
-from proxy.session.apis.topic_shapes import TOPIC_SHAPES
-from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.session.call import Answer, Api, Call, Forward, Verdict, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
+SHAPE = TopicShape(response="DescribeTopicPartitionsResponse", topic="DescribeTopicPartitionsResponseTopic")
+
+
 RAW = ("topics.partitions",)
-_SHAPE = TOPIC_SHAPES[ApiKey.DESCRIBE_TOPIC_PARTITIONS]
 _NO_PARTITIONS = b"\x01"
 
 
@@ -32,7 +32,7 @@ def decide(call: Call, request: Any) -> Verdict:
         message = (
             f"The cursor is at partition {request.cursor.partition_index} of {begin}, which is not asked for."
         )
-        return refused(call, request, ErrorCode.INVALID_REQUEST, message)
+        return reject(call, request, ErrorCode.INVALID_REQUEST, message)
     return _by_name(call, request, begin)
 
 
@@ -62,7 +62,7 @@ def _by_name(call: Call, request: Any, begin: str) -> Verdict:
 
 
 def _refused(topic: Any) -> Any:
-    return _SHAPE.refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _finish(call: Call, topics: list[Any]) -> None:
@@ -71,4 +71,4 @@ def _finish(call: Call, topics: list[Any]) -> None:
         topic.topic_authorized_operations = of_topic(call, topic.name)
 
 
-API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, decide)
+APIS = (Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, decide, SHAPE.reject, repeatable=True),)

@@ -6,12 +6,10 @@ refused. Coordinators are told by the addresses of their proxies; one without an
 
 from typing import Any
 
+from proxy.admin.rejection import Error, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import NO_HOST, NO_NODE, NO_PORT, rewrite_coordinator
-from proxy.session.apis.api import Api
-from proxy.session.apis.order import in_request_order
-from proxy.session.apis.refusal import denied, refused
-from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -30,11 +28,11 @@ def decide(call: Call, request: Any) -> Verdict:
     if request.key_type == _SHARE:
         return _share(call, request)
     if request.key_type not in _KEY_TYPES:
-        return refused(call, request, ErrorCode.INVALID_REQUEST)
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
     resource_type, error_code = _KEY_TYPES[request.key_type]
     if call.version < _FIRST_WITH_KEYS:
         if not call.allows(Operation.DESCRIBE, resource_type, request.key):
-            return denied(call, request, error_code)
+            return deny(call, request, error_code)
         return Forward(None, lambda response: _rewrite(call, response))
     allowed = call.allowed_names(Operation.DESCRIBE, resource_type, request.coordinator_keys)
     return _several(call, request, allowed, error_code)
@@ -42,9 +40,9 @@ def decide(call: Call, request: Any) -> Verdict:
 
 def _share(call: Call, request: Any) -> Verdict:
     if call.version < _FIRST_WITH_SHARE:
-        return refused(call, request, ErrorCode.INVALID_REQUEST)
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
     if not call.allows_cluster(Operation.CLUSTER_ACTION):
-        return denied(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return Forward(None, lambda response: _rewrite(call, response))
 
 
@@ -78,4 +76,14 @@ def _rewrite(call: Call, response: Any) -> None:
         rewrite_coordinator(call.listener, coordinator)
 
 
-API = Api(ApiKey.FIND_COORDINATOR, decide)
+def _reject(version: int, request: Any, error: Error) -> Any:
+    nowhere = {"node_id": NO_NODE, "host": NO_HOST, "port": NO_PORT}
+    response = types.FindCoordinatorResponse
+    if version < 4:
+        return response(**error, **nowhere)
+    return response(
+        coordinators=[response.Coordinator(key=key, **error, **nowhere) for key in request.coordinator_keys]
+    )
+
+
+APIS = (Api(ApiKey.FIND_COORDINATOR, decide, _reject, repeatable=True),)

@@ -15,16 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.admin.rejection import Error, in_request_order
+from proxy.admin.topics import is_valid_name
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.addresses import controller_id, rewrite_endpoints
-from proxy.session.apis.api import Api
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
 from proxy.session.apis.existing_topics import have_created
-from proxy.session.apis.order import in_request_order
-from proxy.session.apis.refusal import refused
 from proxy.session.apis.topic_creation import have_made
-from proxy.session.apis.topic_name import is_valid
-from proxy.session.call import CLUSTER_NAME, Call, Forward, Verdict
+from proxy.session.call import Api, Call, Forward, Verdict, reject
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -43,12 +41,12 @@ def decide(call: Call, request: Any) -> Verdict:
         return Forward(None, lambda response: _finish(call, request, response, _shown(call, response)), RAW)
     if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
         message = f"Version {call.version} asks for topics by name only."
-        return refused(call, request, ErrorCode.INVALID_REQUEST, message)
+        return reject(call, request, ErrorCode.INVALID_REQUEST, message)
     if any(any(topic.topic_id) for topic in request.topics):
         # As soon as one id is given, a broker looks at ids only.
         return Forward(None, lambda response: _finish(call, request, response, _by_id(call, response)), RAW)
     if any(topic.name is None for topic in request.topics):
-        return refused(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
+        return reject(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
     return _by_name(call, request)
 
 
@@ -158,7 +156,7 @@ def _missing(call: Call, names: list[str], asked: _Asked, response: Any) -> list
 
 
 def _code(name: str) -> ErrorCode:
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _uncreatable(call: Call, names: set[str]) -> set[str]:
@@ -217,4 +215,13 @@ def _is_described(topic: Any) -> bool:
     return bool(topic.name) and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-API = Api(ApiKey.METADATA, decide)
+def _reject(_version: int, request: Any, error: Error) -> Any:
+    response, code = types.MetadataResponse, error["error_code"]
+    topics = [
+        response.MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=code)
+        for topic in request.topics or ()
+    ]
+    return response(topics=topics, error_code=code)
+
+
+APIS = (Api(ApiKey.METADATA, decide, _reject, repeatable=True),)

@@ -6,29 +6,32 @@ TOPIC_AUTHORIZATION_FAILED, an id that the broker does not know is UNKNOWN_TOPIC
 
 from typing import Any
 
+from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
 from proxy.session.apis.existing_topics import with_names
-from proxy.session.apis.order import in_request_order
-from proxy.session.apis.refusal import denied
-from proxy.session.apis.topic_filter import filter_topics
-from proxy.session.apis.topic_ids import TopicErrors, errors_by_id
-from proxy.session.apis.topic_shapes import TOPIC_SHAPES
-from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics
+from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
-_SHAPE = TOPIC_SHAPES[ApiKey.OFFSET_COMMIT]
+SHAPE = TopicShape(
+    response="OffsetCommitResponse",
+    topic="OffsetCommitResponseTopic",
+    partition="OffsetCommitResponsePartition",
+    carried=("topic_id",),
+)
+
+
 _FIRST_WITH_TOPIC_IDS = 10
 
 
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.version < _FIRST_WITH_TOPIC_IDS:
-        return filter_topics(call, request, _SHAPE, Operation.READ)
+        return filter_topics(call, request, SHAPE, Operation.READ)
     topic_ids = [bytes(topic.topic_id) for topic in request.topics]
     return with_names(
         call, topic_ids, lambda: _by_id(request, errors_by_id(call, Operation.READ, request.topics))
@@ -40,7 +43,7 @@ def _by_id(request: Any, errors: TopicErrors) -> Verdict:
         return Forward()
     asked = [bytes(topic.topic_id) for topic in request.topics]
     refused = [
-        _SHAPE.refuse_topic(topic, errors[topic_id])
+        SHAPE.reject_topic(topic, errors[topic_id])
         for topic, topic_id in zip(request.topics, asked, strict=True)
         if topic_id in errors
     ]
@@ -55,4 +58,4 @@ def _by_id(request: Any, errors: TopicErrors) -> Verdict:
     return Forward(request, on_reply)
 
 
-API = Api(ApiKey.OFFSET_COMMIT, decide)
+APIS = (Api(ApiKey.OFFSET_COMMIT, decide, SHAPE.reject),)

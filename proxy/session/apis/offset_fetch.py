@@ -9,21 +9,26 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from proxy.admin.rejection import Error, TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
 from proxy.session.apis.existing_topics import with_names
-from proxy.session.apis.order import in_request_order
-from proxy.session.apis.refusal import denied
-from proxy.session.apis.topic_filter import take_out
-from proxy.session.apis.topic_ids import errors_by_id
-from proxy.session.apis.topic_shapes import TOPIC_SHAPES
-from proxy.session.call import Answer, Ask, Call, Forward, ReplyHandler, Verdict
+from proxy.session.apis.topic_filter import errors_by_id, take_out
+from proxy.session.call import Answer, Api, Ask, Call, Forward, ReplyHandler, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
-_SHAPE = TOPIC_SHAPES[ApiKey.OFFSET_FETCH]
+SHAPE = TopicShape(
+    response="OffsetFetchResponse",
+    topic="OffsetFetchResponseTopic",
+    partition="OffsetFetchResponsePartition",
+    request_partitions="partition_indexes",
+    request_index=None,
+    placeholders={"committed_offset": -1, "metadata": ""},
+)
+
+
 _FIRST_WITH_GROUPS = 8
 _FIRST_WITH_TOPIC_IDS = 10
 
@@ -33,11 +38,11 @@ def decide(call: Call, request: Any) -> Verdict:
     if call.version >= _FIRST_WITH_GROUPS:
         return _groups(call, request)
     if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
-        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if request.topics is None:
         return Forward(None, lambda response: _show_allowed(call, response))
     allowed = _allowed_topics(call, request.topics)
-    return _forwarded(request, _unless_failed(take_out(request, _SHAPE, allowed)))
+    return _forwarded(request, _unless_failed(take_out(request, SHAPE, allowed)))
 
 
 def _groups(call: Call, request: Any) -> Verdict:
@@ -173,4 +178,17 @@ def _refused_topic(topic: Any, error_code: ErrorCode) -> Any:
     )
 
 
-API = Api(ApiKey.OFFSET_FETCH, decide)
+def _reject(version: int, request: Any, error: Error) -> Any:
+    response, code = types.OffsetFetchResponse, error["error_code"]
+    if version >= 8:
+        groups = [
+            response.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+            for group in request.groups
+        ]
+        return response(groups=groups)
+    if version >= 2:
+        return response(error_code=code)
+    return SHAPE.reject_all(request, code)
+
+
+APIS = (Api(ApiKey.OFFSET_FETCH, decide, _reject, repeatable=True),)

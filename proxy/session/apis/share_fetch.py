@@ -12,14 +12,13 @@ through in one window.
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
-from proxy.session.apis.api import Api
 from proxy.session.apis.existing_topics import with_names
-from proxy.session.apis.refusal import denied, refused
-from proxy.session.apis.share_member import is_member_id
-from proxy.session.apis.topic_ids import TopicErrors, id_errors
-from proxy.session.call import Call, Forward, Verdict
+from proxy.session.apis.share_groups import is_member_id
+from proxy.session.apis.topic_filter import TopicErrors, id_errors
+from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.share_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -38,9 +37,9 @@ RAW = ("responses.partitions",)
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
-        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id) or _begins_with_acknowledgements(request):
-        return refused(call, request, ErrorCode.INVALID_REQUEST)
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
     topic_ids = [bytes(topic.topic_id) for topic in request.topics]
     return with_names(call, topic_ids, lambda: _decide(call, request))
 
@@ -59,7 +58,7 @@ def _decide(call: Call, request: Any) -> Verdict:
     assert sharing is not None
     session = _session(sharing.sessions, request)
     if session is None:
-        return refused(call, request, ErrorCode.SHARE_SESSION_NOT_FOUND)
+        return reject(call, request, ErrorCode.SHARE_SESSION_NOT_FOUND)
     asked = by_topic(
         (bytes(topic.topic_id), [part.partition_index for part in topic.partitions])
         for topic in request.topics
@@ -67,7 +66,7 @@ def _decide(call: Call, request: Any) -> Verdict:
     session.add(asked)
     if session.is_full:
         sharing.sessions.close(request.group_id or "", request.member_id)
-        return refused(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     errors = id_errors(call, Operation.READ, session.named)
     acknowledged = _acknowledged(request, asked, errors)
     _narrow(request, session, asked, errors)
@@ -192,4 +191,4 @@ def _refused(topic_id: bytes, told: _Told) -> Any:
     )
 
 
-API = Api(ApiKey.SHARE_FETCH, decide)
+APIS = (Api(ApiKey.SHARE_FETCH, decide, code_only("ShareFetchResponse"), repeatable=True),)

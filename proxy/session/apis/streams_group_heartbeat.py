@@ -9,15 +9,14 @@ TOPIC_AUTHORIZATION_FAILED. (A broker of its own would let the member in and tel
 what is missing.)
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
+from proxy.admin.rejection import code_and_message
+from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.existing_topics import ask_which_exist
-from proxy.session.apis.refusal import refused
-from proxy.session.apis.streams_topology import internal_topics_of, topics_of_subtopology
-from proxy.session.apis.topic_name import INTERNAL_TOPICS, is_valid
-from proxy.session.call import CLUSTER_NAME, Answer, Call, Forward, Verdict
+from proxy.session.call import Answer, Api, Call, Forward, Verdict, reject
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -25,16 +24,16 @@ from proxy.wire.error_codes import ErrorCode
 def decide(call: Call, request: Any) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        return refused(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return reject(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if request.topology is None:
         return Forward()
     parts = request.topology.subtopologies
     topics = list(dict.fromkeys(name for part in parts for name in topics_of_subtopology(part)))
     message = _fault(topics)
     if message is not None:
-        return refused(call, request, ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+        return reject(call, request, ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
     if len(call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)) < len(topics):
-        return refused(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     internal = dict.fromkeys(name for part in parts for name in internal_topics_of(part))
     uncreatable = _uncreatable(call, list(internal))
     if not uncreatable:
@@ -50,7 +49,7 @@ def _fault(topics: list[str]) -> str | None:
         return (
             f"Use of Kafka internal topics {','.join(kafkas_own)} in a Kafka Streams topology is prohibited."
         )
-    invalid = [name for name in topics if not is_valid(name)]
+    invalid = [name for name in topics if not is_valid_name(name)]
     return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
 
 
@@ -72,7 +71,20 @@ def _unless_missing(call: Call, request: Any, uncreatable: list[str], existing: 
 
 def _unauthorized_to_create(call: Call, request: Any, missing: list[str]) -> Answer:
     message = f"Unauthorized to CREATE on topics {', '.join(missing)}."
-    return refused(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+    return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
 
 
-API = Api(ApiKey.STREAMS_GROUP_HEARTBEAT, decide)
+def topics_of_subtopology(subtopology: Any) -> Iterator[str]:
+    """All topics that a subtopology names, some perhaps twice."""
+    yield from subtopology.source_topics
+    yield from subtopology.repartition_sink_topics
+    yield from internal_topics_of(subtopology)
+
+
+def internal_topics_of(subtopology: Any) -> Iterator[str]:
+    """Those that the broker makes for the application where they are missing."""
+    for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+        yield topic.name
+
+
+APIS = (Api(ApiKey.STREAMS_GROUP_HEARTBEAT, decide, code_and_message("StreamsGroupHeartbeatResponse")),)

@@ -5,8 +5,8 @@ They pass as they come. A broker offers them only where it has somewhere to put 
 
 from typing import Any
 
-from proxy.session.apis.api import Api
-from proxy.session.call import Call, Forward, Verdict
+from proxy.admin.rejection import code_only
+from proxy.session.call import Api, Call, Forward, Verdict
 from proxy.wire.api_keys import ApiKey
 
 
@@ -16,6 +16,11 @@ def decide(_call: Call, _request: Any) -> Verdict:
 
 
 APIS = (
-    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, decide),
-    Api(ApiKey.PUSH_TELEMETRY, decide),
+    Api(
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        decide,
+        code_only("GetTelemetrySubscriptionsResponse"),
+        repeatable=True,
+    ),
+    Api(ApiKey.PUSH_TELEMETRY, decide, code_only("PushTelemetryResponse"), repeatable=True),
 )

@@ -8,8 +8,8 @@ Kafka's own topics are left to the broker, which knows how they are made; no pol
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.session.apis.existing_topics import ask_which_exist, have_created
-from proxy.session.apis.topic_name import INTERNAL_TOPICS, is_valid
 from proxy.session.call import AskController, Call, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -32,7 +32,7 @@ Then = Callable[[Mapping[str, int]], Verdict]
 def have_made(call: Call, names: Iterable[str], then: Then) -> Verdict:
     """`then`, once those of the names that are missing are made as far as that can be."""
     known = call.gate.topic_names.topic_id
-    unknown = [name for name in names if is_valid(name) and known(name) is None]
+    unknown = [name for name in names if is_valid_name(name) and known(name) is None]
     kafkas_own = [name for name in unknown if name in INTERNAL_TOPICS]
     others = [name for name in unknown if name not in INTERNAL_TOPICS]
     if not kafkas_own:

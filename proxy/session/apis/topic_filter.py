@@ -1,14 +1,15 @@
-"""Requests that list topics by name: the denied ones are taken out, and put back into the answer refused.
+"""Topics of a request that are denied: taken out of it, and put back into the response with their error.
 
-Serves every API of that shape; what the shape is, says topic_shapes, which operation on the topics is asked
-for, the API's own file.
+Serves every API that lists topics by name or by id. What the request and its response look like is in the
+API's own `TopicShape`; which operation on the topics is needed, in the API's own file. The names behind ids
+are those that Metadata responses have named.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.order import in_request_order
-from proxy.session.apis.topic_shapes import TopicShape
 from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -17,12 +18,12 @@ from proxy.wire.work import paced
 
 def filter_topics(call: Call, request: Any, shape: TopicShape, operation: Operation) -> Verdict:
     """Forward the topics they may do `operation` to; answer here when that is none of those asked for."""
-    names = [getattr(topic, shape.name) for topic in paced(shape.asked(request))]
+    names = [getattr(topic, shape.name) for topic in paced(shape.topics(request))]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, names)
     merge = take_out(request, shape, allowed)
     if merge is None:
         return Forward()
-    if not shape.asked(request):
+    if not shape.topics(request):
         answer = getattr(types, shape.response)()
         merge(answer)
         return Answer(answer)
@@ -40,17 +41,39 @@ def take_out(
 
     None: all are allowed, nothing was changed.
     """
-    asked = shape.asked(request)
+    asked = shape.topics(request)
     names = [getattr(topic, shape.name) for topic in paced(asked)]
     if allowed.issuperset(names):
         return None
     denied = [topic for topic, name in zip(asked, paced(names), strict=True) if name not in allowed]
-    refused = shape.refuse_topics(denied, error_code, message)
-    setattr(request, shape.asked_topics, [topic for topic in asked if getattr(topic, shape.name) in allowed])
+    refused = shape.reject_topics(denied, error_code, message)
+    setattr(
+        request, shape.request_topics, [topic for topic in asked if getattr(topic, shape.name) in allowed]
+    )
 
     def merge(response: Any) -> None:
-        parts = [*getattr(response, shape.answered_topics), *refused]
+        parts = [*getattr(response, shape.response_topics), *refused]
         ordered = in_request_order(names, parts, lambda part: getattr(part, shape.name))
-        setattr(response, shape.answered_topics, ordered)
+        setattr(response, shape.response_topics, ordered)
 
     return merge
+
+
+TopicErrors = Mapping[bytes, ErrorCode]
+
+
+def errors_by_id(call: Call, operation: Operation, topics: Iterable[Any]) -> TopicErrors:
+    """Id -> error, for every topic whose name is unknown or on which they may not do `operation`."""
+    return id_errors(call, operation, (bytes(topic.topic_id) for topic in topics))
+
+
+def id_errors(call: Call, operation: Operation, topic_ids: Iterable[bytes]) -> TopicErrors:
+    """The same for bare ids."""
+    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in topic_ids}
+    known = [name for name in names.values() if name is not None]
+    allowed = call.allowed_names(operation, ResourceType.TOPIC, known)
+    errors = {
+        topic_id: ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for topic_id, name in names.items()
+    }
+    return {topic_id: error for topic_id, error in errors.items() if names[topic_id] not in allowed}

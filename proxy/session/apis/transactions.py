@@ -1,40 +1,243 @@
-"""AddOffsetsToTxn and EndTxn (KIP-98): WRITE on the transactional id, READ on a group that is added.
+"""The APIs of transactional and idempotent producers (KIP-98, KIP-447, KIP-664, KIP-890, KIP-939).
 
-Denied, the whole request is TRANSACTIONAL_ID_AUTHORIZATION_FAILED or GROUP_AUTHORIZATION_FAILED.
+    InitProducerId            WRITE on the transactional id, TWO_PHASE_COMMIT too where it is asked for;
+                              without an id IDEMPOTENT_WRITE on the cluster, or WRITE on any topic at all
+                              (KIP-679)
+    AddPartitionsToTxn        WRITE on the transactional id and on each topic; from v4 on CLUSTER_ACTION
+    AddOffsetsToTxn           WRITE on the transactional id, READ on the group
+    TxnOffsetCommit           the same, and READ on each topic
+    EndTxn                    WRITE on the transactional id
+    WriteTxnMarkers           ALTER on the cluster, or CLUSTER_ACTION
+    DescribeTransactions      DESCRIBE on each transactional id
+    ListTransactions          the same: the others are left out
+
+TransactionalId and group are denied as a whole. WriteTxnMarkers is what brokers send to each other, and what
+an administrator ends a hanging transaction with; one that names a topic of Penstock's own is denied as a
+whole: a marker there could end a transaction of the controller.
 """
 
 from typing import Any
 
-from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.api import Api
-from proxy.session.apis.refusal import denied
-from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_request_order
+from proxy.admin.topics import INTERNAL_TOPICS
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.session.apis.topic_filter import filter_topics
+from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+
+TXN_OFFSET_COMMIT = TopicShape(
+    response="TxnOffsetCommitResponse",
+    topic="TxnOffsetCommitResponseTopic",
+    partition="TxnOffsetCommitResponsePartition",
+)
+
+
+ADD_PARTITIONS = TopicShape(
+    response="AddPartitionsToTxnResponse",
+    topic="AddPartitionsToTxnTopicResult",
+    partition="AddPartitionsToTxnPartitionResult",
+    request_topics="v3_and_below_topics",
+    response_topics="results_by_topic_v3_and_below",
+    request_index=None,
+    response_partitions="results_by_partition",
+    error_code="partition_error_code",
+)
+_FIRST_FOR_BROKERS = 4
+"""Of AddPartitionsToTxn."""
+
+
+def decide_init_producer_id(call: Call, request: Any) -> Verdict:
+    """InitProducerId."""
+    if request.transactional_id is None:
+        if _may_be_idempotent(call):
+            return Forward()
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    needed = [Operation.WRITE] + ([Operation.TWO_PHASE_COMMIT] if request.enable2_pc else [])
+    for operation in needed:
+        if not call.allows(operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+            return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return Forward()
+
+
+def _may_be_idempotent(call: Call) -> bool:
+    if call.shows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        return True
+    return call.allows_by_type(Operation.WRITE, ResourceType.TOPIC)
+
+
+def decide_add_partitions(call: Call, request: Any) -> Verdict:
+    """All or nothing: with one topic denied the others are OPERATION_NOT_ATTEMPTED.
+
+    Kafka's internal topics are denied to everybody. A request of brokers that names a transactional id or a
+    topic of Penstock's own is denied as a whole.
+    """
+    if call.version >= _FIRST_FOR_BROKERS:
+        if not call.allows_cluster(Operation.CLUSTER_ACTION):
+            return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _of_brokers(call, request)
+    transactional_id = request.v3_and_below_transactional_id
+    if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    # A broker goes by partition: a topic without one is neither asked for nor told.
+    asked = [topic for topic in request.v3_and_below_topics if topic.partitions]
+    names = [topic.name for topic in asked if topic.name not in INTERNAL_TOPICS]
+    allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
+    if allowed.issuperset(topic.name for topic in asked):
+        return Forward()
+    results = [ADD_PARTITIONS.reject_topic(topic, _partition_error(topic.name in allowed)) for topic in asked]
+    return Answer(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+
+def _of_brokers(call: Call, request: Any) -> Verdict:
+    ids = [transaction.transactional_id for transaction in request.transactions]
+    if not call.within_cluster_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ids).issuperset(ids):
+        return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    names = [topic.name for transaction in request.transactions for topic in transaction.topics]
+    if not call.within_cluster_right(Operation.WRITE, ResourceType.TOPIC, names).issuperset(names):
+        return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return Forward()
+
+
+def _partition_error(allowed: bool) -> ErrorCode:
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _reject_add_partitions(version: int, request: Any, error: Error) -> Any:
+    if version >= 4:
+        return types.AddPartitionsToTxnResponse(error_code=error["error_code"])
+    return ADD_PARTITIONS.reject_all(request, error["error_code"])
 
 
 def decide_add_offsets(call: Call, request: Any) -> Verdict:
     """AddOffsetsToTxn."""
-    return refused_to_commit(call, request) or Forward()
+    return denied_commit(call, request) or Forward()
 
 
 def decide_end(call: Call, request: Any) -> Verdict:
     """EndTxn."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        return denied(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return Forward()
 
 
-def refused_to_commit(call: Call, request: Any) -> Answer | None:
+def denied_commit(call: Call, request: Any) -> Answer | None:
     """The refusal of a request that brings a group's offsets into a transaction; None: both are allowed."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        return denied(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        return denied(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return None
 
 
+def decide_offset_commit(call: Call, request: Any) -> Verdict:
+    """TxnOffsetCommit."""
+    return denied_commit(call, request) or filter_topics(call, request, TXN_OFFSET_COMMIT, Operation.READ)
+
+
+def decide_write_markers(call: Call, request: Any) -> Verdict:
+    """WriteTxnMarkers."""
+    may_alter = call.shows(Operation.ALTER, ResourceType.CLUSTER, (CLUSTER_NAME,))
+    if not call.allows_cluster(Operation.ALTER if may_alter else Operation.CLUSTER_ACTION):
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    names = [topic.name for marker in request.markers for topic in marker.topics]
+    if not call.within_cluster_right(Operation.WRITE, ResourceType.TOPIC, names).issuperset(names):
+        return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return Forward()
+
+
+def _reject_markers(_version: int, request: Any, error: Error) -> Any:
+    response, code = types.WriteTxnMarkersResponse, error["error_code"]
+    return response(
+        markers=[
+            response.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    response.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            response.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                    if topic.partition_indexes
+                ],
+            )
+            # A broker gathers them by producer: of two of one producer the last is told.
+            for marker in {marker.producer_id: marker for marker in request.markers}.values()
+        ]
+    )
+
+
+def decide_describe(call: Call, request: Any) -> Verdict:
+    """DescribeTransactions."""
+    asked = request.transactional_ids
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, asked)
+    state = types.DescribeTransactionsResponse.TransactionState
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refused = [state(transactional_id=name, error_code=code) for name in asked if name not in allowed]
+    if refused and not allowed:
+        return Answer(types.DescribeTransactionsResponse(transaction_states=refused))
+
+    def on_reply(response: Any) -> None:
+        _hide_topics(call, response.transaction_states)
+        parts = [*response.transaction_states, *refused]
+        response.transaction_states = in_request_order(asked, parts, lambda part: part.transactional_id)
+
+    if not refused:
+        return Forward(None, on_reply)
+    left = [name for name in asked if name in allowed]
+    return Forward(types.DescribeTransactionsRequest(transactional_ids=left), on_reply)
+
+
+def decide_list(call: Call, request: Any) -> Verdict:
+    """ListTransactions."""
+
+    def on_reply(response: Any) -> None:
+        states = response.transaction_states
+        ids = [state.transactional_id for state in states]
+        shown = call.shows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
+        response.transaction_states = [state for state in states if state.transactional_id in shown]
+
+    return Forward(None, on_reply)
+
+
+def _hide_topics(call: Call, states: list[Any]) -> None:
+    names = [topic.topic for state in states for topic in state.topics]
+    shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    for state in states:
+        state.topics = [topic for topic in state.topics if topic.topic in shown]
+
+
 APIS = (
-    Api(ApiKey.ADD_OFFSETS_TO_TXN, decide_add_offsets),
-    Api(ApiKey.END_TXN, decide_end),
+    Api(
+        ApiKey.INIT_PRODUCER_ID,
+        decide_init_producer_id,
+        code_only("InitProducerIdResponse", producer_epoch=-1),
+    ),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, decide_add_partitions, _reject_add_partitions),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, decide_add_offsets, code_only("AddOffsetsToTxnResponse")),
+    Api(ApiKey.END_TXN, decide_end, code_only("EndTxnResponse")),
+    Api(ApiKey.TXN_OFFSET_COMMIT, decide_offset_commit, TXN_OFFSET_COMMIT.reject),
+    Api(
+        ApiKey.WRITE_TXN_MARKERS,
+        decide_write_markers,
+        _reject_markers,
+        admin=True,
+        changes_at_broker=True,
+        between_brokers=True,
+    ),
+    Api(
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        decide_describe,
+        each_part(
+            "DescribeTransactionsResponse",
+            "transaction_states",
+            "TransactionState",
+            lambda request: ({"transactional_id": each} for each in request.transactional_ids),
+        ),
+    ),
+    Api(ApiKey.LIST_TRANSACTIONS, decide_list, code_only("ListTransactionsResponse")),
 )

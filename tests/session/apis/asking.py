@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import RequestContext
@@ -18,7 +18,7 @@ from proxy.security.principal import Principal
 from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
-from proxy.session.call import CLUSTER_NAME, Answer, Ask, Call, Forward, LookUp, ToTheController, Verdict
+from proxy.session.call import Answer, Ask, Call, Forward, LookUp, ToTheController, Verdict
 from proxy.session.gate import Gate, Limits, ListenerPolicy
 from proxy.session.share_sessions import ShareSessions, Sharing
 from proxy.session.withheld import WithheldAssignments
@@ -192,7 +192,7 @@ class Asking:
         api = TABLE[self.api_key]
         context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, security_protocol=self.security_protocol)
-        call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, admin=api.admin)
+        call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, api=api)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         call.withheld = self.withheld
         return Asked(call, api.decide(call, decoded), decoded)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.refusal import refusal
-from proxy.session.apis.table import TABLE
+from proxy.session.apis.table import TABLE, rejection
 from proxy.session.call import Answer
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
@@ -68,7 +67,7 @@ def test_any_request_can_be_refused_as_a_whole(pair: tuple[int, int]) -> None:
     key, version = pair
     request = MessageFiller(Random(f"{key}/{version}")).message(request_schema(key).name, version)
 
-    response = refusal(key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR, "not today")
+    response = rejection(key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR, "not today")
 
     assert codes_in(roundtrip(key, version, response)) <= {ErrorCode.UNKNOWN_SERVER_ERROR}
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from proxy.session.apis.topic_shapes import TOPIC_SHAPES
+from proxy.admin.rejection import TopicShape
+from proxy.session.apis import groups, offset_commit, partitions, transactions
 from proxy.session.call import Answer
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -21,6 +22,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 @dataclass(frozen=True)
 class Case:
     key: ApiKey
+    shape: TopicShape
     operation: str
     topic: str
     """Struct of a topic in the request."""
@@ -32,44 +34,58 @@ class Case:
     versions: tuple[int, ...] = ()
 
     def request(self, *names: str) -> Any:
-        shape = TOPIC_SHAPES[self.key]
+        shape = self.shape
         message = getattr(types, request_schema(self.key).name)
         partitions: list[Any] = [0, 1]
-        if self.partition is not None and shape.asked_index is not None:
+        if self.partition is not None and shape.request_index is not None:
             struct = getattr(message, self.partition)
-            partitions = [struct(**{shape.asked_index: index}) for index in partitions]
+            partitions = [struct(**{shape.request_index: index}) for index in partitions]
         topics = [
-            getattr(message, self.topic)(**{shape.name: name, shape.asked_partitions: partitions})
+            getattr(message, self.topic)(**{shape.name: name, shape.request_partitions: partitions})
             for name in names
         ]
-        return message(**{shape.asked_topics: topics}, **dict(self.fields))
+        return message(**{shape.request_topics: topics}, **dict(self.fields))
 
     def answer(self, *names: str) -> Any:
         """The broker's, without an error, in an order of its own."""
-        shape = TOPIC_SHAPES[self.key]
-        return shape.refuse_all(self.request(*reversed(names)), ErrorCode.NONE)
+        return self.shape.reject_all(self.request(*reversed(names)), ErrorCode.NONE)
 
     def errors(self, response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
-        shape = TOPIC_SHAPES[self.key]
+        shape = self.shape
         return [
             (
                 getattr(topic, shape.name),
                 [
-                    (getattr(part, shape.answered_index), getattr(part, shape.error_code))
-                    for part in getattr(topic, shape.answered_partitions)
+                    (getattr(part, shape.response_index), getattr(part, shape.error_code))
+                    for part in getattr(topic, shape.response_partitions)
                 ],
             )
-            for topic in getattr(response, shape.answered_topics)
+            for topic in getattr(response, shape.response_topics)
         ]
 
 
 CASES = [
-    Case(ApiKey.LIST_OFFSETS, "DESCRIBE", "ListOffsetsTopic", "ListOffsetsPartition"),
-    Case(ApiKey.DELETE_RECORDS, "DELETE", "DeleteRecordsTopic", "DeleteRecordsPartition"),
-    Case(ApiKey.OFFSET_FOR_LEADER_EPOCH, "DESCRIBE", "OffsetForLeaderTopic", "OffsetForLeaderPartition"),
-    Case(ApiKey.DESCRIBE_PRODUCERS, "READ", "TopicRequest", None),
+    Case(
+        ApiKey.LIST_OFFSETS, partitions.LIST_OFFSETS, "DESCRIBE", "ListOffsetsTopic", "ListOffsetsPartition"
+    ),
+    Case(
+        ApiKey.DELETE_RECORDS,
+        partitions.DELETE_RECORDS,
+        "DELETE",
+        "DeleteRecordsTopic",
+        "DeleteRecordsPartition",
+    ),
+    Case(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        partitions.OFFSET_FOR_LEADER_EPOCH,
+        "DESCRIBE",
+        "OffsetForLeaderTopic",
+        "OffsetForLeaderPartition",
+    ),
+    Case(ApiKey.DESCRIBE_PRODUCERS, partitions.DESCRIBE_PRODUCERS, "READ", "TopicRequest", None),
     Case(
         ApiKey.OFFSET_COMMIT,
+        offset_commit.SHAPE,
         "READ",
         "OffsetCommitRequestTopic",
         "OffsetCommitRequestPartition",
@@ -79,6 +95,7 @@ CASES = [
     ),
     Case(
         ApiKey.TXN_OFFSET_COMMIT,
+        transactions.TXN_OFFSET_COMMIT,
         "READ",
         "TxnOffsetCommitRequestTopic",
         "TxnOffsetCommitRequestPartition",
@@ -87,6 +104,7 @@ CASES = [
     ),
     Case(
         ApiKey.OFFSET_DELETE,
+        groups.OFFSET_DELETE,
         "READ",
         "OffsetDeleteRequestTopic",
         "OffsetDeleteRequestPartition",
@@ -117,8 +135,8 @@ def test_denied_topics_are_taken_out_and_put_back_in_the_order_of_the_request(
 
     asked = asking.for_(case.request("a", "b", "c", "d"))
 
-    shape = TOPIC_SHAPES[case.key]
-    assert [getattr(topic, shape.name) for topic in shape.asked(asked.forwarded)] == ["b", "d"]
+    shape = case.shape
+    assert [getattr(topic, shape.name) for topic in shape.topics(asked.forwarded)] == ["b", "d"]
     assert case.errors(asked.told(case.answer("b", "d"))) == [
         ("a", [(0, DENIED), (1, DENIED)]),
         ("b", [(0, 0), (1, 0)]),
@@ -217,7 +235,7 @@ def test_commits_by_topic_id_are_refused_by_id() -> None:
     asked = Asking(ApiKey.OFFSET_COMMIT, 10, "READ GROUP team", "READ TOPIC orders").for_(request)
 
     assert [topic.topic_id for topic in asked.forwarded.topics] == [ids[1]]
-    told = asked.told(TOPIC_SHAPES[ApiKey.OFFSET_COMMIT].refuse_all(asked.forwarded, ErrorCode.NONE))
+    told = asked.told(offset_commit.SHAPE.reject_all(asked.forwarded, ErrorCode.NONE))
     assert [(topic.topic_id, topic.partitions[0].error_code) for topic in told.topics] == [
         (ids[0], DENIED),
         (ids[1], ErrorCode.NONE),

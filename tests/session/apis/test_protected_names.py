@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from proxy.admin.configs import GROUP as GROUP_CONFIGS
 from proxy.metadata.acl import ResourceType
 from proxy.security.principal import Principal
-from proxy.session.apis.config_resources import GROUP as GROUP_CONFIGS
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Answer
 from proxy.wire import codecs

@@ -1,7 +1,7 @@
-"""The numbers of an ACL or of a filter in a request: one that nobody knows makes the request unreadable.
+"""The numbers of an ACL or of a filter in a request: one without a meaning makes the request unreadable.
 
-Asked by Describe-, Create- and DeleteAcls before any right is: a broker closes the connection of a client
-that sends such a number, whoever it is.
+Checked before any right: a broker closes the connection of a client that sends such a number, whoever it is,
+and Kafka's controller rejects the Envelope.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _PART_UNITS = 4
 
 
 def must_be_known(parts: Iterable[Any]) -> None:
-    """WireError when a creation or filter has a number of no meaning; `parts` may be a whole request."""
+    """WireError for a creation or filter with a number that has no meaning; `parts` may be [request]."""
     for part in paced(list(parts), _PART_UNITS):
         for attribute, kind in _NUMBERS:
             number = getattr(part, attribute, None)

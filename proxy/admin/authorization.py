@@ -1,0 +1,100 @@
+"""A principal's rights at one image: asks the authorizer, and has the decisions recorded.
+
+The base of proxy.session.call.Call, which asks for a client, and of forwarding.controller.access.Access,
+which asks for the principal in an Envelope. They differ in what becomes of a decision (`note`), never in what
+is allowed.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
+from proxy.security.protected import protected_among
+from proxy.wire.work import spend
+
+_NAMES_AT_A_TIME = 32
+DECISION_UNITS = 8
+"""What a decision and its record cost at most, in the units of proxy.wire.work."""
+
+
+class Authorization:
+    """Decisions about one request. `allows` and `allowed_names` record them all, `shows` records none."""
+
+    __slots__ = ()
+    context: RequestContext
+
+    def configured_authorizer(self) -> Authorizer:
+        """The authorizer that decides."""
+        raise NotImplementedError
+
+    def note(self, action: Action, decision: Decision) -> None:
+        """Take a decision down for the audit trail."""
+        raise NotImplementedError
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the principal may do this; the decision is recorded."""
+        action = Action(operation, resource_type, name)
+        decision = self.configured_authorizer().authorize(self.context, [action])[0]
+        self.note(action, decision)
+        spend(DECISION_UNITS)
+        return decision.allowed
+
+    def allows_cluster(self, operation: Operation) -> bool:
+        """An operation on the cluster itself."""
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def allowed_names(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        """The names that the principal may do this to; every decision is recorded."""
+        allowed: set[str] = set()
+        for action, decision in self._decided(operation, resource_type, names):
+            self.note(action, decision)
+            if decision.allowed:
+                allowed.add(action.resource_name)
+        return allowed
+
+    def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
+        """The same; to hide a name is no denial, so nothing is recorded."""
+        decided = self._decided(operation, resource_type, names)
+        return {action.resource_name for action, decision in decided if decision.allowed}
+
+    def granted_names(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        """The same; only what is allowed is recorded, since another right may allow the request too."""
+        granted: set[str] = set()
+        for action, decision in self._decided(operation, resource_type, names):
+            if decision.allowed:
+                self.note(action, decision)
+                granted.add(action.resource_name)
+        return granted
+
+    def within_cluster_right(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        """The names that a right on the whole cluster covers, once the principal has that right.
+
+        It does not cover Penstock's own resources: each of them is decided, and its denial is recorded.
+        """
+        wanted = list(names)
+        own = protected_among(self.configured_authorizer(), resource_type, wanted)
+        return set(wanted).difference(own) | self.allowed_names(operation, resource_type, own)
+
+    def allowed_topics(self, operation: Operation, names: Iterable[str]) -> set[str]:
+        """The topics that the principal may do this to, by the right on the cluster or on each topic."""
+        wanted = list(names)
+        if wanted and self.granted_names(operation, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+            return self.within_cluster_right(operation, ResourceType.TOPIC, wanted)
+        return self.allowed_names(operation, ResourceType.TOPIC, wanted)
+
+    def _decided(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> Iterator[tuple[Action, Decision]]:
+        """Each name once, with the decision on it; a few at a time, since a request may have very many."""
+        every, authorize = list(dict.fromkeys(names)), self.configured_authorizer().authorize
+        for start in range(0, len(every), _NAMES_AT_A_TIME):
+            few = every[start : start + _NAMES_AT_A_TIME]
+            actions = [Action(operation, resource_type, name) for name in few]
+            yield from zip(actions, authorize(self.context, actions), strict=True)
+            spend(DECISION_UNITS * len(few))

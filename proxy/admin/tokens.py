@@ -1,0 +1,70 @@
+"""CreateDelegationToken (KIP-48, KIP-373): who may have a token made for whom, and the responses about it.
+
+The same at the proxy and at the controller; who may ask for tokens at all depends on the listener, which each
+gate knows for itself.
+"""
+
+from typing import Any
+
+from proxy.admin.authorization import Authorization
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.security.principal import USER_TYPE, Principal
+from proxy.wire import types
+from proxy.wire.error_codes import ErrorCode
+
+FIRST_WITH_REQUESTER = 3
+"""From this version of Create and Describe on, a token's owner need not be who asked for it (KIP-373)."""
+NO_TIME_MS = -1
+"""What brokers report instead of a time where there is no token."""
+NOT_ALLOWED = {
+    "error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    "expiry_timestamp_ms": NO_TIME_MS,
+}
+
+
+def named_owner(request: Any, requester: Principal) -> Principal | None:
+    """The owner of the token; the requester if none is named. None: one named without a type."""
+    if not request.owner_principal_name:
+        return requester
+    if request.owner_principal_type is None:
+        return None
+    return Principal(request.owner_principal_type, request.owner_principal_name)
+
+
+def creation_denial(authorization: Authorization, may_ask: bool, owner: Principal) -> ErrorCode | None:
+    """CREATE_TOKENS on the owner; nobody needs a right to a token of their own."""
+    if not may_ask:
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if owner == authorization.context.principal:
+        return None
+    allowed = authorization.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner))
+    return None if allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+
+
+def has_foreign_renewers(request: Any) -> bool:
+    """Whether a renewer is no user: only users can renew."""
+    return any(renewer.principal_type != USER_TYPE for renewer in request.renewers)
+
+
+def creation_response(version: int, owner: Principal, requester: Principal) -> Any:
+    """Names owner and requester; there is no token in it yet."""
+    response = types.CreateDelegationTokenResponse(
+        principal_type=owner.principal_type, principal_name=owner.name
+    )
+    name_requester(response, version, requester)
+    return response
+
+
+def rejected_creation(version: int, owner: Principal, requester: Principal, error_code: ErrorCode) -> Any:
+    """The response without a token."""
+    response = creation_response(version, owner, requester)
+    response.error_code = error_code
+    response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = NO_TIME_MS
+    return response
+
+
+def name_requester(part: Any, version: int, requester: Principal) -> None:
+    """Put the requester where the version has a place for it."""
+    if version >= FIRST_WITH_REQUESTER:
+        part.token_requester_principal_type = requester.principal_type
+        part.token_requester_principal_name = requester.name

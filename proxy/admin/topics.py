@@ -1,0 +1,215 @@
+"""CreateTopics, CreatePartitions and DeleteTopics (KIP-4, KIP-195, KIP-516, KIP-525): which topics are
+rejected.
+
+The same at the proxy and at the controller, with the errors and messages of Kafka's ControllerApis. A topic
+that is named twice is rejected before any right is asked for. The functions return errors by topic; what else
+a gate finds wrong with a topic it adds to them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from proxy.admin.authorization import Authorization
+from proxy.admin.rejection import MESSAGES, PartError, TopicShape, in_request_order
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.wire import types
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics in which brokers keep their own state; no client's transaction may write to them."""
+NO_TOPIC_ID = bytes(16)
+NOT_HOSTED = "This server does not host this topic-partition."
+
+_MAX_NAME_LENGTH = 249
+_LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")
+_UNKNOWN_COUNT = -1
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+TopicKey = tuple[str | None, bytes]
+"""A topic as DeleteTopics names it: by name (with the zero id) or by id (with no name)."""
+
+Errors = dict[str, PartError]
+DeletionError = tuple[str | None, ErrorCode, str]
+"""The name to report, the error, its message."""
+
+CREATE_TOPICS = TopicShape(response="CreateTopicsResponse", topic="CreatableTopicResult", has_message=True)
+CREATE_PARTITIONS = TopicShape(
+    response="CreatePartitionsResponse",
+    topic="CreatePartitionsTopicResult",
+    response_topics="results",
+    has_message=True,
+)
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether there can be a topic of that name."""
+    return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
+
+
+def creation_errors(authorization: Authorization, request: Any) -> Errors:
+    """CREATE on the cluster or on each topic."""
+    times = Counter(topic.name for topic in paced(request.topics))
+    errors = _duplicates(times)
+    if CLUSTER_METADATA_TOPIC in times:
+        message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        errors.setdefault(CLUSTER_METADATA_TOPIC, (ErrorCode.INVALID_REQUEST, message))
+    once = [name for name in paced(list(times)) if name not in errors]
+    creatable = authorization.allowed_topics(Operation.CREATE, once)
+    return errors | {
+        name: (_DENIED, "Authorization failed.") for name in paced(once) if name not in creatable
+    }
+
+
+def partition_errors(authorization: Authorization, request: Any) -> Errors:
+    """ALTER on each topic."""
+    times = Counter(topic.name for topic in paced(request.topics))
+    errors = _duplicates(times)
+    once = [name for name in paced(list(times)) if name not in errors]
+    alterable = authorization.allowed_names(Operation.ALTER, ResourceType.TOPIC, once)
+    return errors | {name: (_DENIED, None) for name in paced(once) if name not in alterable}
+
+
+def _duplicates(times: Mapping[str, int]) -> Errors:
+    error = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    return {name: error for name, count in paced(list(times.items())) if count > 1}
+
+
+class Merge:
+    """The rejected topics of a CreateTopics or CreatePartitions request, to be put into its response."""
+
+    def __init__(self, shape: TopicShape, request: Any, errors: Mapping[str, PartError]) -> None:
+        """`request` as the client sent it."""
+        self._shape = shape
+        self._asked = list(dict.fromkeys(topic.name for topic in paced(request.topics)))
+        first = {topic.name: topic for topic in paced(request.topics[::-1])}
+        rejected = [name for name in paced(self._asked) if name in errors]
+        self._rejected = [shape.reject_topic(first[name], *errors[name]) for name in rejected]
+
+    def into(self, response: Any) -> Any:
+        """The response, with the topics in the order of the request."""
+        parts = [*getattr(response, self._shape.response_topics), *self._rejected]
+        ordered = in_request_order(self._asked, parts, lambda part: part.name)
+        setattr(response, self._shape.response_topics, ordered)
+        return response
+
+    def alone(self) -> Any:
+        """The response when no topic is left."""
+        return self.into(getattr(types, self._shape.response)())
+
+
+def hide_configs(topics: Iterable[Any], shown: Collection[str]) -> None:
+    """Hide the configs of created topics from clients without DESCRIBE_CONFIGS on them (KIP-525)."""
+    for topic in paced(list(topics)):
+        if topic.error_code == ErrorCode.NONE and topic.name not in shown:
+            topic.topic_config_error_code = _DENIED
+            topic.configs = []
+            topic.num_partitions = topic.replication_factor = _UNKNOWN_COUNT
+
+
+def topics_to_delete(request: Any) -> list[TopicKey]:
+    """In the order of the request, as often as it names them."""
+    named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in request.topic_names]
+    return named + [(topic.name, bytes(topic.topic_id)) for topic in paced(request.topics)]
+
+
+def deletion_errors(
+    authorization: Authorization, names: Mapping[TopicKey, str | None], times: Mapping[TopicKey, int]
+) -> tuple[dict[TopicKey, DeletionError], dict[TopicKey, str]]:
+    """DELETE on the cluster or on each topic.
+
+    `names`: of each topic asked for, None for an id that has none. Second: the rejected topics named by a
+    client that may describe them; if one of them does not exist its error is `missing_topic` instead.
+    """
+    errors = {
+        key: error
+        for key in paced(list(times), 2)
+        if (error := _malformed(key, times[key], names[key])) is not None
+    }
+    valid = {key: name for key, name in paced(list(names.items())) if key not in errors and name is not None}
+    deletable = _deletable(authorization, valid)
+    undeletable = {key: name for key, name in paced(list(valid.items())) if key not in deletable}
+    describable = authorization.shows(Operation.DESCRIBE, ResourceType.TOPIC, undeletable.values())
+    for key, name in paced(list(undeletable.items())):
+        # The name behind an id is reported only to clients that may describe the topic.
+        reported = name if key[0] is not None or name in describable else None
+        errors[key] = reported, _DENIED, MESSAGES[_DENIED]
+    return errors, {key: name for key, name in paced(list(undeletable.items())) if key[0] in describable}
+
+
+def missing_topic(name: str) -> DeletionError:
+    return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
+
+
+def _malformed(key: TopicKey, count: int, known_as: str | None) -> DeletionError | None:
+    name, topic_id = key
+    if name is None and not any(topic_id):
+        return None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+    if name is not None and any(topic_id):
+        return name, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+    if count > 1:
+        return name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}."
+    if known_as is None:
+        return None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+    return None
+
+
+def _deletable(authorization: Authorization, topics: Mapping[TopicKey, str]) -> set[TopicKey]:
+    allowed = authorization.allowed_topics(Operation.DELETE, topics.values())
+    deletable = {key for key, name in paced(list(topics.items())) if name in allowed}
+    named = [name for key, name in topics.items() if key in deletable and key[0] is not None]
+    describable = authorization.shows(Operation.DESCRIBE, ResourceType.TOPIC, named)
+    hidden = [name for name in named if name not in describable]
+    if not hidden or authorization.shows(Operation.DELETE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        return deletable
+    # DELETE implies DESCRIBE, but not against a DENY of it: then Kafka denies a topic asked for by name.
+    authorization.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, hidden)
+    return {key for key in deletable if key[0] is None or topics[key] in describable}
+
+
+class DeletionMerge:
+    """The rejected topics of a DeleteTopics request, to be put into its response."""
+
+    def __init__(self, asked: list[TopicKey], errors: Mapping[TopicKey, DeletionError]) -> None:
+        """`asked`: each topic of the request once."""
+        result = types.DeleteTopicsResponse.DeletableTopicResult
+        self._asked = asked
+        self._rejected = [
+            (key, result(name=name, topic_id=key[1], error_code=code, error_message=message))
+            for key, (name, code, message) in errors.items()
+        ]
+        self.allowed = [key for key in paced(asked) if key not in errors]
+
+    def into(self, response: Any) -> Any:
+        """The response, with the topics in the order of the request."""
+        by_id = {topic_id for name, topic_id in self.allowed if name is None}
+        keyed = [(_key_of_result(topic, by_id), topic) for topic in response.responses]
+        ordered = in_request_order(self._asked, [*keyed, *self._rejected], lambda pair: pair[0])
+        response.responses = [topic for _, topic in ordered]
+        return response
+
+    def alone(self) -> Any:
+        """The response when no topic is left."""
+        return self.into(types.DeleteTopicsResponse())
+
+
+def _key_of_result(topic: Any, by_id: Collection[bytes]) -> TopicKey:
+    topic_id = bytes(topic.topic_id)
+    return (None, topic_id) if topic_id in by_id else (topic.name, NO_TOPIC_ID)
+
+
+def with_topics(request: Any, topics: list[Any]) -> Any:
+    """The same request about these topics only: CreateTopics, CreatePartitions."""
+    return type(request)(topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+
+
+def deletion_of(request: Any, topics: list[TopicKey]) -> Any:
+    """The same DeleteTopics request about these topics only, named as its version names them."""
+    deletion = types.DeleteTopicsRequest
+    if request.topic_names:
+        return deletion(topic_names=[name for name, _ in topics], timeout_ms=request.timeout_ms)
+    states = [deletion.DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics]
+    return deletion(topics=states, timeout_ms=request.timeout_ms)

@@ -1,0 +1,148 @@
+"""CreateAcls, DeleteAcls and DescribeAcls (KIP-140, KIP-290): ALTER on the cluster, or DESCRIBE.
+
+Without an authorizer that counts ACLs of the metadata log there are none: SECURITY_DISABLED. DescribeAcls is
+answered from the image, grouped by resource pattern, in the order of their names. A filter with a number that
+has no meaning closes the connection (proxy.admin.acls): it must not come to match everything.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from proxy.admin.acls import must_be_known
+from proxy.admin.rejection import code_and_message, each_part, succeeded
+from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
+from proxy.security.protected import acls_in_log
+from proxy.session.call import Answer, Api, Call, Change, Verdict, deny, reject, to_the_controller
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced, paced_sorted
+
+NO_AUTHORIZER_TO_ALTER = "No Authorizer is configured."
+NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
+
+
+def decide_alter(call: Call, request: Any) -> Verdict:
+    """CreateAcls and DeleteAcls."""
+    must_be_known(request.creations if call.api_key == ApiKey.CREATE_ACLS else request.filters)
+    if not call.allows_cluster(Operation.ALTER):
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not acls_in_log(call.gate.authorizer):
+        return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_ALTER)
+    return to_the_controller(request)
+
+
+def decide_describe(call: Call, request: Any) -> Verdict:
+    """DescribeAcls."""
+    must_be_known([request])
+    if not call.allows_cluster(Operation.DESCRIBE):
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not acls_in_log(call.gate.authorizer):
+        return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE)
+    wanted = AclFilter.requested(request)
+    response = types.DescribeAclsResponse
+    by_pattern: defaultdict[tuple[Any, ...], list[Acl]] = defaultdict(list)
+    for acl in call.image.acls.select(wanted):
+        by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
+    return Answer(
+        response(
+            resources=[
+                _resource(response, pattern, by_pattern.pop(pattern)) for pattern in paced_sorted(by_pattern)
+            ],
+        )
+    )
+
+
+def _resource(response: Any, pattern: tuple[Any, ...], acls: list[Acl]) -> Any:
+    bindings = dict.fromkeys(acl.binding for acl in paced(acls))
+    return response.DescribeAclsResource(
+        resource_type=int(pattern[0]),
+        resource_name=pattern[1],
+        pattern_type=int(pattern[2]),
+        acls=[
+            response.AclDescription(
+                principal=principal, host=host, operation=int(operation), permission_type=int(permission)
+            )
+            for *_, principal, host, operation, permission in paced_sorted(bindings)
+        ],
+    )
+
+
+def _created(request: Any, response: Any) -> Iterator[Change]:
+    done = (
+        [True] * len(request.creations)
+        if response is None
+        else [succeeded(r) for r in paced(response.results)]
+    )
+    for acl, created in zip(paced(request.creations), done, strict=True):
+        if created:
+            yield "AccessControlEntryRecord", *_acl(acl, acl.resource_pattern_type)
+
+
+def _deleted(request: Any, response: Any) -> Iterator[Change]:
+    if response is None:
+        yield ("RemoveAccessControlEntryRecord",)
+        return
+    # Two filters may find the same ACL, which is removed once.
+    found = [
+        acl
+        for result in paced(response.filter_results)
+        for acl in paced(result.matching_acls)
+        if succeeded(acl)
+    ]
+    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in paced(found)):
+        yield "RemoveAccessControlEntryRecord", *fields
+
+
+def _acl(acl: Any, pattern_type: int) -> Change:
+    return (
+        ResourceType(acl.resource_type).name,
+        PatternType(pattern_type).name,
+        acl.resource_name,
+        acl.principal,
+        acl.host,
+        Operation(acl.operation).name,
+        PermissionType(acl.permission_type).name,
+    )
+
+
+APIS = (
+    Api(
+        ApiKey.CREATE_ACLS,
+        decide_alter,
+        each_part(
+            "CreateAclsResponse",
+            "results",
+            "AclCreationResult",
+            lambda request: ({} for _ in request.creations),
+            has_message=True,
+        ),
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER,
+        changes=_created,
+    ),
+    Api(
+        ApiKey.DELETE_ACLS,
+        decide_alter,
+        each_part(
+            "DeleteAclsResponse",
+            "filter_results",
+            "DeleteAclsFilterResult",
+            lambda request: ({} for _ in request.filters),
+            has_message=True,
+        ),
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER,
+        changes=_deleted,
+    ),
+    Api(
+        ApiKey.DESCRIBE_ACLS,
+        decide_describe,
+        code_and_message("DescribeAclsResponse"),
+        admin=True,
+        from_image=True,
+    ),
+)

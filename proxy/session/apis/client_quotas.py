@@ -1,0 +1,99 @@
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546): ALTER_CONFIGS on the cluster, or DESCRIBE_CONFIGS.
+
+DescribeClientQuotas is answered from the image. All filter kinds: exact, default, any name, and strict.
+Entities come in the order of their paths.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from proxy.admin.rejection import Error, code_and_message, rejected_parts
+from proxy.metadata.acl import Operation
+from proxy.metadata.quota_entity import QuotaEntity, QuotaFilter, QuotaFilterError
+from proxy.session.call import Answer, Api, Call, Change, Verdict, forward_with_cluster_right, reject
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced, paced_sorted
+
+
+def decide_describe(call: Call, request: Any) -> Verdict:
+    """DescribeClientQuotas."""
+    if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
+        return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    components = ((part.entity_type, part.match_type, part.match) for part in request.components)
+    try:
+        wanted = QuotaFilter.of(components, request.strict)
+    except QuotaFilterError as error:
+        return reject(call, request, error.error_code, str(error))
+    limits = call.image.quotas.limits
+    matching = [entity for entity in paced(list(limits), 2) if wanted.matches(entity)]
+    entities = paced_sorted(matching, key=lambda entity: entity.path)
+    entries = [_entry(entity, limits[entity]) for entity in entities]
+    return Answer(types.DescribeClientQuotasResponse(entries=entries))
+
+
+def _entry(entity: QuotaEntity, limits: Any) -> Any:
+    response = types.DescribeClientQuotasResponse
+    return response.EntryData(
+        entity=[
+            response.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.parts.items()
+        ],
+        values=[response.ValueData(key=key, value=limits[key]) for key in sorted(limits)],
+    )
+
+
+def _reject_alter(_version: int, request: Any, error: Error) -> Any:
+    response = types.AlterClientQuotasResponse
+    return response(
+        entries=[
+            response.EntryData(
+                entity=[
+                    response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
+                    for part in entry.entity
+                ],
+                **error,
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+def _altered(request: Any, response: Any) -> Iterator[Change]:
+    rejected = rejected_parts(response, "entries", _entity_of)
+    for entry in paced(request.entries):
+        entity = _entity_of(entry)
+        # Of a key that is named twice the last value counts.
+        for key, op in {op.key: op for op in paced(entry.ops)}.items():
+            if entity not in rejected:
+                yield "ClientQuotaRecord", key, *entity, None if op.remove else repr(float(op.value))
+
+
+def _entity_of(entry: Any) -> tuple[str, ...]:
+    """`client-id=x`, or the type alone for the default."""
+    return tuple(
+        sorted(
+            part.entity_type if part.entity_name is None else f"{part.entity_type}={part.entity_name}"
+            for part in entry.entity
+        )
+    )
+
+
+APIS = (
+    Api(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        forward_with_cluster_right,
+        _reject_alter,
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER_CONFIGS,
+        changes=_altered,
+    ),
+    Api(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        decide_describe,
+        code_and_message("DescribeClientQuotasResponse", entries=None),
+        admin=True,
+        from_image=True,
+    ),
+)

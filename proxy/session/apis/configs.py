@@ -1,0 +1,239 @@
+"""AlterConfigs, IncrementalAlterConfigs and DescribeConfigs (KIP-133, KIP-339, KIP-412, KIP-714).
+
+ALTER_CONFIGS or DESCRIBE_CONFIGS on each resource (proxy.admin.configs); denied resources carry the error of
+their kind. To be altered, a resource named twice, of an unknown type, or with a config key named twice or
+without a value is INVALID_REQUEST before any right is asked for. What is left goes to the controller, unless
+it is about one broker: that broker's process has to look at it itself, and is the one behind us. Owner and
+ACLs of a topic, which no broker knows, are described with its other configs (kept_configs.py).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from proxy.admin.configs import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    DELETE,
+    GROUP,
+    SET,
+    TOPIC,
+    denial,
+    each_resource,
+    is_config_resource,
+    resource_key,
+)
+from proxy.admin.rejection import PartError, in_request_order, rejected_parts
+from proxy.metadata.acl import Operation
+from proxy.security.protected import acls_in_log
+from proxy.session.apis.kept_configs import NOT_KEPT, described, kept_configs, names_kept_configs
+from proxy.session.call import (
+    Answer,
+    Api,
+    Call,
+    Change,
+    Forward,
+    ReplyHandler,
+    Verdict,
+    reject,
+    to_the_controller,
+)
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
+
+_TOPIC_TYPE = "TOPIC"
+_TYPES_IN_LOG = {TOPIC: _TOPIC_TYPE, BROKER: "BROKER", CLIENT_METRICS: "CLIENT_METRICS", GROUP: "GROUP"}
+"""The resources whose configs Kafka's controller keeps in its log; levels of loggers are not there."""
+
+
+def decide_alter_configs(call: Call, request: Any) -> Verdict:
+    """AlterConfigs, which knows no loggers."""
+    return _alter(call, request, types.AlterConfigsResponse, incremental=False)
+
+
+def decide_incremental_alter_configs(call: Call, request: Any) -> Verdict:
+    """IncrementalAlterConfigs."""
+    return _alter(call, request, types.IncrementalAlterConfigsResponse, incremental=True)
+
+
+def _alter(call: Call, request: Any, response: Any, incremental: bool) -> Verdict:
+    asked = [resource_key(resource) for resource in paced(request.resources)]
+    times = Counter(asked)
+    errors = [
+        _alteration_error(call, r, times[resource_key(r)], incremental) for r in paced(request.resources, 4)
+    ]
+    rejected = [
+        _rejected(response, resource, error)
+        for resource, error in zip(asked, errors, strict=True)
+        if error is not None
+    ]
+    if not rejected:
+        return _sent(request, None)
+    pairs = zip(paced(request.resources), errors, strict=True)
+    request.resources = [resource for resource, error in pairs if error is None]
+    if not request.resources:
+        return Answer(response(responses=rejected))
+
+    def on_reply(answer: Any) -> None:
+        answer.responses = in_request_order(asked, [*answer.responses, *rejected], resource_key)
+
+    return _sent(request, on_reply)
+
+
+def _sent(request: Any, on_reply: ReplyHandler | None) -> Verdict:
+    if any(_is_of_one_broker(resource) for resource in paced(request.resources)):
+        return Forward(request, on_reply)
+    return to_the_controller(request, on_reply)
+
+
+def _is_of_one_broker(resource: Any) -> bool:
+    kind, name = resource_key(resource)
+    return kind == BROKER_LOGGER or (kind == BROKER and name != "")
+
+
+def _alteration_error(call: Call, resource: Any, count: int, incremental: bool) -> PartError | None:
+    message = _malformed(resource, count, incremental)
+    if message is not None:
+        return ErrorCode.INVALID_REQUEST, message
+    return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or _unkept(call, resource)
+
+
+def _unkept(call: Call, resource: Any) -> PartError | None:
+    """Owner and ACLs of a topic, where the controller does not keep them."""
+    if call.gate.keeps_topic_configs or resource.resource_type != TOPIC:
+        return None
+    return (ErrorCode.INVALID_CONFIG, NOT_KEPT) if names_kept_configs(resource.configs) else None
+
+
+def _malformed(resource: Any, count: int, incremental: bool) -> str | None:
+    if count > 1:
+        return "Each resource must appear at most once."
+    keys = Counter(config.name for config in resource.configs)
+    if any(times > 1 for times in keys.values()):
+        return "Error due to duplicate config keys"
+    valueless = [config.name for config in resource.configs if _lacks_value(config, incremental)]
+    if valueless:
+        return f"Null value not supported for : {', '.join(valueless)}"
+    unknown = not is_config_resource(resource.resource_type)
+    if unknown or (resource.resource_type == BROKER_LOGGER and not incremental):
+        return f"Unknown resource type {resource.resource_type}"
+    return None
+
+
+def _lacks_value(config: Any, incremental: bool) -> bool:
+    return config.value is None and not (incremental and config.config_operation == DELETE)
+
+
+def _rejected(response: Any, resource: tuple[int, str], error: PartError) -> Any:
+    return response.AlterConfigsResourceResponse(
+        error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
+    )
+
+
+def decide_describe_configs(call: Call, request: Any) -> Verdict:
+    """DescribeConfigs."""
+    unknown = [r.resource_type for r in request.resources if not is_config_resource(r.resource_type)]
+    if unknown:
+        message = f"No config resource is of type {unknown[0]}."
+        return reject(call, request, ErrorCode.INVALID_REQUEST, message)
+    asked = [resource_key(resource) for resource in paced(request.resources)]
+    errors = {
+        resource: denial(call, Operation.DESCRIBE_CONFIGS, resource) for resource in dict.fromkeys(asked)
+    }
+    denials = [
+        _rejected_description(resource, error)
+        for resource in paced(asked)
+        if (error := errors[resource]) is not None
+    ]
+    kept = _kept(call, [resource for resource, error in paced(list(errors.items())) if error is None])
+    if not denials and not kept:
+        return Forward()
+    wanted = {
+        resource_key(resource): resource.configuration_keys or None for resource in paced(request.resources)
+    }
+    request.resources = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
+    if not request.resources:
+        return Answer(types.DescribeConfigsResponse(results=denials))
+
+    def on_reply(response: Any) -> None:
+        for result in paced(response.results, 4):
+            key = resource_key(result)
+            if result.error_code == ErrorCode.NONE and key in kept:
+                result.configs = [
+                    *result.configs,
+                    *described(
+                        kept[key], wanted[key], request.include_synonyms, request.include_documentation
+                    ),
+                ]
+        response.results = in_request_order(asked, [*response.results, *denials], resource_key)
+
+    return Forward(request if denials else None, on_reply)
+
+
+def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
+    """What we keep of each topic, where we keep anything of topics at all."""
+    if not call.gate.keeps_topic_configs or not acls_in_log(call.gate.authorizer):
+        return {}
+    found = {
+        resource: kept_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
+    }
+    return {resource: configs for resource, configs in found.items() if configs}
+
+
+def _rejected_description(resource: tuple[int, str], error: PartError) -> Any:
+    return types.DescribeConfigsResponse.DescribeConfigsResult(
+        error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
+    )
+
+
+def _incrementally_altered(request: Any, response: Any) -> Iterator[Change]:
+    for type_name, resource in _config_resources(request, response):
+        for config in paced(resource.configs):
+            place = ("ConfigRecord", type_name, resource.resource_name, config.name)
+            if type_name == _TOPIC_TYPE and config.config_operation in (SET, DELETE):
+                yield *place, config.value if config.config_operation == SET else None
+            else:
+                # What it comes to with what was there before is not known here; others may be secrets.
+                yield place
+
+
+def _altered(request: Any, response: Any) -> Iterator[Change]:
+    for type_name, resource in _config_resources(request, response):
+        # Whatever is not named is removed.
+        yield "ConfigRecord", type_name, resource.resource_name
+
+
+def _config_resources(request: Any, response: Any) -> Iterator[tuple[str, Any]]:
+    rejected = rejected_parts(response, "responses", lambda part: (part.resource_type, part.resource_name))
+    for resource in paced(request.resources):
+        type_name = _TYPES_IN_LOG.get(resource.resource_type)
+        if type_name is not None and (resource.resource_type, resource.resource_name) not in rejected:
+            yield type_name, resource
+
+
+APIS = (
+    Api(
+        ApiKey.ALTER_CONFIGS,
+        decide_alter_configs,
+        each_resource("AlterConfigsResponse", "responses", "AlterConfigsResourceResponse"),
+        admin=True,
+        forwarded=True,
+        changes=_altered,
+    ),
+    Api(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        decide_incremental_alter_configs,
+        each_resource("IncrementalAlterConfigsResponse", "responses", "AlterConfigsResourceResponse"),
+        admin=True,
+        forwarded=True,
+        changes=_incrementally_altered,
+    ),
+    Api(
+        ApiKey.DESCRIBE_CONFIGS,
+        decide_describe_configs,
+        each_resource("DescribeConfigsResponse", "results", "DescribeConfigsResult"),
+    ),
+)

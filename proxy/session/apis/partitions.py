@@ -1,0 +1,111 @@
+"""ListOffsets, DeleteRecords, OffsetForLeaderEpoch and DescribeProducers: requests about partitions of named
+topics.
+
+    ListOffsets (KIP-79)                        DESCRIBE on each topic
+    DeleteRecords (KIP-107)                     DELETE on each topic
+    OffsetForLeaderEpoch (KIP-101, KIP-320)     DESCRIBE on each topic, or CLUSTER_ACTION for all but
+    Penstock's own DescribeProducers (KIP-664)                 READ on each topic
+
+Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED.
+"""
+
+from typing import Any
+
+from proxy.admin.rejection import MESSAGES, TopicShape
+from proxy.admin.topics import is_valid_name
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.security.protected import protected_among
+from proxy.session.apis.topic_filter import filter_topics, take_out
+from proxy.session.call import Answer, Api, Call, Forward, Verdict
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+LIST_OFFSETS = TopicShape(
+    response="ListOffsetsResponse",
+    topic="ListOffsetsTopicResponse",
+    partition="ListOffsetsPartitionResponse",
+)
+
+
+DELETE_RECORDS = TopicShape(
+    response="DeleteRecordsResponse",
+    topic="DeleteRecordsTopicResult",
+    partition="DeleteRecordsPartitionResult",
+    reports_empty_topics=False,
+    placeholders={"low_watermark": -1},
+)
+
+
+OFFSET_FOR_LEADER_EPOCH = TopicShape(
+    response="OffsetForLeaderEpochResponse",
+    topic="OffsetForLeaderTopicResult",
+    partition="EpochEndOffset",
+    name="topic",
+    request_index="partition",
+    response_index="partition",
+)
+
+
+DESCRIBE_PRODUCERS = TopicShape(
+    response="DescribeProducersResponse",
+    topic="TopicResponse",
+    partition="PartitionResponse",
+    request_partitions="partition_indexes",
+    request_index=None,
+    has_message=True,
+)
+
+
+def decide_list_offsets(call: Call, request: Any) -> Verdict:
+    """ListOffsets."""
+    return filter_topics(call, request, LIST_OFFSETS, Operation.DESCRIBE)
+
+
+def decide_delete_records(call: Call, request: Any) -> Verdict:
+    """DeleteRecords."""
+    return filter_topics(call, request, DELETE_RECORDS, Operation.DELETE)
+
+
+def decide_offset_for_leader_epoch(call: Call, request: Any) -> Verdict:
+    """OffsetForLeaderEpoch."""
+    names = [topic.topic for topic in request.topics]
+    own = protected_among(call.gate.authorizer, ResourceType.TOPIC, names)
+    if not own and call.shows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        return Forward()
+    return filter_topics(call, request, OFFSET_FOR_LEADER_EPOCH, Operation.DESCRIBE)
+
+
+def decide_describe_producers(call: Call, request: Any) -> Verdict:
+    """A name that no topic can have is INVALID_TOPIC_EXCEPTION before any right: the broker says so."""
+    names = {topic.name for topic in request.topics}
+    invalid = {name for name in names if not is_valid_name(name)}
+    allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, sorted(names - invalid))
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    merge = take_out(request, DESCRIBE_PRODUCERS, allowed | invalid, code, MESSAGES[code])
+    if merge is None:
+        return Forward()
+    if request.topics:
+        return Forward(request, merge)
+    response = types.DescribeProducersResponse()
+    merge(response)
+    return Answer(response)
+
+
+APIS = (
+    Api(ApiKey.LIST_OFFSETS, decide_list_offsets, LIST_OFFSETS.reject, repeatable=True),
+    Api(
+        ApiKey.DELETE_RECORDS,
+        decide_delete_records,
+        DELETE_RECORDS.reject,
+        admin=True,
+        changes_at_broker=True,
+    ),
+    Api(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        decide_offset_for_leader_epoch,
+        OFFSET_FOR_LEADER_EPOCH.reject,
+        repeatable=True,
+    ),
+    Api(ApiKey.DESCRIBE_PRODUCERS, decide_describe_producers, DESCRIBE_PRODUCERS.reject),
+)

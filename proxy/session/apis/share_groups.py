@@ -1,0 +1,242 @@
+"""ShareGroupHeartbeat, ShareAcknowledge and the offsets of share groups (KIP-932); ShareFetch has its own
+file.
+
+    ShareGroupHeartbeat             READ on the group, DESCRIBE on every topic subscribed to
+    ShareAcknowledge                READ on the group and on each topic, which the request names by id
+    DescribeShareGroupOffsets       DESCRIBE on each group and topic
+    AlterShareGroupOffsets          READ on the group and on each topic
+    DeleteShareGroupOffsets         DELETE on the group, READ on each topic
+
+A denied group is GROUP_AUTHORIZATION_FAILED. Denied topics are TOPIC_AUTHORIZATION_FAILED, an id that the
+broker does not know is UNKNOWN_TOPIC_ID; where all offsets of a group are asked for (topics null) they are
+left out.
+"""
+
+from typing import Any
+
+from proxy.admin.rejection import (
+    MESSAGES,
+    TopicShape,
+    code_and_message,
+    code_only,
+    each_part,
+    in_request_order,
+)
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.addresses import rewrite_endpoints
+from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_filter import errors_by_id, take_out
+from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny, reject
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+_ALTER_OFFSETS = TopicShape(
+    response="AlterShareGroupOffsetsResponse",
+    topic="AlterShareGroupOffsetsResponseTopic",
+    partition="AlterShareGroupOffsetsResponsePartition",
+    response_topics="responses",
+    name="topic_name",
+    has_message=True,
+    reports_empty_topics=False,
+)
+
+
+_DELETE_OFFSETS = TopicShape(
+    response="DeleteShareGroupOffsetsResponse",
+    topic="DeleteShareGroupOffsetsResponseTopic",
+    response_topics="responses",
+    name="topic_name",
+    has_message=True,
+)
+
+
+_MAX_MEMBER_ID_LENGTH = 36
+"""Of a UUID as people write it."""
+
+
+def is_member_id(member_id: str | None) -> bool:
+    """Whether a broker accepts it: checked after the right on the group, before those on topics."""
+    return member_id is not None and 0 < len(member_id) <= _MAX_MEMBER_ID_LENGTH
+
+
+def decide_heartbeat(call: Call, request: Any) -> Verdict:
+    """One denied topic rejects the whole request."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not is_member_id(request.member_id):
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
+    subscribed = set(request.subscribed_topic_names or ())
+    if call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(subscribed)) < subscribed:
+        return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return Forward()
+
+
+def decide_acknowledge(call: Call, request: Any) -> Verdict:
+    """The broker gets what is left even if that is nothing: it counts the requests of a share session."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not is_member_id(request.member_id):
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
+    asked = [bytes(topic.topic_id) for topic in request.topics]
+    return with_names(call, asked, lambda: _acknowledged(call, request, asked))
+
+
+def _acknowledged(call: Call, request: Any, asked: list[bytes]) -> Verdict:
+    errors = errors_by_id(call, Operation.READ, request.topics)
+    refusals = [
+        _rejected_acknowledgements(topic, errors[topic_id])
+        for topic, topic_id in zip(request.topics, asked, strict=True)
+        if topic_id in errors
+    ]
+
+    def on_reply(response: Any) -> None:
+        response.node_endpoints = rewrite_endpoints(call.listener, response.node_endpoints)
+        if response.error_code == ErrorCode.NONE:
+            parts = [*response.responses, *refusals]
+            response.responses = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
+
+    if not refusals:
+        return Forward(None, on_reply)
+    request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
+    return Forward(request, on_reply)
+
+
+def _rejected_acknowledgements(topic: Any, error_code: ErrorCode) -> Any:
+    response = types.ShareAcknowledgeResponse
+    return response.ShareAcknowledgeTopicResponse(
+        topic_id=topic.topic_id,
+        partitions=[
+            response.PartitionData(partition_index=partition.partition_index, error_code=error_code)
+            for partition in topic.partitions
+        ],
+    )
+
+
+_TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def decide_describe_offsets(call: Call, request: Any) -> Verdict:
+    """DescribeShareGroupOffsets."""
+    asked = [group.group_id for group in request.groups]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
+    response = types.DescribeShareGroupOffsetsResponse
+    refused = [
+        response.DescribeShareGroupOffsetsResponseGroup(
+            group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+        )
+        for group_id in asked
+        if group_id not in allowed
+    ]
+    request.groups = [group for group in request.groups if group.group_id in allowed]
+    if not request.groups:
+        return Answer(response(groups=refused))
+    denied_topics = {group.group_id: _take_out(call, group) for group in request.groups}
+    wants_all = {group.group_id for group in request.groups if group.topics is None}
+
+    def on_reply(answer: Any) -> None:
+        for group in answer.groups:
+            if group.group_id in wants_all:
+                _show_allowed(call, group)
+            elif group.error_code == ErrorCode.NONE:
+                group.topics = [*group.topics, *denied_topics.get(group.group_id, ())]
+        parts = [*answer.groups, *refused]
+        answer.groups = in_request_order(asked, parts, lambda group: group.group_id)
+
+    return Forward(request, on_reply)
+
+
+def _take_out(call: Call, group: Any) -> list[Any]:
+    """Leave the allowed topics of a group; the others, refused."""
+    if group.topics is None:
+        return []
+    names = [topic.topic_name for topic in group.topics]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    refused = [_rejected_offsets(topic) for topic in group.topics if topic.topic_name not in allowed]
+    group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
+    return refused
+
+
+def _rejected_offsets(topic: Any) -> Any:
+    response = types.DescribeShareGroupOffsetsResponse
+    return response.DescribeShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        partitions=[
+            response.DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index,
+                start_offset=-1,
+                error_code=_TOPIC_DENIED,
+                error_message=MESSAGES[_TOPIC_DENIED],
+            )
+            for index in topic.partitions
+        ],
+    )
+
+
+def _show_allowed(call: Call, group: Any) -> None:
+    names = [topic.topic_name for topic in group.topics]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
+
+
+def decide_alter_offsets(call: Call, request: Any) -> Verdict:
+    """AlterShareGroupOffsets."""
+    return _of_one_group(call, request, Operation.READ, _ALTER_OFFSETS)
+
+
+def decide_delete_offsets(call: Call, request: Any) -> Verdict:
+    """DeleteShareGroupOffsets."""
+    return _of_one_group(call, request, Operation.DELETE, _DELETE_OFFSETS)
+
+
+def _of_one_group(call: Call, request: Any, operation: Operation, shape: TopicShape) -> Verdict:
+    if not call.allows(operation, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    names = [topic.topic_name for topic in request.topics]
+    allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, names)
+    merge = take_out(request, shape, allowed, _TOPIC_DENIED, MESSAGES[_TOPIC_DENIED])
+    if merge is None:
+        return Forward()
+
+    def on_reply(response: Any) -> None:
+        # What is wrong with the group is told of it alone, whatever topics were asked for.
+        if response.error_code == ErrorCode.NONE:
+            merge(response)
+
+    return Forward(request, on_reply)
+
+
+APIS = (
+    Api(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        decide_heartbeat,
+        code_only("ShareGroupHeartbeatResponse"),
+        repeatable=True,
+    ),
+    Api(ApiKey.SHARE_ACKNOWLEDGE, decide_acknowledge, code_only("ShareAcknowledgeResponse")),
+    Api(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        decide_describe_offsets,
+        each_part(
+            "DescribeShareGroupOffsetsResponse",
+            "groups",
+            "DescribeShareGroupOffsetsResponseGroup",
+            lambda request: ({"group_id": group.group_id} for group in request.groups),
+            has_message=True,
+        ),
+    ),
+    Api(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        decide_alter_offsets,
+        code_and_message("AlterShareGroupOffsetsResponse"),
+        admin=True,
+        changes_at_broker=True,
+    ),
+    Api(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        decide_delete_offsets,
+        code_and_message("DeleteShareGroupOffsetsResponse"),
+        admin=True,
+        changes_at_broker=True,
+    ),
+)

@@ -1,0 +1,183 @@
+"""CreateTopics, CreatePartitions and DeleteTopics: the allowed topics go to the controller.
+
+Which topics are rejected, and how, is in proxy.admin.topics, for the controller decides the same. The configs
+of a created topic are shown to clients with DESCRIBE_CONFIGS on it. A topic that does not exist is reported
+as missing to clients that may DESCRIBE it, and denied to others: where that matters, the broker is asked
+first.
+"""
+
+import base64
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from proxy.admin.rejection import Error, PartError, TopicShape, rejected_parts, succeeded
+from proxy.admin.topics import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DeletionError,
+    DeletionMerge,
+    Merge,
+    TopicKey,
+    creation_errors,
+    deletion_errors,
+    deletion_of,
+    hide_configs,
+    missing_topic,
+    partition_errors,
+    topics_to_delete,
+)
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.existing_topics import ask_which_exist, with_names
+from proxy.session.apis.kept_configs import NOT_KEPT, names_kept_configs
+from proxy.session.call import Answer, Api, Call, Change, ReplyHandler, Verdict, to_the_controller
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
+
+
+def decide_create_topics(call: Call, request: Any) -> Verdict:
+    """CreateTopics."""
+    errors = creation_errors(call, request)
+    creatable = dict.fromkeys(topic.name for topic in paced(request.topics) if topic.name not in errors)
+    if not call.gate.keeps_topic_configs:
+        for topic in paced(request.topics):
+            if names_kept_configs(topic.configs):
+                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_KEPT))
+    shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
+
+    def hide(response: Any) -> None:
+        hide_configs(response.topics, shown)
+
+    return _without(errors, CREATE_TOPICS, request, None if shown.issuperset(creatable) else hide)
+
+
+def decide_create_partitions(call: Call, request: Any) -> Verdict:
+    """CreatePartitions."""
+    return _without(partition_errors(call, request), CREATE_PARTITIONS, request)
+
+
+def _without(
+    errors: Mapping[str, PartError], shape: TopicShape, request: Any, finish: ReplyHandler | None = None
+) -> Verdict:
+    if not errors:
+        return to_the_controller(request, finish)
+    merge = Merge(shape, request, errors)
+    request.topics = [topic for topic in paced(request.topics) if topic.name not in errors]
+
+    def on_reply(response: Any) -> None:
+        if finish is not None:
+            finish(response)
+        merge.into(response)
+
+    return to_the_controller(request, on_reply) if request.topics else Answer(merge.alone())
+
+
+def decide_delete_topics(call: Call, request: Any) -> Verdict:
+    """DeleteTopics."""
+    asked = topics_to_delete(request)
+    topic_ids = [topic_id for name, topic_id in paced(asked) if name is None]
+    return with_names(call, topic_ids, lambda: _delete(call, request, asked))
+
+
+def _delete(call: Call, request: Any, asked: list[TopicKey]) -> Verdict:
+    times = Counter(asked)
+    names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in paced(asked)}
+    errors, perhaps_missing = deletion_errors(call, names, times)
+    if not perhaps_missing:
+        return _delete_without(errors, request, list(times))
+
+    def known(existing: set[str]) -> Verdict:
+        for key, name in perhaps_missing.items():
+            if name not in existing:
+                errors[key] = missing_topic(name)
+        return _delete_without(errors, request, list(times))
+
+    return ask_which_exist(call, perhaps_missing.values(), known)
+
+
+def _delete_without(errors: Mapping[TopicKey, DeletionError], request: Any, asked: list[TopicKey]) -> Verdict:
+    if not errors:
+        return to_the_controller(request)
+    merge = DeletionMerge(asked, errors)
+    if not merge.allowed:
+        return Answer(merge.alone())
+
+    def on_reply(response: Any) -> None:
+        merge.into(response)
+
+    return to_the_controller(deletion_of(request, merge.allowed), on_reply)
+
+
+def _reject_deletion(_version: int, request: Any, error: Error) -> Any:
+    response = types.DeleteTopicsResponse
+    named = [response.DeletableTopicResult(name=name, **error) for name in request.topic_names]
+    return response(
+        responses=named
+        + [
+            response.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, **error)
+            for topic in request.topics
+        ]
+    )
+
+
+def _created(request: Any, response: Any) -> Iterator[Change]:
+    rejected = rejected_parts(response, "topics", lambda topic: topic.name)
+    ids = {} if response is None else {topic.name: _uuid(topic.topic_id) for topic in paced(response.topics)}
+    for topic in paced(request.topics):
+        if topic.name not in rejected:
+            yield "TopicRecord", topic.name, *ids.get(topic.name, ())
+            for config in paced(topic.configs):
+                yield "ConfigRecord", "TOPIC", topic.name, config.name, config.value
+            yield "PartitionRecord", topic.name
+
+
+def _deleted(request: Any, response: Any) -> Iterator[Change]:
+    if response is None:
+        yield from (("RemoveTopicRecord", name) for name in request.topic_names)
+        yield from (("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)] for topic in request.topics)
+        return
+    for topic in paced(response.responses):
+        if succeeded(topic):
+            yield ("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)]
+
+
+def _widened(request: Any, response: Any) -> Iterator[Change]:
+    rejected = rejected_parts(response, "results", lambda result: result.name)
+    yield from (
+        ("PartitionRecord", topic.name) for topic in paced(request.topics) if topic.name not in rejected
+    )
+
+
+def _uuid(topic_id: Any) -> Sequence[str]:
+    raw = bytes(topic_id or b"")
+    return (base64.urlsafe_b64encode(raw).decode().rstrip("="),) if any(raw) else ()
+
+
+APIS = (
+    Api(
+        ApiKey.CREATE_TOPICS,
+        decide_create_topics,
+        CREATE_TOPICS.reject,
+        admin=True,
+        forwarded=True,
+        changes=_created,
+    ),
+    Api(
+        ApiKey.CREATE_PARTITIONS,
+        decide_create_partitions,
+        CREATE_PARTITIONS.reject,
+        admin=True,
+        forwarded=True,
+        changes=_widened,
+    ),
+    Api(
+        ApiKey.DELETE_TOPICS,
+        decide_delete_topics,
+        _reject_deletion,
+        admin=True,
+        forwarded=True,
+        changes=_deleted,
+    ),
+)
