@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from forwarding.controller.policy import Policies, PolicySettings, load_policies
-from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.served import TokenSettings
 from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.net.process import ProcessSettings
 from forwarding.net.server import ServerLimits

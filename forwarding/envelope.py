@@ -4,13 +4,13 @@ The proxy wraps and reads the answer, the controller unwraps and answers. Knows 
 or of what the request inside asks for.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.admin.acls import must_be_known
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
+from proxy.session.apis.table import TABLE
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -109,7 +109,7 @@ def unwrap(
     try:
         message, _ = codecs.request(header.api_key, header.api_version).decode(data, header.body_offset)
         # For Kafka's controller a request is as good as unreadable with a number of an ACL that nobody knows.
-        must_be_known(_acl_parts(header.api_key, message))
+        TABLE[header.api_key].check(message)
     except WireError as error:
         return Refused(ErrorCode.UNSUPPORTED_VERSION, f"request in the envelope: {error}")
     return Forwarded(header, message, principal, host, _forward_id(envelope))
@@ -172,12 +172,6 @@ def _principal(
         return deserialize(bytes(data))
     except (WireError, ValueError) as error:
         return Refused(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"principal in the envelope: {error}")
-
-
-def _acl_parts(api_key: int, message: Any) -> Iterable[Any]:
-    if api_key == ApiKey.CREATE_ACLS:
-        return message.creations  # type: ignore[no-any-return]
-    return message.filters if api_key == ApiKey.DELETE_ACLS else ()
 
 
 def _host(address: bytes) -> str | Refused:

@@ -5,28 +5,7 @@ Fed with what each has told, gives what clients are told. Knows nothing of how t
 
 from collections.abc import Collection, Mapping
 
-from proxy.wire.api_keys import ApiKey
-
-FORWARDABLE = frozenset(
-    (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.UPDATE_FEATURES,
-    )
-)
-"""E2: the requests that change what the cluster has agreed on, and so go to the controller."""
+from proxy.session.apis.table import FORWARDED
 
 TRANSACTIONAL_ID_TAG = 10_000
 """Of the controller's ApiVersions response: the id that no client may use, UTF-8 (docs/decisions/0007)."""
@@ -81,6 +60,6 @@ def _others(
 ) -> list[VersionRange | None]:
     if api_key in answered_here:
         return []
-    if api_key in FORWARDABLE:
+    if api_key in FORWARDED:
         return [upstream.get(api_key), (controller or {}).get(api_key)]
     return [upstream.get(api_key)]

@@ -1,12 +1,14 @@
 """The controller's decisions: a request and the metadata image in, records and a response out.
 
-controller   the CLUSTER_ACTION check, the forwarded principal's rights, the right file for each API
-access       the forwarded principal's rights at one image, each decision kept as an audit event
-acls quotas scram tokens     what goes into the metadata log
-topics configs cluster     what goes on to a broker, once the denied parts are cut out
-policy topic_rules     an operator's own rules for topics and configs
-topic_owner topic_records gone_topics     owners and ACLs of topics, which the log keeps
-outcome      what a decision comes to           record_keys   under which key a record is compacted
-repeated     a forward whose change is in the log already
-refusal      the answer that gives every part of a request the same error
+controller      the CLUSTER_ACTION check, the forwarded principal's rights, the right code for each API
+served          the controller's row of an API, and what a decision gets
+access          the forwarded principal's rights at one image; each decision becomes an audit event
+acls quotas scram tokens        what goes into the metadata log
+topics configs                  what goes on to a broker, without the rejected parts (proxy.admin)
+policy topic_rules              an operator's own rules for topics and configs
+topic_owner topic_records gone_topics       owners and ACLs of topics, which the log keeps
+mutations       how many partitions a request changes, and what the quota lets through
+outcome         what a decision comes to
+record_keys     under which key a record is compacted; in_effect: whether an image shows a record
+facts           audit events of forwarded requests
 """

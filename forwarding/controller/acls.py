@@ -1,7 +1,7 @@
 """CreateAcls and DeleteAcls (KIP-11, KIP-290, KIP-801): bindings and filters -> ACL records.
 
-Validation and per-binding errors are those of KRaft's controller. Asked by controller.py once ALTER on
-the cluster is granted.
+Validation and per-binding errors are those of KRaft's controller. Called by controller.py once ALTER on the
+cluster is granted.
 """
 
 from collections.abc import Callable, Container
@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from forwarding.controller.served import Repeated, Served
 from proxy.metadata.acl import (
     CLUSTER_NAME,
     Acl,
@@ -65,7 +66,7 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
         removed.update((acl.id, acl) for acl in matching)
         results.append(
             response.DeleteAclsFilterResult(
-                error_message=None, matching_acls=[matching_acl(acl) for acl in paced(matching)]
+                error_message=None, matching_acls=[_matching_acl(acl) for acl in paced(matching)]
             )
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
@@ -155,7 +156,7 @@ def _record(acl: Acl) -> Any:
     )
 
 
-def matching_acl(acl: Acl) -> Any:
+def _matching_acl(acl: Acl) -> Any:
     """A deleted ACL as a response tells it."""
     return types.DeleteAclsResponse.DeleteAclsMatchingAcl(
         error_message=None,
@@ -172,3 +173,29 @@ def matching_acl(acl: Acl) -> Any:
 def _too_many(api_key: ApiKey, request: Any, count: int) -> Outcome:
     message = f"Unable to perform a batch of {count} records, the limit is {MAX_RECORDS_PER_REQUEST}."
     return Outcome((), rejection(api_key, 0, request, ErrorCode.POLICY_VIOLATION, message))
+
+
+def _deleted_before(repeated: Repeated) -> Any:
+    """The ACLs that each filter matched then."""
+    for asked, result in zip(
+        repeated.forwarded.message.filters, repeated.response.filter_results, strict=True
+    ):
+        if result.error_code == ErrorCode.NONE:
+            wanted = AclFilter.requested(asked)
+            result.matching_acls = [
+                _matching_acl(acl) for acl in repeated.removed.values() if wanted.matches(acl)
+            ]
+    return repeated.response
+
+
+SERVED = (
+    Served(
+        key=ApiKey.CREATE_ACLS,
+        decide=lambda asked: create_acls(asked.request, asked.image, asked.new_id),
+    ),
+    Served(
+        key=ApiKey.DELETE_ACLS,
+        decide=lambda asked: delete_acls(asked.request, asked.image),
+        repeated=_deleted_before,
+    ),
+)

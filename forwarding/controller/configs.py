@@ -6,94 +6,65 @@ to keep (topic_owner.py): cut out, and committed once the broker has done its pa
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from forwarding.controller.access import Access
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
-from forwarding.controller.policy import NO_POLICIES, Policies
+from forwarding.controller.served import Asked, Served
 from forwarding.controller.topic_owner import KEYS, Keeping, later, owner_of, wanted, without
 from forwarding.controller.topic_records import Alteration
+from proxy.admin.configs import BROKER_LOGGER, DELETE, SET, TOPIC, denial, is_config_resource, resource_key
+from proxy.admin.rejection import in_request_order
+from proxy.admin.topics import NO_TOPIC_ID, NOT_HOSTED, TopicKey
 from proxy.metadata.acl import Operation
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls
 from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-"""ConfigResource.Type by Kafka's numbers."""
-
-SET, DELETE = 0, 1
-"""What IncrementalAlterConfigs may do with a config that is no list."""
 
 Resource = tuple[int, str]
 Fault = tuple[ErrorCode, str]
-_NO_IDS: Mapping[str, bytes] = MappingProxyType({})
 
 
-def kept_topics(request: Any) -> list[str]:
-    """The topics whose `owner` or `acls` a request is about: their ids are needed before the decision."""
-    return [resource.resource_name for resource in request.resources if _is_kept(resource)]
+def _kept_topics(request: Any) -> list[TopicKey]:
+    """The topics whose `owner` or `acls` a request is about."""
+    return [(resource.resource_name, NO_TOPIC_ID) for resource in request.resources if _is_kept(resource)]
 
 
-def alter_configs(
-    request: Any,
-    access: Access,
-    image: MetadataImage = MetadataImage.EMPTY,
-    new_id: Callable[[], bytes] = lambda: bytes(16),
-    topic_ids: Mapping[str, bytes] = _NO_IDS,
-    policies: Policies = NO_POLICIES,
-) -> Decision:
-    """Serves both APIs: their requests and responses differ in what is inside a resource only.
-
-    `topic_ids`: of `kept_topics`, those that a broker knows.
-    """
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+def alter_configs(asked: Asked) -> Decision:
+    """Serves both APIs: their requests and responses differ in what is inside a resource only."""
+    request, access, image, topic_ids = asked.request, asked.access, asked.image, asked.topic_ids
+    times = Counter(resource_key(resource) for resource in request.resources)
     faults = {resource: _fault(resource, count, access) for resource, count in times.items()}
     for resource in request.resources:
-        key = (resource.resource_type, resource.resource_name)
+        key = resource_key(resource)
         if faults[key] is None:
-            faults[key] = policies.of_alteration(resource, access)
+            faults[key] = asked.policies.of_alteration(resource, access)
     keeping: dict[str, Keeping] = {}
     for resource in filter(_is_kept, request.resources):
-        key = (resource.resource_type, resource.resource_name)
+        key = resource_key(resource)
         if faults[key] is None:
-            asked = _keeping(resource, access, image, topic_ids)
-            if isinstance(asked, Keeping):
-                keeping[resource.resource_name] = asked
+            kept = _keeping(resource, access, image, topic_ids)
+            if isinstance(kept, Keeping):
+                keeping[resource.resource_name] = kept
             else:
-                faults[key] = asked
+                faults[key] = kept
     response = _response_of(request)
-    refused = {
-        resource: response.AlterConfigsResourceResponse(
-            error_code=fault[0],
-            error_message=fault[1],
-            resource_type=resource[0],
-            resource_name=resource[1],
-        )
-        for resource, fault in faults.items()
-        if fault is not None
-    }
-    resources = [
-        resource
-        for resource in request.resources
-        if (resource.resource_type, resource.resource_name) not in refused
+    rejected = {resource: _part(response, resource, *fault) for resource, fault in faults.items() if fault}
+    resources = [resource for resource in request.resources if resource_key(resource) not in rejected]
+    alteration = Alteration(keeping, topic_ids, asked.new_id)
+    for_broker = [resource for resource in resources if _concerns_broker(resource)]
+    ours = [
+        _part(response, resource_key(resource), ErrorCode.NONE, None)
+        for resource in resources
+        if not _concerns_broker(resource)
     ]
 
-    alteration = Alteration(keeping, topic_ids, new_id)
-    for_broker = [resource for resource in resources if _concerns_broker(resource)]
-    ours = {
-        key: response.AlterConfigsResourceResponse(
-            error_code=ErrorCode.NONE, error_message=None, resource_type=key[0], resource_name=key[1]
-        )
-        for key in ((r.resource_type, r.resource_name) for r in resources if not _concerns_broker(r))
-    }
-
     def merge(answer: Any) -> Any:
-        parts = {(part.resource_type, part.resource_name): part for part in answer.responses}
-        by_resource = parts | ours | refused
-        answer.responses = [by_resource[resource] for resource in times if resource in by_resource]
+        parts = [*answer.responses, *ours, *rejected.values()]
+        answer.responses = in_request_order(times, parts, resource_key)
         return answer
 
     if not for_broker:
@@ -128,7 +99,7 @@ def _keeping(
     """What is to change of our configs of a topic, or why it cannot."""
     name = resource.resource_name
     if name not in topic_ids:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
     configs = [config for config in resource.configs if config.name in KEYS]
     if any(getattr(config, "config_operation", SET) not in (SET, DELETE) for config in configs):
         return ErrorCode.INVALID_CONFIG, "owner and acls are set or deleted; nothing is appended to them."
@@ -160,40 +131,29 @@ def _value(config: Any) -> str | None:
 
 
 def _fault(resource: Resource, count: int, access: Access) -> Fault | None:
-    resource_type, _ = resource
-    if resource_type not in _RIGHTS:
-        return ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource_type}."
+    if not is_config_resource(resource[0]):
+        return ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}."
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "Duplicate resource."
-    return _RIGHTS[resource_type](resource, access)
+    denied = denial(access, Operation.ALTER_CONFIGS, resource)
+    if denied is None and resource[0] == BROKER_LOGGER:
+        # Log levels belong to one broker's process: its own proxy serves them, not the controller.
+        return ErrorCode.INVALID_REQUEST, "Log levels are altered at the broker."
+    return denied
 
 
-def _topic(resource: Resource, access: Access) -> Fault | None:
-    if access.to_topics(Operation.ALTER_CONFIGS, (resource[1],)):
-        return None
-    return ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
-
-
-def _group(resource: Resource, access: Access) -> Fault | None:
-    if access.to_group(Operation.ALTER_CONFIGS, resource[1]):
-        return None
-    return ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
-
-
-def _cluster(_resource: Resource, access: Access) -> Fault | None:
-    if access.to_cluster(Operation.ALTER_CONFIGS):
-        return None
-    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
-
-
-def _logger(resource: Resource, access: Access) -> Fault | None:
-    # Log levels belong to one broker's process: its own proxy serves them, not the controller.
-    return _cluster(resource, access) or (ErrorCode.INVALID_REQUEST, "Log levels are altered at the broker.")
-
-
-_RIGHTS = {TOPIC: _topic, GROUP: _group, BROKER: _cluster, CLIENT_METRICS: _cluster, BROKER_LOGGER: _logger}
+def _part(response: Any, resource: Resource, error_code: ErrorCode, message: str | None) -> Any:
+    return response.AlterConfigsResourceResponse(
+        error_code=error_code, error_message=message, resource_type=resource[0], resource_name=resource[1]
+    )
 
 
 def _response_of(request: Any) -> Any:
     incremental = isinstance(request, types.IncrementalAlterConfigsRequest)
     return types.IncrementalAlterConfigsResponse if incremental else types.AlterConfigsResponse
+
+
+SERVED = tuple(
+    Served(key=key, decide=alter_configs, to_broker=True, topics=_kept_topics)
+    for key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+)

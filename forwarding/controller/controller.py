@@ -10,49 +10,37 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from forwarding import controller
 from forwarding.controller.access import Access
-from forwarding.controller.acls import create_acls, delete_acls
-from forwarding.controller.configs import alter_configs, kept_topics
 from forwarding.controller.facts import of_forwarded
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
 from forwarding.controller.policy import NO_POLICIES, Policies
-from forwarding.controller.quotas import alter_client_quotas
-from forwarding.controller.repeated import as_before
-from forwarding.controller.scram import alter_user_scram_credentials
-from forwarding.controller.tokens import (
-    TokenRequest,
-    TokenSettings,
-    create_delegation_token,
-    expire_delegation_token,
-    renew_delegation_token,
-)
+from forwarding.controller.served import Asked, Repeated, Served, TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
-from forwarding.controller.topics import (
-    NO_TOPIC_ID,
-    NOTHING_TRIED,
-    Key,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    topics_in_question,
-)
 from forwarding.envelope import Forwarded, Refused, Sender, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
-from forwarding.versions import FORWARDABLE
+from proxy.admin.rejection import MESSAGES
+from proxy.admin.topics import TopicKey
 from proxy.audit.record import AuditEvent
-from proxy.metadata.acl import Acl, Operation, uuid_text
+from proxy.metadata.acl import Acl, Operation
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.session.apis.table import rejection
+from proxy.session.apis.table import FORWARDED, TABLE, collected, rejection
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.header import RequestHeader
 
-CLUSTER_DENIED = "Cluster authorization failed."
+CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 PROXYS_PRINCIPAL = "A proxy's principal must not be used by clients for administrative requests."
 NO_TOKENS = TokenSettings()
 NO_IDS: Mapping[str, bytes] = MappingProxyType({})
+NOTHING_TRIED: Mapping[str, Any] = MappingProxyType({})
+
+SERVED: Mapping[int, Served] = collected(controller, "SERVED")
+"""The forwarded APIs that are decided by code of their own."""
+
+TO_BROKER = frozenset(key for key in FORWARDED if key not in SERVED or SERVED[key].to_broker)
+"""Those that a broker carries out: they are offered in the versions it speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +83,26 @@ class Controller:
             image=image,
         )
         access = Access(self._authorizer, context, "Envelope", 0, 0)
-        if not access.to_cluster(Operation.CLUSTER_ACTION):
+        if not access.allows_cluster(Operation.CLUSTER_ACTION):
             return self._sender_refused(access, sender), tuple(access.events)
-        return unwrap(envelope, self._deserialize_principal, FORWARDABLE), ()
+        return unwrap(envelope, self._deserialize_principal, FORWARDED), ()
 
-    def topics_in_question(self, forwarded: Forwarded) -> list[Key]:
+    def topics_in_question(self, forwarded: Forwarded) -> Sequence[TopicKey]:
         """The topics of which the decision will need to know whether they exist, their names and ids."""
-        if forwarded.header.api_key == ApiKey.DELETE_TOPICS:
-            return topics_in_question(forwarded.message)
-        if forwarded.header.api_key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
-            return [(name, NO_TOPIC_ID) for name in kept_topics(forwarded.message)]
-        return []
+        served = SERVED.get(forwarded.header.api_key)
+        return () if served is None else served.topics(forwarded.message)
 
     def creation_to_try(self, forwarded: Forwarded) -> Any:
-        """The dry run of a creation whose answer the decision will need; None: none."""
-        if forwarded.header.api_key == ApiKey.CREATE_TOPICS:
-            return self._policies.creation_to_try(forwarded.message)
-        return None
+        """The dry run of a creation whose response the decision will need; None: none."""
+        served = SERVED.get(forwarded.header.api_key)
+        return None if served is None else served.try_first(self._policies, forwarded.message)
 
     def decide(
         self,
         forwarded: Forwarded,
         sender: Sender,
         image: MetadataImage,
-        topic_names: Mapping[Key, str],
+        topic_names: Mapping[TopicKey, str],
         now_ms: int,
         topic_ids: Mapping[str, bytes] = NO_IDS,
         tried: Mapping[str, Any] = NOTHING_TRIED,
@@ -143,13 +127,20 @@ class Controller:
         )
         if forwarded.principal == sender.principal != ANONYMOUS:
             return _of_a_proxy(forwarded, sender, image)
-        token_decision = TOKEN_DECISIONS.get(header.api_key)
-        if token_decision is not None:
-            token_id = uuid_text(self._new_id())
-            asked = TokenRequest(forwarded.message, access, image.tokens, self._tokens, token_id, now_ms)
-            return Verdict(token_decision(asked), tuple(access.events))
-        decision = self._decision(forwarded, access, image, topic_names, topic_ids, tried)
-        return Verdict(decision, tuple(access.events))
+        asked = Asked(
+            request=forwarded.message,
+            access=access,
+            image=image,
+            now_ms=now_ms,
+            new_id=self._new_id,
+            tokens=self._tokens,
+            owners=self._owners,
+            policies=self._policies,
+            topic_names=topic_names,
+            topic_ids=topic_ids,
+            tried=tried,
+        )
+        return Verdict(_decision(header.api_key, asked), tuple(access.events))
 
     def as_before(
         self,
@@ -159,56 +150,11 @@ class Controller:
         removed: Mapping[str, Acl],
         now_ms: int,
     ) -> Any:
-        """The answer to a forward that the log already has, from what was decided anew: see `repeated`."""
-        return as_before(forwarded, response, records, removed, self._tokens.secret, now_ms)
-
-    def _decision(
-        self,
-        forwarded: Forwarded,
-        access: Access,
-        image: MetadataImage,
-        topic_names: Mapping[Key, str],
-        topic_ids: Mapping[str, bytes],
-        tried: Mapping[str, Any],
-    ) -> Decision:
-        request = forwarded.message
-        match forwarded.header.api_key:
-            case ApiKey.CREATE_TOPICS:
-                return create_topics(
-                    request, access, image, self._new_id, self._owners, self._policies, tried
-                )
-            case ApiKey.DELETE_TOPICS:
-                return delete_topics(request, access, topic_names, image)
-            case ApiKey.CREATE_PARTITIONS:
-                return create_partitions(request, access)
-            case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
-                return alter_configs(request, access, image, self._new_id, topic_ids, self._policies)
-        return self._cluster_decision(forwarded.header, request, access, image)
-
-    def _cluster_decision(
-        self, header: RequestHeader, request: Any, access: Access, image: MetadataImage
-    ) -> Decision:
-        """The APIs that one right on the cluster opens as a whole."""
-        api_key, version = header.api_key, header.api_version
-        operation = CLUSTER_RIGHTS.get(api_key)
-        if operation is None:
-            message = f"{ApiKey.name_of(api_key)} is not served by this controller."
-            return Outcome((), rejection(api_key, version, request, ErrorCode.UNSUPPORTED_VERSION, message))
-        if not access.to_cluster(operation):
-            return Outcome(
-                (),
-                rejection(api_key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_DENIED),
-            )
-        match api_key:
-            case ApiKey.CREATE_ACLS:
-                return create_acls(request, image, self._new_id)
-            case ApiKey.DELETE_ACLS:
-                return delete_acls(request, image)
-            case ApiKey.ALTER_CLIENT_QUOTAS:
-                return alter_client_quotas(request, image)
-            case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
-                return alter_user_scram_credentials(request, image)
-        return AskBroker(request, lambda answer: answer)
+        """The response to a forward that the log already has, from what was decided again: see `Repeated`."""
+        served = SERVED.get(forwarded.header.api_key)
+        if served is None:
+            return response
+        return served.repeated(Repeated(forwarded, response, records, removed, self._tokens.secret, now_ms))
 
     def _sender_refused(self, access: Access, sender: Sender) -> Refused:
         decided = access.events[-1]
@@ -218,6 +164,25 @@ class Controller:
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             f"Principal {sender.principal} does not have required CLUSTER_ACTION for envelope",
         )
+
+
+def _decision(api_key: int, asked: Asked) -> Decision:
+    """First the right on the cluster that the API's row names, then the controller's own code or a broker."""
+    request, access = asked.request, asked.access
+    right, served = TABLE[api_key].cluster_right, SERVED.get(api_key)
+    if right is not None and not access.allows_cluster(right):
+        return _rejected(asked, api_key, CLUSTER_DENIED, MESSAGES[CLUSTER_DENIED])
+    if served is not None:
+        return served.decide(asked)
+    if right is None:
+        message = f"{ApiKey.name_of(api_key)} is not served by this controller."
+        return _rejected(asked, api_key, ErrorCode.UNSUPPORTED_VERSION, message)
+    return AskBroker(request, lambda response: response)
+
+
+def _rejected(asked: Asked, api_key: int, error_code: ErrorCode, message: str) -> Outcome:
+    version = asked.access.api_version
+    return Outcome((), rejection(api_key, version, asked.request, error_code, message))
 
 
 def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> Verdict:
@@ -236,40 +201,3 @@ def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> V
         PROXYS_PRINCIPAL,
     )
     return Verdict(Outcome((), answer), (event,))
-
-
-CLUSTER_RIGHTS: dict[int, Operation] = {
-    ApiKey.CREATE_ACLS: Operation.ALTER,
-    ApiKey.DELETE_ACLS: Operation.ALTER,
-    ApiKey.ALTER_CLIENT_QUOTAS: Operation.ALTER_CONFIGS,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Operation.ALTER,
-    ApiKey.ELECT_LEADERS: Operation.ALTER,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Operation.ALTER,
-    ApiKey.UPDATE_FEATURES: Operation.ALTER,
-}
-"""The right on the cluster each API needs, as Kafka's ControllerApis asks for it."""
-
-TOKEN_DECISIONS: dict[int, Callable[[TokenRequest], Outcome]] = {
-    ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
-    ApiKey.RENEW_DELEGATION_TOKEN: renew_delegation_token,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: expire_delegation_token,
-}
-"""Whose token it is decides, not a right on the cluster."""
-
-SERVED = frozenset((*CLUSTER_RIGHTS, *TOKEN_DECISIONS)) | {
-    ApiKey.CREATE_TOPICS,
-    ApiKey.DELETE_TOPICS,
-    ApiKey.CREATE_PARTITIONS,
-    ApiKey.ALTER_CONFIGS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-}
-"""What this controller takes inside an Envelope."""
-
-TO_BROKER = SERVED - {
-    ApiKey.CREATE_ACLS,
-    ApiKey.DELETE_ACLS,
-    ApiKey.ALTER_CLIENT_QUOTAS,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    *TOKEN_DECISIONS,
-}
-"""Of these, the ones a broker carries out: they are offered in the versions it speaks."""

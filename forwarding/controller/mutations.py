@@ -5,11 +5,11 @@ paid for like the real thing, and each topic is taken or refused by itself. forw
 broker for what has to be known first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forwarding.controller.topics import NO_TOPIC_ID, Key, deletion_of, topics_to_delete, with_topics
+from proxy.admin.topics import NO_TOPIC_ID, TopicKey, deletion_of, topics_to_delete, with_topics
 from proxy.quota.mutation import MutationQuota
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -29,7 +29,7 @@ class Existing:
     partitions: int
 
 
-Topics = Mapping[Key, Existing]
+Topics = Mapping[TopicKey, Existing]
 """Those of a request that exist, as it names them."""
 
 
@@ -41,6 +41,25 @@ class Charged:
     """The part of it that is to be carried out; None: no part."""
     answered: list[Any]
     """Results of the topics that are not in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """How one API is charged."""
+
+    strict_since: int
+    """From this version on a client knows THROTTLING_QUOTA_EXCEEDED; older ones are slowed down."""
+    response: str
+    """The struct of its response, and the attribute of the results in it."""
+    results: str
+    charge: Callable[[Any, Any, MutationQuota, int], Charged]
+    """Gets the request, what was asked for before, the quota and the time in ms."""
+    topics: Callable[[Any], Sequence[TopicKey]] | None
+    """The topics that a broker is asked about before; None: it makes a dry run of the request."""
+
+    def is_strict(self, version: int) -> bool:
+        """Whether a request of that version may be rejected because the quota is used up."""
+        return version >= self.strict_since
 
 
 def charge_creation(request: Any, tried: Any, quota: MutationQuota, now_ms: int) -> Charged:
@@ -98,3 +117,26 @@ def _added(topic: Any, existing: Existing | None) -> int | None:
     if topic.assignments is not None and len(topic.assignments) != added:
         return None
     return added
+
+
+CREATION = Charge(
+    strict_since=6,
+    response="CreateTopicsResponse",
+    results="topics",
+    charge=charge_creation,
+    topics=None,
+)
+DELETION = Charge(
+    strict_since=5,
+    response="DeleteTopicsResponse",
+    results="responses",
+    charge=charge_deletion,
+    topics=topics_to_delete,
+)
+NEW_PARTITIONS = Charge(
+    strict_since=3,
+    response="CreatePartitionsResponse",
+    results="results",
+    charge=charge_partitions,
+    topics=lambda request: [(topic.name, NO_TOPIC_ID) for topic in request.topics],
+)

@@ -12,6 +12,7 @@ from typing import Any
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
 from forwarding.controller.record_keys import quota_entity
+from forwarding.controller.served import Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
 from proxy.session.apis.table import rejection
@@ -158,3 +159,11 @@ def _answered(entity: Any) -> list[Any]:
 
 def _identity(entity: Any) -> frozenset[tuple[str, str | None]]:
     return frozenset((part.entity_type, part.entity_name) for part in entity)
+
+
+SERVED = (
+    Served(
+        key=ApiKey.ALTER_CLIENT_QUOTAS,
+        decide=lambda asked: alter_client_quotas(asked.request, asked.image),
+    ),
+)

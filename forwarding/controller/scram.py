@@ -7,6 +7,7 @@ The client sends the salted password, never the password; what is stored are the
 from typing import Any
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from forwarding.controller.served import Repeated, Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import (
     MAX_ITERATIONS,
@@ -118,3 +119,21 @@ def _record(alteration: Any) -> Any:
 
 def _is_deletion(alteration: Any) -> bool:
     return isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion)
+
+
+def _altered_before(repeated: Repeated) -> Any:
+    """A credential that was deleted then is not found now."""
+    names = {record.name for record in repeated.records}
+    for result in repeated.response.results:
+        if result.user in names:
+            result.error_code, result.error_message = ErrorCode.NONE, None
+    return repeated.response
+
+
+SERVED = (
+    Served(
+        key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        decide=lambda asked: alter_user_scram_credentials(asked.request, asked.image),
+        repeated=_altered_before,
+    ),
+)

@@ -5,23 +5,22 @@ another; owner and renewers, and nobody else, renew and expire it, whatever righ
 into the answer to who created the token, never into a record. Asked by controller.py.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-from forwarding.controller.access import Access
 from forwarding.controller.outcome import Outcome
+from forwarding.controller.served import Asked, Repeated, Served
 from proxy.admin.tokens import (
     NOT_ALLOWED,
+    creation_denial,
     creation_response,
     has_foreign_renewers,
     named_owner,
     rejected_creation,
 )
-from proxy.metadata.acl import Operation
-from proxy.metadata.image import MetadataImage, TokensImage
+from proxy.metadata.acl import uuid_text
+from proxy.metadata.image import MetadataImage
 from proxy.metadata.tokens import DelegationToken
-from proxy.security.principal import Principal
-from proxy.security.token_secret import TokenSecret
+from proxy.security.principal import Principal, parse_principal
 from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -29,49 +28,21 @@ from proxy.wire.error_codes import ErrorCode
 
 LONG_MAX = 2**63 - 1
 MALFORMED = ErrorCode.UNKNOWN_SERVER_ERROR
-"""Kafka fails on an owner with a name and no type, and says so like this."""
-DAY_MS = 24 * 60 * 60 * 1000
+"""Kafka fails on an owner with a name and no type, and reports it like this."""
 MAX_RECORDS_PER_SWEEP = 1_000
 """As KRaft's controller: what has expired goes in pieces, between which others have their turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSettings:
-    """Under Kafka's names and with its defaults; durations in ms."""
-
-    secret: TokenSecret | None = None
-    """None: there are no delegation tokens."""
-    max_lifetime_ms: int = 7 * DAY_MS
-    """delegation.token.max.lifetime.ms: from creation; no renewal goes beyond it."""
-    expiry_time_ms: int = DAY_MS
-    """delegation.token.expiry.time.ms: how long a token is good without renewal."""
-    plaintext_listener: bool = False
-    """Requests come in on a listener without TLS and without SASL, where Kafka hands out no secrets."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
-    """One of the three requests, and all that its decision depends on."""
-
-    message: Any
-    access: Access
-    tokens: TokensImage
-    settings: TokenSettings
-    new_token_id: str
-    """For a token that is created: random, never used before."""
-    now_ms: int
-
-
-def create_delegation_token(asked: TokenRequest) -> Outcome:
+def create_delegation_token(asked: Asked) -> Outcome:
     """A token for who asks, or for the owner named in the request (v3)."""
-    request, requester, version = asked.message, asked.access.context.principal, asked.access.api_version
+    request, requester, version = asked.request, asked.access.context.principal, asked.access.api_version
     owner = named_owner(request, requester)
     if owner is None:
         return Outcome((), rejection(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
-    denial = _denial(asked, owner)
+    denial = creation_denial(asked.access, _may_ask(asked), owner)
     if denial is not None:
         return Outcome((), rejected_creation(version, owner, requester, denial))
-    secret, response = asked.settings.secret, creation_response(version, owner, requester)
+    secret, response = asked.tokens.secret, creation_response(version, owner, requester)
     if secret is None:
         response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return Outcome((), response)
@@ -86,7 +57,7 @@ def create_delegation_token(asked: TokenRequest) -> Outcome:
     return Outcome((_record(token, token.expiry_timestamp_ms),), response)
 
 
-def renew_delegation_token(asked: TokenRequest) -> Outcome:
+def renew_delegation_token(asked: Asked) -> Outcome:
     """Longer, by the period asked for or the default one, but not beyond the token's maximum."""
     response = types.RenewDelegationTokenResponse
     if not _may_ask(asked):
@@ -99,12 +70,12 @@ def renew_delegation_token(asked: TokenRequest) -> Outcome:
         return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     if not _may_change(asked, found):
         return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
-    period_ms = _at_most(asked.settings.expiry_time_ms, asked.message.renew_period_ms)
+    period_ms = _at_most(asked.tokens.expiry_time_ms, asked.request.renew_period_ms)
     expiry_ms = min(found.max_timestamp_ms, asked.now_ms + period_ms)
     return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
 
 
-def expire_delegation_token(asked: TokenRequest) -> Outcome:
+def expire_delegation_token(asked: Asked) -> Outcome:
     """Over after the period asked for; a negative one removes the token at once."""
     response = types.ExpireDelegationTokenResponse
     if not _may_ask(asked):
@@ -114,7 +85,7 @@ def expire_delegation_token(asked: TokenRequest) -> Outcome:
         return Outcome((), response(error_code=found))
     if not _may_change(asked, found):
         return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
-    period_ms = asked.message.expiry_time_period_ms
+    period_ms = asked.request.expiry_time_period_ms
     if period_ms < 0:
         return Outcome((_removal(found),), response(expiry_timestamp_ms=asked.now_ms))
     if found.expired(asked.now_ms):
@@ -129,45 +100,34 @@ def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[Any, ...]:
     return tuple(_removal(token) for token in over[:MAX_RECORDS_PER_SWEEP])
 
 
-def _denial(asked: TokenRequest, owner: Principal) -> ErrorCode | None:
-    if not _may_ask(asked):
-        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    # Nobody needs a right to a token of his own.
-    if owner != asked.access.context.principal and not asked.access.to_user(
-        Operation.CREATE_TOKENS, str(owner)
-    ):
-        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    return None
-
-
-def _new_token(asked: TokenRequest, owner: Principal) -> DelegationToken:
-    settings, now_ms = asked.settings, asked.now_ms
-    max_ms = min(now_ms + _at_most(settings.max_lifetime_ms, asked.message.max_lifetime_ms), LONG_MAX)
+def _new_token(asked: Asked, owner: Principal) -> DelegationToken:
+    settings, now_ms = asked.tokens, asked.now_ms
+    max_ms = min(now_ms + _at_most(settings.max_lifetime_ms, asked.request.max_lifetime_ms), LONG_MAX)
     return DelegationToken(
-        token_id=asked.new_token_id,
+        token_id=uuid_text(asked.new_id()),
         owner=str(owner),
         requester=str(asked.access.context.principal),
-        renewers=tuple(f"{part.principal_type}:{part.principal_name}" for part in asked.message.renewers),
+        renewers=tuple(f"{part.principal_type}:{part.principal_name}" for part in asked.request.renewers),
         issue_timestamp_ms=now_ms,
         max_timestamp_ms=max_ms,
         expiry_timestamp_ms=min(max_ms, now_ms + settings.expiry_time_ms),
     )
 
 
-def _found(asked: TokenRequest) -> DelegationToken | ErrorCode:
+def _found(asked: Asked) -> DelegationToken | ErrorCode:
     """The token whose HMAC the request bears."""
-    if asked.settings.secret is None:
+    if asked.tokens.secret is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    found = asked.settings.secret.token_of(asked.message.hmac, asked.tokens)
+    found = asked.tokens.secret.token_of(asked.request.hmac, asked.image.tokens)
     return ErrorCode.DELEGATION_TOKEN_NOT_FOUND if found is None else found
 
 
-def _may_ask(asked: TokenRequest) -> bool:
+def _may_ask(asked: Asked) -> bool:
     # A token must not be good for further ones: whoever stole it could stay for ever.
-    return not (asked.settings.plaintext_listener or asked.access.context.principal.token_authenticated)
+    return not (asked.tokens.plaintext_listener or asked.access.context.principal.token_authenticated)
 
 
-def _may_change(asked: TokenRequest, token: DelegationToken) -> bool:
+def _may_change(asked: Asked, token: DelegationToken) -> bool:
     return token.renewable_by(str(asked.access.context.principal))
 
 
@@ -190,3 +150,54 @@ def _record(token: DelegationToken, expiry_ms: int) -> Any:
 
 def _removal(token: DelegationToken) -> Any:
     return types.RemoveDelegationTokenRecord(token_id=token.token_id)
+
+
+def _created_before(repeated: Repeated) -> Any:
+    token = _committed_token(repeated)
+    if token is None or repeated.secret is None:
+        return repeated.response
+    version = repeated.forwarded.header.api_version
+    response = creation_response(version, parse_principal(token.owner), parse_principal(token.requester))
+    response.token_id, response.hmac = token.token_id, repeated.secret.hmac(token.token_id)
+    response.issue_timestamp_ms = token.issue_timestamp
+    response.expiry_timestamp_ms = token.expiration_timestamp
+    response.max_timestamp_ms = token.max_timestamp
+    return response
+
+
+def _renewed_before(repeated: Repeated) -> Any:
+    token = _committed_token(repeated)
+    if token is None:
+        return repeated.response
+    return types.RenewDelegationTokenResponse(expiry_timestamp_ms=token.expiration_timestamp)
+
+
+def _expired_before(repeated: Repeated) -> Any:
+    token = _committed_token(repeated)
+    expiry_ms = repeated.now_ms if token is None else token.expiration_timestamp
+    return types.ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
+
+
+def _committed_token(repeated: Repeated) -> Any:
+    """The record of the token; None: the forward committed none."""
+    records = (each for each in repeated.records if type(each).__name__ == "DelegationTokenRecord")
+    return next(records, None)
+
+
+SERVED = (
+    Served(
+        key=ApiKey.CREATE_DELEGATION_TOKEN,
+        decide=create_delegation_token,
+        repeated=_created_before,
+    ),
+    Served(
+        key=ApiKey.RENEW_DELEGATION_TOKEN,
+        decide=renew_delegation_token,
+        repeated=_renewed_before,
+    ),
+    Served(
+        key=ApiKey.EXPIRE_DELEGATION_TOKEN,
+        decide=expire_delegation_token,
+        repeated=_expired_before,
+    ),
+)

@@ -63,7 +63,7 @@ def at_creation(topic: Any, access: Access, settings: OwnerSettings) -> Keeping 
         return keeping
     me = str(access.context.principal)
     owns_by_creating = not keeping.owner or (settings.creator and keeping.owner == me)
-    if (keeping.acls is not None or not owns_by_creating) and not access.to_cluster(Operation.ALTER):
+    if (keeping.acls is not None or not owns_by_creating) and not access.allows_cluster(Operation.ALTER):
         return _needs_alter(topic.name, keeping)
     return keeping if keeping.owner is not None else Keeping(_creator(access, settings), keeping.acls)
 
@@ -79,7 +79,7 @@ def later(name: str, topic_id: bytes, keeping: Keeping, access: Access, image: M
     mine = owner_of(name, topic_id, image) == str(access.context.principal)
     if keeping.acls is None and mine:
         return None
-    return None if access.to_cluster(Operation.ALTER) else _needs_alter(name, keeping)
+    return None if access.allows_cluster(Operation.ALTER) else _needs_alter(name, keeping)
 
 
 def wanted(values: Sequence[tuple[str, str | None]], access: Access) -> Keeping | Fault:

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from forwarding.controller.mutations import Existing
-from forwarding.controller.topics import NO_TOPIC_ID, Key
+from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -70,13 +70,13 @@ class Broker:
                     found[topic.name] = bytes(topic.topic_id)
         return found
 
-    async def existing(self, keys: Iterable[Key]) -> dict[Key, Existing]:
+    async def existing(self, keys: Iterable[TopicKey]) -> dict[TopicKey, Existing]:
         """Those of the topics that there are."""
         asked = list(keys)
         names = [name for name, _ in asked if name is not None]
         by_name = await self._topics_of_names(names)
         by_id = await self._topics_of_ids([topic_id for name, topic_id in asked if name is None])
-        found: dict[Key, Existing] = {(topic.name, NO_TOPIC_ID): topic for topic in by_name}
+        found: dict[TopicKey, Existing] = {(topic.name, NO_TOPIC_ID): topic for topic in by_name}
         return found | {(None, topic.topic_id): topic for topic in by_id}
 
     async def try_creation(self, request: Any) -> Any:

@@ -14,10 +14,10 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
-from forwarding.controller.controller import NO_TOKENS, SERVED, TO_BROKER, Controller
+from forwarding.controller.controller import NO_TOKENS, TO_BROKER, Controller
 from forwarding.controller.gone_topics import GoneTopics
 from forwarding.controller.policy import NO_POLICIES, Policies
-from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.served import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.net.broker import Broker
 from forwarding.net.carried_out import CarriedOut
@@ -46,6 +46,7 @@ from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.security.protected import OwnResources, ProtectedResources, election_group
+from proxy.session.apis.table import FORWARDED
 from proxy.session.authentication import SaslListener
 from proxy.wire import codecs
 
@@ -287,7 +288,7 @@ def forwardable_versions(broker: Mapping[int, VersionRange]) -> dict[int, Versio
     and offers nothing else to its clients for as long as it is connected; it minds its broker's versions too.
     """
     offered: dict[int, VersionRange] = {}
-    for api_key in SERVED:
+    for api_key in FORWARDED:
         versions = codecs.request_versions(api_key)
         ours = (versions[0], versions[-1])
         is_bounded = bool(broker) and api_key in TO_BROKER

@@ -10,16 +10,8 @@ from dataclasses import dataclass
 
 from proxy.metadata.image import QuotasImage
 from proxy.quota.precedence import Governing, governing
-from proxy.wire.api_keys import ApiKey
 
 CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
-
-STRICT_SINCE: dict[int, int] = {
-    ApiKey.CREATE_TOPICS: 6,
-    ApiKey.DELETE_TOPICS: 5,
-    ApiKey.CREATE_PARTITIONS: 3,
-}
-"""From these versions on a client knows THROTTLING_QUOTA_EXCEEDED; older ones are served and slowed down."""
 
 _SWEEP_FROM = 1_000
 _MAX_THROTTLE_MS = 2**31 - 1
@@ -131,21 +123,20 @@ class MutationQuotas:
 
     def of_request(
         self,
-        api_key: int,
-        version: int,
+        strict: bool,
         quotas: QuotasImage,
         user: str,
         client_id: str | None,
         now_ms: int,
     ) -> MutationQuota | None:
-        """What governs such a request of this client; None: nothing does, or it mutates nothing."""
-        strict_since = STRICT_SINCE.get(api_key)
-        if strict_since is None:
-            return None
+        """The quota of a request of this client; None: no quota governs it.
+
+        `strict`: the client knows THROTTLING_QUOTA_EXCEEDED, so a request may be rejected.
+        """
         found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE)
         if found is None:
             return None
-        return MutationQuota(found, self._bucket(found, now_ms), version >= strict_since, self.enforced)
+        return MutationQuota(found, self._bucket(found, now_ms), strict, self.enforced)
 
     def excludes(self, principal: str) -> bool:
         """Whether no quota is for this principal ("User:alice")."""

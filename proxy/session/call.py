@@ -122,6 +122,8 @@ class Api:
     """Of a forwarded API: the operation on the cluster that is all that proxy and controller ask for."""
     changes: Callable[[Any, Any], Iterator[Change]] | None = None
     """Of a forwarded API: request, response (None: unknown) -> the records that Kafka's controller writes."""
+    check: Callable[[Any], None] = lambda _request: None
+    """Of a forwarded API: WireError for a decoded request that is unreadable all the same, whoever asks."""
     changes_at_broker: bool = False
     """An administrative change that the broker makes: not without a record of who asked for it (SPEC D3)."""
     from_image: bool = False

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from forwarding import envelope
-from forwarding.versions import FORWARDABLE
 from proxy.admin.configs import BROKER, BROKER_LOGGER
 from proxy.security.principal import Principal, serialize
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header
@@ -46,7 +46,7 @@ class EnvelopeDialogue(Dialogue):
     def ask(self, api_key: int, version: int, message: Any, *, answered: bool = True) -> Outcome | None:
         if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.ENVELOPE):
             return super().ask(api_key, version, message, answered=answered)
-        if api_key in FORWARDABLE:
+        if api_key in FORWARDED:
             _leave_to_the_broker(api_key, message)
             return self.forward(api_key, version, codecs.request(api_key, version).encode(message))
         if self._direct is None or not self._direct.usable:
@@ -100,7 +100,7 @@ class ForwardingSide(Side):
         dialogue.close()
         assert isinstance(outcome, Heard), outcome
         told = {api.api_key: (api.min_version, api.max_version) for api in outcome.message.api_keys}
-        return {api_key: versions for api_key, versions in told.items() if api_key in FORWARDABLE}
+        return {api_key: versions for api_key, versions in told.items() if api_key in FORWARDED}
 
 
 def at_the_controller(side: Side) -> ForwardingSide:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.versions import FORWARDABLE
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -36,7 +36,7 @@ def forwarding(run: Run) -> Iterator[Run]:
 
 @pytest.mark.spec("E1", "E2", "E4")
 def test_both_controllers_take_every_api_that_is_forwarded(forwarding: Run) -> None:
-    assert forwarding.served.keys() == FORWARDABLE
+    assert forwarding.served.keys() == FORWARDED
 
 
 @pytest.mark.spec("E1", "E2", "E4")

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from confluent_kafka import KafkaError, KafkaException
 
-from forwarding.versions import FORWARDABLE
 from proxy.demo import probe
 from proxy.demo.node import READY_TIMEOUT_MS
 from proxy.demo.stack import Stack
 from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.session.apis.table import FORWARDED
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("our_controller")]
@@ -50,7 +50,7 @@ def test_who_connects_to_a_proxy_that_has_just_started_is_offered_what_the_contr
         stack.proxy.wait_until(lambda: probe.is_ready(stack.wiring.proxy_http), READY_TIMEOUT_MS)
         stack.wait_for_controller()
 
-    assert FORWARDABLE - offered == set()
+    assert FORWARDED - offered == set()
 
 
 def _wait_for_long(proxy: dict[str, Any]) -> None:

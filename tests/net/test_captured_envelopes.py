@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.served import TokenSettings
 from forwarding.net.log import Entry, MetadataLog
-from forwarding.versions import FORWARDABLE
 from proxy.demo.broker import Broker
 from proxy.net.clock import now_ms
 from proxy.security.token_secret import TokenSecret
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -121,7 +121,7 @@ async def test_what_a_real_broker_forwards_is_answered_as_by_krafts_controller(
     assert hmac == secret.hmac(token.token_id)
     kafkas = [inner(*each) for each in zip(asked[1:], told[1:], strict=True)]
     ours = [inner(*each) for each in zip(asked[1:], answers[1:], strict=True)]
-    assert {each.api_key for each in kafkas} == FORWARDABLE | {ApiKey.LIST_PARTITION_REASSIGNMENTS}
+    assert {each.api_key for each in kafkas} == FORWARDED | {ApiKey.LIST_PARTITION_REASSIGNMENTS}
     for one, other in zip(kafkas, ours, strict=True):
         if one.api_key == ApiKey.LIST_PARTITION_REASSIGNMENTS:
             # A change of nothing; proxies have it answered by their brokers.
@@ -149,4 +149,4 @@ async def test_a_real_brokers_first_words_are_answered_with_what_it_may_forward(
     for each in exchanges()[1:]:
         told = inner(*each)
         low, high = offered.get(told.api_key, (0, -1))
-        assert low <= told.version <= high or told.api_key not in FORWARDABLE
+        assert low <= told.version <= high or told.api_key not in FORWARDED

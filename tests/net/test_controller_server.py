@@ -12,12 +12,12 @@ from forwarding import envelope
 from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
 from forwarding.retry import AUTHORIZER_NOT_READY
-from forwarding.versions import FORWARDABLE
 from proxy.demo.broker import Broker
 from proxy.demo.certificates import write
 from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.security.principal import serialize
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -93,7 +93,7 @@ async def test_a_controller_that_knows_no_broker_yet_offers_what_brokers_carry_o
 
         told = forwarder.controller_api_versions or {}
 
-    assert FORWARDABLE - {ApiKey.UPDATE_FEATURES} <= told.keys()
+    assert FORWARDED - {ApiKey.UPDATE_FEATURES} <= told.keys()
     assert told[ApiKey.CREATE_TOPICS][1] == codecs.request_versions(ApiKey.CREATE_TOPICS)[-1]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.served import TokenSettings
 from forwarding.net.log import Committed, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.demo.tools import KafkaTools

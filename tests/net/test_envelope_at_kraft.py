@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from forwarding.net.forwarder import Forwarder
-from forwarding.versions import FORWARDABLE
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.clock import now_ms
 from proxy.security.principal import Principal
 from proxy.security.token_secret import TokenSecret
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -271,7 +271,7 @@ async def test_the_client_is_authorised_by_the_controller_too(quorum: KafkaQuoru
 def test_no_api_is_left_out_here() -> None:
     said = Path(__file__).read_text(encoding="utf-8")
 
-    assert [api for api in FORWARDABLE if f"ApiKey.{ApiKey(api).name}," not in said] == []
+    assert [api for api in FORWARDED if f"ApiKey.{ApiKey(api).name}," not in said] == []
 
 
 @pytest.mark.spec("E4", "E6")

@@ -68,7 +68,7 @@ def of_a_controller(trail: Trail) -> Iterator[AuditEvent]:
     forwarded = Forwarded(header, request, Principal("User", "alice"), "10.0.0.1", "f-1")
     sender = Sender(Principal("User", "proxy-1"), "10.0.0.2", "CONTROLLER", None)
     now_ms = trail.clock()
-    quota = MutationQuotas().of_request(ApiKey.CREATE_TOPICS, 7, LIMITS, "alice", "the app", now_ms)
+    quota = MutationQuotas().of_request(True, LIMITS, "alice", "the app", now_ms)
     assert quota is not None
     charged = charge_creation(request, t.CreateTopicsResponse(), quota, now_ms)
     assert ([topic.name for topic in charged.left.topics], quota.taken) == (["a"], 20)

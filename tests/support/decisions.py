@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from forwarding.controller.controller import NO_TOKENS, Controller, Verdict
-from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.served import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
-from forwarding.controller.topics import Key
 from forwarding.envelope import Forwarded, Sender, wrap
+from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import load_authorizer
@@ -61,7 +61,7 @@ def decided(
     request: Any,
     principal: Principal = ALICE,
     image: MetadataImage = MetadataImage.EMPTY,
-    topic_names: Mapping[Key, str] | None = None,
+    topic_names: Mapping[TopicKey, str] | None = None,
     version: int | None = None,
     tokens: TokenSettings = NO_TOKENS,
     owners: OwnerSettings = NO_OWNERS,

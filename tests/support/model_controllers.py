@@ -10,7 +10,7 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from forwarding.controller.controller import Controller
-from forwarding.controller.tokens import TokenSettings
+from forwarding.controller.served import TokenSettings
 from forwarding.envelope import Sender
 from forwarding.net.carried_out import CarriedOut
 from forwarding.net.metrics import ControllerMetrics

@@ -25,7 +25,8 @@ NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
 
 def decide_alter(call: Call, request: Any) -> Verdict:
     """CreateAcls and DeleteAcls."""
-    must_be_known(request.creations if call.api_key == ApiKey.CREATE_ACLS else request.filters)
+    assert call.api is not None
+    call.api.check(request)
     if not call.allows_cluster(Operation.ALTER):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not acls_in_log(call.gate.authorizer):
@@ -121,6 +122,7 @@ APIS = (
         admin=True,
         forwarded=True,
         cluster_right=Operation.ALTER,
+        check=lambda request: must_be_known(request.creations),
         changes=_created,
     ),
     Api(
@@ -136,6 +138,7 @@ APIS = (
         admin=True,
         forwarded=True,
         cluster_right=Operation.ALTER,
+        check=lambda request: must_be_known(request.filters),
         changes=_deleted,
     ),
     Api(

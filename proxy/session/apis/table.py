@@ -7,34 +7,43 @@ groups and their kin) stay out: brokers speak to each other without us, and a cl
 them. Envelope is rejected at a proxy (SPEC E10).
 """
 
-from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 from proxy.session import apis
 from proxy.session.call import Api
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 
-def _rows() -> Iterator[Api]:
-    for name in sorted(found.name for found in iter_modules(apis.__path__, f"{apis.__name__}.")):
-        if name != __name__:
-            yield from getattr(import_module(name), "APIS", ())
+class Row(Protocol):
+    @property
+    def key(self) -> ApiKey: ...
 
 
-TABLE: dict[int, Api] = {}
-for _row in _rows():
-    if TABLE.setdefault(_row.key, _row) is not _row:
-        raise ValueError(f"{_row.key.name} has two rows in {apis.__name__}")
+def collected(package: ModuleType, attribute: str) -> dict[int, Any]:
+    """The rows in the `attribute` of each module of a package, by key. ValueError for a key with two rows.
 
-APIS = tuple(TABLE.values())
-FORWARDED = frozenset(api.key for api in APIS if api.forwarded)
+    For a table in the package itself: the module that calls this has no such attribute yet.
+    """
+    rows: dict[int, Row] = {}
+    for name in sorted(found.name for found in iter_modules(package.__path__, f"{package.__name__}.")):
+        for row in getattr(import_module(name), attribute, ()):
+            if rows.setdefault(row.key, row) is not row:
+                raise ValueError(f"{package.__name__}: {row.key.name} has two rows")
+    return rows
+
+
+TABLE: dict[int, Api] = collected(apis, "APIS")
+_ROWS = TABLE.values()
+FORWARDED = frozenset(api.key for api in _ROWS if api.forwarded)
 """The requests that change what the cluster has agreed on, and so go to the controller (SPEC E2)."""
-FROM_IMAGE = frozenset(api.key for api in APIS if api.from_image)
-REPEATABLE = frozenset(api.key for api in APIS if api.repeatable)
-BETWEEN_BROKERS = frozenset(api.key for api in APIS if api.between_brokers)
-CHANGES_AT_BROKER = frozenset(api.key.name_of(api.key) for api in APIS if api.changes_at_broker)
+FROM_IMAGE = frozenset(api.key for api in _ROWS if api.from_image)
+REPEATABLE = frozenset(api.key for api in _ROWS if api.repeatable)
+BETWEEN_BROKERS = frozenset(api.key for api in _ROWS if api.between_brokers)
+CHANGES_AT_BROKER = frozenset(api.key.name_of(api.key) for api in _ROWS if api.changes_at_broker)
 """Names of the APIs, as the audit trail has them."""
 
 

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from forwarding.controller.mutations import Existing, charge_creation, charge_deletion, charge_partitions
-from forwarding.controller.topics import NO_TOPIC_ID, Key
+from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.metadata_log import quotas_image
 
@@ -21,9 +20,9 @@ OF_ALICE = quotas_image({QuotaEntity(user="alice"): {CONTROLLER_MUTATION_RATE: 1
 ID = bytes(range(16))
 
 
-def tokens(count: int, version: int = 7) -> MutationQuota:
+def tokens(count: int, strict: bool = True) -> MutationQuota:
     """A quota of one a second with this much left."""
-    found = MutationQuotas(11, 1).of_request(ApiKey.CREATE_TOPICS, version, OF_ALICE, "alice", "cli", NOW)
+    found = MutationQuotas(11, 1).of_request(strict, OF_ALICE, "alice", "cli", NOW)
     assert found is not None
     found.record(11 - count, NOW)
     return found
@@ -109,7 +108,7 @@ def test_what_is_left_of_a_request_keeps_its_time_and_that_it_is_a_dry_run() -> 
 
 
 def test_an_old_client_gets_all_of_it_and_is_told_to_wait() -> None:
-    quota = tokens(1, version=5)
+    quota = tokens(1, strict=False)
 
     charged = charge_creation(creation(a=2, b=2), tried(("a", 0, 2), ("b", 0, 2)), quota, NOW)
 
@@ -124,7 +123,7 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
     request = types.DeleteTopicsRequest(
         topics=[state(name="a"), state(name=None, topic_id=ID), state(name="gone"), state(name="b")]
     )
-    known: dict[Key, Existing] = {
+    known: dict[TopicKey, Existing] = {
         ("a", NO_TOPIC_ID): Existing("a", b"a" * 16, 2),
         (None, ID): Existing("by id", ID, 4),
         ("b", NO_TOPIC_ID): Existing("b", b"b" * 16, 1),
@@ -144,7 +143,9 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
 
 def test_topics_of_an_old_deletion_are_named_the_old_way() -> None:
     request = types.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7)
-    known: dict[Key, Existing] = {(name, NO_TOPIC_ID): Existing(name, NO_TOPIC_ID, 1) for name in ("a", "b")}
+    known: dict[TopicKey, Existing] = {
+        (name, NO_TOPIC_ID): Existing(name, NO_TOPIC_ID, 1) for name in ("a", "b")
+    }
 
     charged = charge_deletion(request, known, tokens(0), NOW)
 
@@ -172,7 +173,7 @@ def test_more_partitions_cost_what_is_added(
     assignment = types.CreatePartitionsRequest.CreatePartitionsAssignment
     assignments = None if assigned is None else [assignment(broker_ids=[1])] * assigned
     request = types.CreatePartitionsRequest(topics=[topic(name="a", count=count, assignments=assignments)])
-    known: dict[Key, Existing] = {("a", NO_TOPIC_ID): Existing("a", ID, 2)} if exists else {}
+    known: dict[TopicKey, Existing] = {("a", NO_TOPIC_ID): Existing("a", ID, 2)} if exists else {}
 
     charged = charge_partitions(request, known, quota, NOW)
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from forwarding.controller.outcome import Outcome
-from forwarding.controller.tokens import DAY_MS, LONG_MAX, TokenSettings, expired_tokens
+from forwarding.controller.served import DAY_MS, TokenSettings
+from forwarding.controller.tokens import LONG_MAX, expired_tokens
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.tokens import DelegationToken

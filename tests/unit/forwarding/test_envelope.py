@@ -19,8 +19,8 @@ from forwarding.envelope import (
     wrap,
 )
 from forwarding.retry import AUTHORIZER_NOT_READY
-from forwarding.versions import FORWARDABLE
 from proxy.security.principal import Principal, deserialize, serialize
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -54,7 +54,7 @@ def over_the_wire(message: Any) -> Any:
 
 
 def opened(envelope: Any) -> Forwarded | Refused:
-    return unwrap(envelope, deserialize, FORWARDABLE)
+    return unwrap(envelope, deserialize, FORWARDED)
 
 
 @pytest.mark.spec("E1", "E7")

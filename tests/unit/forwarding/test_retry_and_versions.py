@@ -3,8 +3,9 @@
 import pytest
 
 from forwarding.retry import AUTHORIZER_NOT_READY, CONNECTION_LOST, Step, next_step
-from forwarding.versions import FORWARDABLE, for_clients
+from forwarding.versions import for_clients
 from proxy.net.backoff import Backoff
+from proxy.session.apis.table import FORWARDED
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -78,7 +79,7 @@ def test_what_has_no_version_in_common_is_not_offered() -> None:
 
 @pytest.mark.spec("E8")
 def test_nothing_forwardable_is_offered_before_a_controller_was_reached() -> None:
-    everything: dict[int, tuple[int, int]] = dict.fromkeys([*FORWARDABLE, ApiKey.FETCH], (0, 5))
+    everything: dict[int, tuple[int, int]] = dict.fromkeys([*FORWARDED, ApiKey.FETCH], (0, 5))
 
     assert for_clients(everything, everything, None) == {ApiKey.FETCH: (0, 5)}
 
@@ -92,7 +93,7 @@ def test_what_the_proxy_answers_itself_needs_nobody_elses_versions() -> None:
 
 @pytest.mark.spec("E2")
 def test_the_forwardable_apis_are_those_of_the_specification() -> None:
-    assert {ApiKey.name_of(api_key) for api_key in FORWARDABLE} == {
+    assert {ApiKey.name_of(api_key) for api_key in FORWARDED} == {
         "AlterConfigs",
         "IncrementalAlterConfigs",
         "CreateAcls",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from forwarding.controller.controller import SERVED
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas, TokenBucket
@@ -25,13 +26,12 @@ ALICE_TEN = limits({QuotaEntity(user="alice"): 10})
 def quota(
     quotas: MutationQuotas,
     image: QuotasImage = ALICE_TEN,
-    version: int = 7,
-    api_key: int = CREATE,
+    strict: bool = True,
     user: str = "alice",
     client_id: str = "cli",
     now_ms: int = NOW,
 ) -> MutationQuota:
-    found = quotas.of_request(api_key, version, image, user, client_id, now_ms)
+    found = quotas.of_request(strict, image, user, client_id, now_ms)
     assert found is not None
     return found
 
@@ -73,7 +73,7 @@ def test_a_strict_quota_refuses_once_the_bucket_is_overdrawn_and_not_for_the_siz
 
 
 def test_a_permissive_quota_refuses_nothing_and_tells_how_long_to_wait() -> None:
-    asked = quota(MutationQuotas(10, 1), version=5)
+    asked = quota(MutationQuotas(10, 1), strict=False)
 
     told = [(asked.record(90, NOW), asked.throttle_time_ms(NOW)) for _ in range(3)]
 
@@ -109,7 +109,9 @@ def test_a_spike_is_taken_whole_after_a_time_within_the_quota_and_the_next_one_w
 def test_versions_whose_clients_know_the_error_are_refused_with_it(
     api_key: ApiKey, version: int, strict: bool
 ) -> None:
-    asked = quota(MutationQuotas(), api_key=api_key, version=version)
+    charge = SERVED[api_key].charge
+    assert charge is not None
+    asked = quota(MutationQuotas(), strict=charge.is_strict(version))
     asked.record(111, NOW)
 
     assert asked.record(1, NOW) is not strict
@@ -118,8 +120,12 @@ def test_versions_whose_clients_know_the_error_are_refused_with_it(
 def test_without_a_quota_or_where_nothing_is_mutated_nothing_governs() -> None:
     quotas = MutationQuotas()
 
-    assert quotas.of_request(CREATE, 7, ALICE_TEN, "bob", "cli", NOW) is None
-    assert quotas.of_request(ApiKey.CREATE_ACLS, 3, ALICE_TEN, "alice", "cli", NOW) is None
+    assert quotas.of_request(True, ALICE_TEN, "bob", "cli", NOW) is None
+    assert {key for key, served in SERVED.items() if served.charge is not None} == {
+        CREATE,
+        DELETE,
+        PARTITIONS,
+    }
     assert len(quotas) == 0
 
 

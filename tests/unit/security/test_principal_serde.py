@@ -7,16 +7,12 @@ import pytest
 
 from forwarding.controller.controller import Controller
 from forwarding.envelope import Forwarded, Refused, unwrap, wrap
-from forwarding.versions import FORWARDABLE
 from proxy.config import ConfigError, ProxyConfig
 from proxy.config.reading import parse
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import Principal, serialize
-from proxy.security.principal_serde import (
-    DEFAULT_SERDE_CLASS,
-    PrincipalSerde,
-    load_principal_serde,
-)
+from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, PrincipalSerde, load_principal_serde
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -48,7 +44,7 @@ def envelope(principal: bytes) -> Any:
 
 
 def opened(serde: PrincipalSerde, raw: bytes) -> Forwarded | Refused:
-    return unwrap(envelope(raw), serde.deserialize, FORWARDABLE)
+    return unwrap(envelope(raw), serde.deserialize, FORWARDED)
 
 
 def test_kafkas_own_is_the_default() -> None:

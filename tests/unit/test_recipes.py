@@ -1,0 +1,70 @@
+"""The recipes of CONTRIBUTING.md, tried on what is there: how many files an API is spread over."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from proxy.session.apis.table import FORWARDED, TABLE
+from proxy.wire.api_keys import ApiKey
+
+pytestmark = pytest.mark.tooling
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN_REQUESTS = {
+    "proxy/net/audit_producer.py",
+    "proxy/net/user_tokens.py",
+    "proxy/session/apis/topic_creation.py",
+    "forwarding/net/broker.py",
+    # Audit events of what the controller removes by itself.
+    "forwarding/controller/facts.py",
+}
+"""Files that name an API because Penstock itself makes such requests."""
+FOR_ALL_APIS = {"proxy.admin.authorization", "proxy.admin.rejection"}
+
+
+def files_by_api() -> dict[ApiKey, list[Path]]:
+    """The product files that have to know of each API, as `ApiKey.NAME` in their code."""
+    files: dict[ApiKey, list[Path]] = {key: [] for key in ApiKey}
+    for package in ("proxy", "forwarding"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path.relative_to(ROOT).as_posix() in OWN_REQUESTS:
+                continue
+            named = {
+                node.attr
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "ApiKey"
+                and node.attr in ApiKey.__members__
+            }
+            for name in named:
+                files[ApiKey[name]].append(path)
+    return files
+
+
+def rules_of(path: Path) -> set[str]:
+    """The modules of proxy.admin about one subject that a file stands on."""
+    imports = [
+        node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)
+    ]
+    modules = {node.module or "" for node in imports}
+    return {module for module in modules if module.startswith("proxy.admin.")} - FOR_ALL_APIS
+
+
+def test_a_forwarded_api_is_in_three_product_files_at_most() -> None:
+    files = files_by_api()
+
+    spread = {}
+    for key in FORWARDED:
+        shared = set.intersection(*(rules_of(path) for path in files[key])) if len(files[key]) > 1 else set()
+        spread[key.name] = [*(path.relative_to(ROOT).as_posix() for path in files[key]), *sorted(shared)]
+
+    assert {name: places for name, places in spread.items() if not 1 <= len(places) <= 3} == {}
+
+
+def test_any_other_administrative_api_is_in_one_product_file() -> None:
+    files = files_by_api()
+    others = [api.key for api in TABLE.values() if api.admin and not api.forwarded]
+
+    assert {key.name: files[key] for key in others if len(files[key]) != 1} == {}
