@@ -9,5 +9,4 @@ rejection        the responses, and the parts of responses, that report an error
 topics           CreateTopics, CreatePartitions, DeleteTopics: which topics are rejected, and their names
 configs          which right a config resource needs
 tokens           who may own a delegation token, and the responses about one
-acls             numbers of an ACL that have no meaning
 """

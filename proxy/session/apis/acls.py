@@ -2,14 +2,13 @@
 
 Without an authorizer that counts ACLs of the metadata log there are none: SECURITY_DISABLED. DescribeAcls is
 answered from the image, grouped by resource pattern, in the order of their names. A filter with a number that
-has no meaning closes the connection (proxy.admin.acls): it must not come to match everything.
+has no meaning closes the connection (`_check`): it must not come to match everything.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from proxy.admin.acls import must_be_known
 from proxy.admin.rejection import code_and_message, each_part, succeeded
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from proxy.security.protected import acls_in_log
@@ -17,7 +16,20 @@ from proxy.session.call import Answer, Api, Call, Change, Verdict, deny, reject,
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
 from proxy.wire.work import paced, paced_sorted
+
+_NUMBERS = (
+    ("resource_type", ResourceType),
+    ("resource_type_filter", ResourceType),
+    ("resource_pattern_type", PatternType),
+    ("pattern_type_filter", PatternType),
+    ("operation", Operation),
+    ("permission_type", PermissionType),
+)
+
+_PART_UNITS = 4
+"""What a part costs, in the units of proxy.wire.work."""
 
 NO_AUTHORIZER_TO_ALTER = "No Authorizer is configured."
 NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
@@ -36,7 +48,7 @@ def decide_alter(call: Call, request: Any) -> Verdict:
 
 def decide_describe(call: Call, request: Any) -> Verdict:
     """DescribeAcls."""
-    must_be_known([request])
+    _check([request])
     if not call.allows_cluster(Operation.DESCRIBE):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not acls_in_log(call.gate.authorizer):
@@ -108,6 +120,20 @@ def _acl(acl: Any, pattern_type: int) -> Change:
     )
 
 
+def _check(parts: Iterable[Any]) -> None:
+    """WireError for a creation or filter with a number that has no meaning, which makes the request
+    unreadable.
+
+    Checked before any right: a broker closes the connection of a client that sends such a number, whoever it
+    is, and Kafka's controller rejects the Envelope.
+    """
+    for part in paced(list(parts), _PART_UNITS):
+        for attribute, kind in _NUMBERS:
+            number = getattr(part, attribute, None)
+            if number is not None and kind(number) == 0:
+                raise WireError(f"{type(part).__qualname__}: {attribute} {number} is unknown")
+
+
 APIS = (
     Api(
         ApiKey.CREATE_ACLS,
@@ -122,7 +148,7 @@ APIS = (
         admin=True,
         forwarded=True,
         cluster_right=Operation.ALTER,
-        check=lambda request: must_be_known(request.creations),
+        check=lambda request: _check(request.creations),
         changes=_created,
     ),
     Api(
@@ -138,7 +164,7 @@ APIS = (
         admin=True,
         forwarded=True,
         cluster_right=Operation.ALTER,
-        check=lambda request: must_be_known(request.filters),
+        check=lambda request: _check(request.filters),
         changes=_deleted,
     ),
     Api(

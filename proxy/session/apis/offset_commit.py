@@ -22,7 +22,6 @@ SHAPE = TopicShape(
     carried=("topic_id",),
 )
 
-
 _FIRST_WITH_TOPIC_IDS = 10
 
 

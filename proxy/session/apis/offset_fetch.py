@@ -28,7 +28,6 @@ SHAPE = TopicShape(
     placeholders={"committed_offset": -1, "metadata": ""},
 )
 
-
 _FIRST_WITH_GROUPS = 8
 _FIRST_WITH_TOPIC_IDS = 10
 

@@ -27,7 +27,6 @@ LIST_OFFSETS = TopicShape(
     partition="ListOffsetsPartitionResponse",
 )
 
-
 DELETE_RECORDS = TopicShape(
     response="DeleteRecordsResponse",
     topic="DeleteRecordsTopicResult",
@@ -35,7 +34,6 @@ DELETE_RECORDS = TopicShape(
     reports_empty_topics=False,
     placeholders={"low_watermark": -1},
 )
-
 
 OFFSET_FOR_LEADER_EPOCH = TopicShape(
     response="OffsetForLeaderEpochResponse",
@@ -45,7 +43,6 @@ OFFSET_FOR_LEADER_EPOCH = TopicShape(
     request_index="partition",
     response_index="partition",
 )
-
 
 DESCRIBE_PRODUCERS = TopicShape(
     response="DescribeProducersResponse",

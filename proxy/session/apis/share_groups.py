@@ -41,7 +41,6 @@ _ALTER_OFFSETS = TopicShape(
     reports_empty_topics=False,
 )
 
-
 _DELETE_OFFSETS = TopicShape(
     response="DeleteShareGroupOffsetsResponse",
     topic="DeleteShareGroupOffsetsResponseTopic",
@@ -49,7 +48,6 @@ _DELETE_OFFSETS = TopicShape(
     name="topic_name",
     has_message=True,
 )
-
 
 _MAX_MEMBER_ID_LENGTH = 36
 """Of a UUID as people write it."""

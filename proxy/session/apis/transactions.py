@@ -33,7 +33,6 @@ TXN_OFFSET_COMMIT = TopicShape(
     partition="TxnOffsetCommitResponsePartition",
 )
 
-
 ADD_PARTITIONS = TopicShape(
     response="AddPartitionsToTxnResponse",
     topic="AddPartitionsToTxnTopicResult",
