@@ -1,11 +1,13 @@
 """The recipes of CONTRIBUTING.md, tried on what is there: how many files an API is spread over."""
 
 import ast
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from proxy.session.apis.table import FORWARDED, TABLE
+from proxy.session.apis.table import FORWARDED, TABLE, collected
 from proxy.wire.api_keys import ApiKey
 
 pytestmark = pytest.mark.tooling
@@ -57,8 +59,9 @@ def test_a_forwarded_api_is_in_three_product_files_at_most() -> None:
 
     spread = {}
     for key in FORWARDED:
-        shared = set.intersection(*(rules_of(path) for path in files[key])) if len(files[key]) > 1 else set()
-        spread[key.name] = [*(path.relative_to(ROOT).as_posix() for path in files[key]), *sorted(shared)]
+        rules = Counter(rule for path in files[key] for rule in rules_of(path))
+        shared = sorted(rule for rule, count in rules.items() if count > 1)
+        spread[key.name] = [*(path.relative_to(ROOT).as_posix() for path in files[key]), *shared]
 
     assert {name: places for name, places in spread.items() if not 1 <= len(places) <= 3} == {}
 
@@ -68,3 +71,32 @@ def test_any_other_administrative_api_is_in_one_product_file() -> None:
     others = [api.key for api in TABLE.values() if api.admin and not api.forwarded]
 
     assert {key.name: files[key] for key in others if len(files[key]) != 1} == {}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with the row of one API, and with a file that has none."""
+    package = tmp_path / f"apis_of_{tmp_path.name}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "order.py").touch()
+    (package / "groups.py").write_text(ROW)
+    monkeypatch.syspath_prepend(tmp_path)
+    return package
+
+
+ROW = """
+from proxy.session.apis.table import TABLE
+APIS = (TABLE[15],)
+"""
+
+
+def test_a_new_file_with_a_row_is_all_that_the_table_needs(folder: Path) -> None:
+    assert collected(import_module(folder.name), "APIS") == {15: TABLE[ApiKey.DESCRIBE_GROUPS]}
+
+
+def test_two_rows_for_one_api_stop_the_process_at_its_start(folder: Path) -> None:
+    (folder / "same.py").write_text(ROW.replace("TABLE[15]", "__import__('dataclasses').replace(TABLE[15])"))
+
+    with pytest.raises(ValueError, match="DESCRIBE_GROUPS has two rows"):
+        collected(import_module(folder.name), "APIS")
