@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from enum import IntEnum
 from typing import Any
 
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.served import Repeated, Served
 from proxy.metadata.acl import (
     CLUSTER_NAME,
@@ -22,7 +22,6 @@ from proxy.metadata.acl import (
     uuid_text,
 )
 from proxy.metadata.image import MetadataImage
-from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -44,7 +43,7 @@ def create_acls(request: Any, image: MetadataImage, new_id: Callable[[], bytes])
             created.setdefault(acl.binding, acl)
         results.append(result())
     if len(created) > MAX_RECORDS_PER_REQUEST:
-        return _too_many(ApiKey.CREATE_ACLS, request, len(created))
+        return over_limit(ApiKey.CREATE_ACLS, request, f"Unable to perform a batch of {len(created)} records")
     records = tuple(_record(acl) for acl in created.values())
     return Outcome(records, types.CreateAclsResponse(results=results))
 
@@ -70,7 +69,7 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
             )
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
-        return _too_many(ApiKey.DELETE_ACLS, request, len(removed))
+        return over_limit(ApiKey.DELETE_ACLS, request, f"Unable to perform a batch of {len(removed)} records")
     records = tuple(
         types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in paced(list(removed))
     )
@@ -168,11 +167,6 @@ def _matching_acl(acl: Acl) -> Any:
         operation=acl.operation,
         permission_type=acl.permission_type,
     )
-
-
-def _too_many(api_key: ApiKey, request: Any, count: int) -> Outcome:
-    message = f"Unable to perform a batch of {count} records, the limit is {MAX_RECORDS_PER_REQUEST}."
-    return Outcome((), rejection(api_key, 0, request, ErrorCode.POLICY_VIOLATION, message))
 
 
 def _deleted_before(repeated: Repeated) -> Any:

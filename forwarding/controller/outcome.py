@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from proxy.metadata.image import MetadataImage
+from proxy.session.apis.table import rejection
+from proxy.wire.error_codes import ErrorCode
 
 MAX_RECORDS_PER_REQUEST = 10_000
 """As KRaft's controller: one request is one atomic batch, and a batch has to stay handy."""
@@ -21,6 +23,13 @@ class Outcome:
     records: tuple[Any, ...]
     """Wire messages of metadata records, in the order in which they are to be replayed."""
     response: Any
+
+
+def over_limit(api_key: int, request: Any, what: str) -> Outcome:
+    """Nothing is done: the request would write more than MAX_RECORDS_PER_REQUEST records."""
+    message = f"{what}, the limit is {MAX_RECORDS_PER_REQUEST}."
+    # The rejections of the APIs that write records look the same in all versions.
+    return Outcome((), rejection(api_key, 0, request, ErrorCode.POLICY_VIOLATION, message))
 
 
 class FollowUp(Protocol):

@@ -10,12 +10,11 @@ import math
 from collections import Counter
 from typing import Any
 
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.record_keys import quota_entity
 from forwarding.controller.served import Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
-from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -51,12 +50,8 @@ def alter_client_quotas(request: Any, image: MetadataImage) -> Outcome:
                 )
             )
     if len(records) > MAX_RECORDS_PER_REQUEST:
-        message = (
-            f"Unable to perform a batch of {len(records)} records, the limit is {MAX_RECORDS_PER_REQUEST}."
-        )
-        return Outcome(
-            (), rejection(ApiKey.ALTER_CLIENT_QUOTAS, 0, request, ErrorCode.POLICY_VIOLATION, message)
-        )
+        what = f"Unable to perform a batch of {len(records)} records"
+        return over_limit(ApiKey.ALTER_CLIENT_QUOTAS, request, what)
     response = types.AlterClientQuotasResponse(entries=entries)
     return Outcome(() if request.validate_only else tuple(records), response)
 

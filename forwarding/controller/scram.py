@@ -6,7 +6,7 @@ The client sends the salted password, never the password; what is stored are the
 
 from typing import Any
 
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.served import Repeated, Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import (
@@ -15,7 +15,6 @@ from proxy.metadata.scram import (
     ScramMechanism,
     credential_from_salted_password,
 )
-from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -35,11 +34,7 @@ def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
     """One result for each user, in the order of the request; of a user's faults the first is told."""
     names = dict.fromkeys(alteration.name for alteration in [*request.deletions, *request.upsertions])
     if len(names) > MAX_RECORDS_PER_REQUEST:
-        limit = f"{len(names)} users in one request, the limit is {MAX_RECORDS_PER_REQUEST}."
-        refused = rejection(
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request, ErrorCode.POLICY_VIOLATION, limit
-        )
-        return Outcome((), refused)
+        return over_limit(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, f"{len(names)} users in one request")
     records: dict[str, Any] = {}
     faults: dict[str, Fault] = {}
     for alteration in paced([*request.deletions, *request.upsertions], _ALTERATION_UNITS):

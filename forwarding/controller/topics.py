@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from forwarding.controller.mutations import CREATION, DELETION, NEW_PARTITIONS
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome, over_limit
 from forwarding.controller.policy import Policies
 from forwarding.controller.served import Asked, Served
 from forwarding.controller.topic_owner import Keeping, at_creation, without
@@ -31,9 +31,7 @@ from proxy.admin.topics import (
     with_topics,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.table import rejection
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.error_codes import ErrorCode
 
 
 def create_topics(asked: Asked) -> Decision:
@@ -55,9 +53,7 @@ def create_topics(asked: Asked) -> Decision:
             errors[topic.name] = kept
     count = sum(2 + len(kept.acls or ()) for kept in keeping.values() if kept.anything)
     if count > MAX_RECORDS_PER_REQUEST:
-        message = f"Unable to keep {count} records of new topics, the limit is {MAX_RECORDS_PER_REQUEST}."
-        code = ErrorCode.POLICY_VIOLATION
-        return Outcome((), rejection(ApiKey.CREATE_TOPICS, access.api_version, request, code, message))
+        return over_limit(ApiKey.CREATE_TOPICS, request, f"Unable to keep {count} records of new topics")
     merge = Merge(CREATE_TOPICS, request, errors)
 
     def finish(response: Any) -> Any:
