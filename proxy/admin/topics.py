@@ -27,6 +27,8 @@ NOT_HOSTED = "This server does not host this topic-partition."
 _MAX_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")
 _UNKNOWN_COUNT = -1
+_PART_UNITS = 4
+"""What a rejected topic costs, in the units of proxy.wire.work."""
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 TopicKey = tuple[str | None, bytes]
@@ -87,7 +89,9 @@ class Merge:
         self._asked = list(dict.fromkeys(topic.name for topic in paced(request.topics)))
         first = {topic.name: topic for topic in paced(request.topics[::-1])}
         rejected = [name for name in paced(self._asked) if name in errors]
-        self._rejected = [shape.reject_topic(first[name], *errors[name]) for name in rejected]
+        self._rejected = [
+            shape.reject_topic(first[name], *errors[name]) for name in paced(rejected, _PART_UNITS)
+        ]
 
     def into(self, response: Any) -> Any:
         """The response, with the topics in the order of the request."""
@@ -112,7 +116,7 @@ def hide_configs(topics: Iterable[Any], shown: Collection[str]) -> None:
 
 def topics_to_delete(request: Any) -> list[TopicKey]:
     """In the order of the request, as often as it names them."""
-    named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in request.topic_names]
+    named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in paced(request.topic_names)]
     return named + [(topic.name, bytes(topic.topic_id)) for topic in paced(request.topics)]
 
 
@@ -179,14 +183,14 @@ class DeletionMerge:
         self._asked = asked
         self._rejected = [
             (key, result(name=name, topic_id=key[1], error_code=code, error_message=message))
-            for key, (name, code, message) in errors.items()
+            for key, (name, code, message) in paced(list(errors.items()), _PART_UNITS)
         ]
         self.allowed = [key for key in paced(asked) if key not in errors]
 
     def into(self, response: Any) -> Any:
         """The response, with the topics in the order of the request."""
         by_id = {topic_id for name, topic_id in self.allowed if name is None}
-        keyed = [(_key_of_result(topic, by_id), topic) for topic in response.responses]
+        keyed = [(_key_of_result(topic, by_id), topic) for topic in paced(response.responses)]
         ordered = in_request_order(self._asked, [*keyed, *self._rejected], lambda pair: pair[0])
         response.responses = [topic for _, topic in ordered]
         return response
