@@ -1,5 +1,4 @@
-"""What the controller knows about an API: one row, written in the file that decides it, and what a decision
-gets.
+"""The controller's row of an API, written in the file that decides it, and what a decision gets.
 
 The rows of all files are collected by controller.py. A forwarded API without a row here is carried out by a
 broker, once the principal has the right on the cluster that the API's row in proxy.session.apis names.

@@ -1,5 +1,4 @@
-"""Responses, and parts of responses, that report an error: one for all of a request, or one for each of its
-parts.
+"""Responses that report an error: one for all of a request, or one for each of its parts.
 
 Used by the files of single APIs and by the controller. Errors stand where Kafka's clients look for them: some
 responses have one error for all, others one for each part, and some differ by version.

@@ -1,5 +1,4 @@
-"""CreateTopics, CreatePartitions and DeleteTopics (KIP-4, KIP-195, KIP-516, KIP-525): which topics are
-rejected.
+"""The topics that CreateTopics, CreatePartitions and DeleteTopics reject (KIP-4, KIP-195, KIP-516, KIP-525).
 
 The same at the proxy and at the controller, with the errors and messages of Kafka's ControllerApis. A topic
 that is named twice is rejected before any right is asked for. The functions return errors by topic; what else

@@ -1,10 +1,9 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup (the classic group protocol), ListGroups, DeleteGroups,
-OffsetDelete.
+"""The classic group protocol, ListGroups, DeleteGroups and OffsetDelete.
 
     JoinGroup, SyncGroup, Heartbeat, LeaveGroup     READ on the group
-    ListGroups (KIP-518)                            DESCRIBE on the cluster shows all, else DESCRIBE on each
-    group DeleteGroups (KIP-229)                          DELETE on each group OffsetDelete (KIP-496)
-    DELETE on the group and READ on each topic
+    ListGroups (KIP-518)            DESCRIBE on the cluster shows all groups, else DESCRIBE on each
+    DeleteGroups (KIP-229)          DELETE on each group
+    OffsetDelete (KIP-496)          DELETE on the group and READ on each topic
 
 Denied groups are GROUP_AUTHORIZATION_FAILED, partitions of denied topics TOPIC_AUTHORIZATION_FAILED.
 """

@@ -1,10 +1,9 @@
-"""ListOffsets, DeleteRecords, OffsetForLeaderEpoch and DescribeProducers: requests about partitions of named
-topics.
+"""Requests about partitions of named topics, and the right on each topic that they need.
 
-    ListOffsets (KIP-79)                        DESCRIBE on each topic
-    DeleteRecords (KIP-107)                     DELETE on each topic
-    OffsetForLeaderEpoch (KIP-101, KIP-320)     DESCRIBE on each topic, or CLUSTER_ACTION for all but
-    Penstock's own DescribeProducers (KIP-664)                 READ on each topic
+    ListOffsets (KIP-79)                        DESCRIBE
+    DeleteRecords (KIP-107)                     DELETE
+    OffsetForLeaderEpoch (KIP-101, KIP-320)     DESCRIBE, or CLUSTER_ACTION for all but Penstock's own
+    DescribeProducers (KIP-664)                 READ
 
 Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED.
 """

@@ -1,5 +1,4 @@
-"""ShareGroupHeartbeat, ShareAcknowledge and the offsets of share groups (KIP-932); ShareFetch has its own
-file.
+"""ShareGroupHeartbeat, ShareAcknowledge and the offsets of share groups (KIP-932).
 
     ShareGroupHeartbeat             READ on the group, DESCRIBE on every topic subscribed to
     ShareAcknowledge                READ on the group and on each topic, which the request names by id
@@ -9,7 +8,7 @@ file.
 
 A denied group is GROUP_AUTHORIZATION_FAILED. Denied topics are TOPIC_AUTHORIZATION_FAILED, an id that the
 broker does not know is UNKNOWN_TOPIC_ID; where all offsets of a group are asked for (topics null) they are
-left out.
+left out. ShareFetch has its own file.
 """
 
 from typing import Any
@@ -49,6 +48,7 @@ _DELETE_OFFSETS = TopicShape(
     has_message=True,
 )
 
+_TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _MAX_MEMBER_ID_LENGTH = 36
 """Of a UUID as people write it."""
 
@@ -109,9 +109,6 @@ def _rejected_acknowledgements(topic: Any, error_code: ErrorCode) -> Any:
             for partition in topic.partitions
         ],
     )
-
-
-_TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def decide_describe_offsets(call: Call, request: Any) -> Verdict:

@@ -1,10 +1,9 @@
-"""The table of APIs: the rows of all files in this folder, by key. An API without a row is rejected and not
-advertised.
+"""The table of APIs: the rows of all files in this folder, by key.
 
-An API is added by a file with `APIS` in it (SPEC A7). Produce, Fetch, ApiVersions and the SASL APIs have no
-row: proxy.session handles them by files of their own. Brokers' own APIs (AlterPartition, the state of share
-groups and their kin) stay out: brokers speak to each other without us, and a client has no business with
-them. Envelope is rejected at a proxy (SPEC E10).
+An API is added by a file with `APIS` in it; without a row it is rejected and not advertised (SPEC A7).
+Produce, Fetch, ApiVersions and the SASL APIs have no row: proxy.session handles them by files of their own.
+Brokers' own APIs (AlterPartition, the state of share groups and their kin) stay out: brokers speak to each
+other without us, and a client has no business with them. Envelope is rejected at a proxy (SPEC E10).
 """
 
 from importlib import import_module

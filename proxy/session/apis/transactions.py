@@ -11,9 +11,9 @@
     DescribeTransactions      DESCRIBE on each transactional id
     ListTransactions          the same: the others are left out
 
-TransactionalId and group are denied as a whole. WriteTxnMarkers is what brokers send to each other, and what
-an administrator ends a hanging transaction with; one that names a topic of Penstock's own is denied as a
-whole: a marker there could end a transaction of the controller.
+Without the right on the transactional id or the group the whole request is denied. WriteTxnMarkers is what
+brokers send to each other, and what an administrator ends a hanging transaction with; one that names a topic
+of Penstock's own is denied as a whole: a marker there could end a transaction of the controller.
 """
 
 from typing import Any
@@ -104,7 +104,7 @@ def _partition_error(allowed: bool) -> ErrorCode:
 
 
 def _reject_add_partitions(version: int, request: Any, error: Error) -> Any:
-    if version >= 4:
+    if version >= _FIRST_FOR_BROKERS:
         return types.AddPartitionsToTxnResponse(error_code=error["error_code"])
     return ADD_PARTITIONS.reject_all(request, error["error_code"])
 
@@ -122,7 +122,7 @@ def decide_end(call: Call, request: Any) -> Verdict:
 
 
 def denied_commit(call: Call, request: Any) -> Answer | None:
-    """The refusal of a request that brings a group's offsets into a transaction; None: both are allowed."""
+    """The denial of a request that adds a group's offsets to a transaction; None: both rights are there."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
