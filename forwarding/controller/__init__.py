@@ -9,6 +9,6 @@ policy topic_rules              an operator's own rules for topics and configs
 topic_owner topic_records gone_topics       owners and ACLs of topics, which the log keeps
 mutations       how many partitions a request changes, and what the quota lets through
 outcome         what a decision comes to
-record_keys     under which key a record is compacted; in_effect: whether an image shows a record
+records         the key of each record in the log, and whether an image shows it
 facts           audit events of forwarded requests
 """

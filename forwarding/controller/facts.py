@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from forwarding.controller.record_keys import quota_entity
+from forwarding.controller.records import quota_entity
 from forwarding.envelope import Forwarded, Sender
 from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota

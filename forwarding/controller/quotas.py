@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
-from forwarding.controller.record_keys import quota_entity
+from forwarding.controller.records import quota_entity
 from forwarding.controller.served import Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER

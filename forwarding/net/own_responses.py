@@ -6,7 +6,7 @@ Used by forwarding.net.writer.
 from collections.abc import Iterable
 from typing import Any
 
-from forwarding.controller.record_keys import key_of
+from forwarding.controller.records import key_of
 from forwarding.envelope import Forwarded, Refused
 from forwarding.net.log import MAX_BATCH_BYTES, Entry
 from forwarding.retry import AUTHORIZER_NOT_READY

@@ -23,8 +23,8 @@ from forwarding.controller.facts import (
     topics_gone,
 )
 from forwarding.controller.gone_topics import GoneTopics
-from forwarding.controller.in_effect import in_effect
 from forwarding.controller.outcome import AskBroker, Outcome
+from forwarding.controller.records import in_effect
 from forwarding.controller.tokens import expired_tokens
 from forwarding.envelope import Forwarded, Refused, Sender, answer, refusal
 from forwarding.net.answered import Answered, Key, forward_key

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.record_keys import KINDS, key_of
+from forwarding.controller.records import KINDS, key_of
 from forwarding.net.log import Entry, Fenced, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.demo.tools import KafkaTools

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from forwarding.controller.record_keys import key_of
+from forwarding.controller.records import key_of
 from forwarding.net.broker import Broker as BrokerRequests
 from forwarding.net.log import Entry, MetadataLog
 from proxy.demo.broker import Broker

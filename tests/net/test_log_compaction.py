@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.record_keys import key_of
+from forwarding.controller.records import key_of
 from forwarding.net.log import Entry, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.facts import quotas_changed, tokens_expired
-from forwarding.controller.in_effect import in_effect
-from forwarding.controller.record_keys import key_of
+from forwarding.controller.records import in_effect, key_of
 from proxy.metadata.image import MetadataImage
 from proxy.session.outcome import error_of
 from proxy.wire import types

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from forwarding.controller.gone_topics import GoneTopics
-from forwarding.controller.in_effect import in_effect
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Outcome
+from forwarding.controller.records import in_effect
 from forwarding.controller.topic_owner import OwnerSettings
 from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
