@@ -36,7 +36,7 @@ NO_TOKENS = TokenSettings()
 NO_IDS: Mapping[str, bytes] = MappingProxyType({})
 NOTHING_TRIED: Mapping[str, Any] = MappingProxyType({})
 
-SERVED: Mapping[int, Served] = collected(controller, "SERVED")
+SERVED: dict[int, Served] = collected(controller, "SERVED")
 """The forwarded APIs that are decided by code of their own."""
 
 TO_BROKER = frozenset(key for key in FORWARDED if key not in SERVED or SERVED[key].to_broker)

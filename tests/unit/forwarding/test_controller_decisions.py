@@ -161,6 +161,25 @@ def test_every_api_that_is_forwarded_is_served() -> None:
     assert FORWARDED - SERVED.keys() - CLUSTER_RIGHTS.keys() == set()
 
 
+@pytest.mark.spec("A7", "E2")
+def test_a_forwarded_api_that_names_no_right_and_has_no_code_of_its_own_is_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(SERVED, ApiKey.CREATE_PARTITIONS)
+    topic = types.CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=9)
+
+    verdict = decided(
+        ApiKey.CREATE_PARTITIONS, types.CreatePartitionsRequest(topics=[topic], timeout_ms=5), ADMIN
+    )
+
+    assert isinstance(verdict.decision, Outcome)
+    (part,) = verdict.decision.response.results
+    assert (part.error_code, part.error_message) == (
+        ErrorCode.UNSUPPORTED_VERSION,
+        "CreatePartitions is not served by this controller.",
+    )
+
+
 @pytest.mark.spec("E4", "E10")
 @pytest.mark.parametrize("api_key", sorted(FORWARDED), ids=ApiKey.name_of)
 def test_a_request_of_the_sending_proxys_own_principal_is_rejected(api_key: int) -> None:
