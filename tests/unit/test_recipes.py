@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OWN_REQUESTS = {
     "proxy/net/audit_producer.py",
     "proxy/net/user_tokens.py",
-    "proxy/session/apis/topic_creation.py",
+    "proxy/session/apis/existing_topics.py",
     "forwarding/net/broker.py",
     # Audit events of what the controller removes by itself.
     "forwarding/controller/facts.py",

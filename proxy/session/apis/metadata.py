@@ -6,7 +6,7 @@ topics made stands once in a request: where some of them may be created (CREATE 
 topic) and some not, the broker is asked for the former first, and then for all without the switch. Topics
 that are missing and may not be created are TOPIC_AUTHORIZATION_FAILED at a broker with
 auto.create.topics.enable, which would make them, and UNKNOWN_TOPIC_OR_PARTITION at any other. Where the
-controller is ours it makes them, and the broker never gets the switch (topic_creation). Brokers are told by
+controller is ours it makes them, and the broker never gets the switch (have_made). Brokers are told by
 the addresses of their proxies, and which operations are authorised, by our authorizer. Partitions
 are walked, not built.
 """
@@ -20,8 +20,7 @@ from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.addresses import controller_id, rewrite_endpoints
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
-from proxy.session.apis.existing_topics import have_created
-from proxy.session.apis.topic_creation import have_made
+from proxy.session.apis.existing_topics import have_created, have_made
 from proxy.session.call import Api, Call, Forward, Verdict, reject
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
