@@ -80,9 +80,9 @@ def run_controller(config_path: str | Path) -> int:
         reloads = FileReloads(registry)
         upkeep = AuthorizerUpkeep(authorizer, reloads, lambda: None)
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
-        certificates = Certificates([settings.tls, settings.broker.tls], reloads)
-        registry.register(CertificateSeries(lambda: certificates.expiries))
         access = http_access(config.http)
+        certificates = Certificates([settings.tls, settings.broker.tls, access.tls], reloads)
+        registry.register(CertificateSeries(lambda: certificates.expiries))
         backoff = LoginBackoff(config.login_backoff.settings())
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.

@@ -213,7 +213,7 @@ class ProxyProcess:
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(
-            [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
+            [*self._listeners.tls, *(each.tls for each in endpoints), self._http_access.tls], self._reloads
         )
         self._reloading = None if path is None else self._reloading_of(path, read)
         self._quota_changes: deque[tuple[int, str]] = deque()

@@ -1,16 +1,15 @@
 """Where the HTTP port is, and who may see more than whether the process is alive and ready.
 
-Made from the configuration; asked by proxy.net.http with each request. The certificate and the token are
-read again when their files change: `run` belongs in the process's TaskGroup.
+Made from the configuration; asked by proxy.net.http with each request. The token is read again when its file
+changes: `run` belongs in the process's TaskGroup. The certificate is watched with the process's others
+(proxy.net.certificates).
 """
 
-import asyncio
 import hashlib
 import hmac
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.net.certificates import Certificates
 from proxy.net.tls import ServerTls
 from proxy.net.watched_file import FileReloads, WatchedFile
 
@@ -73,13 +72,11 @@ class HttpAccess:
         return self.token is not None and self.token.is_in(authorization)
 
     async def run(self, reloads: FileReloads) -> None:
-        """Look at the files until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(Certificates([self.tls], reloads).run())
-            if self.token is not None:
-                file = WatchedFile(self.token.path, FILE_KIND, self.token.take, reloads)
-                file.load()
-                tasks.create_task(file.run())
+        """Look at the token's file until cancelled; returns at once where there is no token."""
+        if self.token is not None:
+            file = WatchedFile(self.token.path, FILE_KIND, self.token.take, reloads)
+            file.load()
+            await file.run()
 
     @property
     def _asks_clients(self) -> bool:

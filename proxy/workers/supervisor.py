@@ -18,6 +18,8 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from proxy.config import ConfigError, ProxyConfig, effects, http_access, load
 from proxy.config.reloading import Reloading, checked
 from proxy.net import log_lines
+from proxy.net.certificate_series import CertificateSeries
+from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.hangup import HANGUP
 from proxy.net.listening import CannotListen
@@ -75,6 +77,10 @@ class Supervisor:
         registry.register(LogSeries())
         self._reloads = FileReloads(registry)
         self._http_access = None if config.http is None else http_access(config.http)
+        # The workers have no HTTP port: this certificate is ours alone.
+        certificates = Certificates([self._http_access and self._http_access.tls], self._reloads)
+        registry.register(CertificateSeries(lambda: certificates.expiries))
+        self._certificates = certificates
         self._front = Front(config.workers, self._segment.connections, registry)
         self._reloading = Reloading(
             path,
@@ -101,7 +107,7 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             parts = [self._poll(), self._reloading.run()]
             if access is not None:
-                parts.append(access.run(self._reloads))
+                parts += [access.run(self._reloads), self._certificates.run()]
             upkeep = [tasks.create_task(part) for part in parts]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.config.http import Http
 from proxy.net.cause import Cause
+from proxy.net.certificates import Certificates
 from proxy.net.http import MAX_CONNECTIONS, HttpServer
 from proxy.net.http_access import HttpAccess
 from proxy.net.readiness import Note, Readiness
@@ -158,7 +159,8 @@ async def test_a_new_certificate_and_a_new_token_count_from_the_next_connection_
         return (await client.get(address + "/quotas", headers=headers)).status_code == 200
 
     async with serving(access) as address, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(access.run(reloads))
+        watching = [tasks.create_task(access.run(reloads))]
+        watching.append(tasks.create_task(Certificates([access.tls], reloads).run()))
         files.ca = trustme.CA()
         async with files.client() as client:
             with pytest.raises(httpx.ConnectError):
@@ -174,7 +176,8 @@ async def test_a_new_certificate_and_a_new_token_count_from_the_next_connection_
             files.token.write_text(new, encoding="utf-8")
             while not await is_taken(client, address):  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.1)
-        watching.cancel()
+        for each in watching:
+            each.cancel()
 
 
 @on_uvloop

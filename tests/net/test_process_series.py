@@ -2,14 +2,20 @@
 
 import asyncio
 import os
+import ssl
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import trustme
+from cryptography import x509
 from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.demo import probe
+from proxy.demo.ports import free_addresses
 from proxy.net.certificate_series import CertificateSeries, expiry_of_cas, expiry_of_chain
 from proxy.net.certificates import Certificates
 from proxy.net.loop_lag import LoopLag
@@ -19,7 +25,7 @@ from proxy.net.watched_file import FileReloads
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support.edges import on_uvloop
-from tests.support.lone_processes import a_lone
+from tests.support.lone_processes import SHOULD_NOT_TAKE_S, a_lone
 from tests.support.promlint import problems
 
 pytestmark = pytest.mark.spec("O12")
@@ -164,6 +170,45 @@ async def test_proxy_and_controller_tell_of_themselves_by_the_rules_of_prometheu
     # Kernels before 6.2 do not count open files.
     assert {name for name in found if name.startswith("process_")} | {"process_open_fds"} == SERIES
     assert problems(text) == []
+
+
+@pytest.mark.slow
+@pytest.mark.spec("O2")
+@pytest.mark.parametrize(
+    ("command", "changes"), [("proxy", {}), ("proxy", {"workers": 2}), ("controller", {})]
+)
+@on_uvloop
+async def test_the_certificate_of_the_http_port_is_among_those_that_expire_and_is_reloaded(
+    command: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    pair, name = authority.pair("localhost", in_year(2090)), "penstock_certificate_expiry_timestamp_seconds"
+    port = free_addresses(1)[0].rpartition(":")[2]
+    files = {"certificate": str(pair.certificate), "key": str(pair.key)}
+    context = ssl.create_default_context()
+    authority.ca.configure_trust(context)
+
+    async def expiry_s(client: httpx.AsyncClient) -> float | None:
+        text = (await client.get(f"https://localhost:{port}/metrics")).text
+        families = (each for each in text_string_to_metric_families(text) if each.name == name)
+        found = {each.labels["file"]: each.value for family in families for each in family.samples}
+        return found.get(str(pair.certificate))
+
+    http = {"bind": f"127.0.0.1:{port}", "ssl": files}
+    async with a_lone(command, tmp_path, http=http, **changes), asyncio.timeout(SHOULD_NOT_TAKE_S):
+        for year in (2090, 2095):
+            authority.pair("localhost", in_year(year))
+            async with httpx.AsyncClient(verify=context) as client:
+                while await expiry_s(client) != in_year(year).timestamp():  # noqa: ASYNC110 - a file has no event
+                    await asyncio.sleep(0.1)
+        # A handshake takes the new one too: the series is that of what is served.
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", int(port), ssl=context, server_hostname="localhost"
+        )
+        served = x509.load_der_x509_certificate(writer.get_extra_info("ssl_object").getpeercert(True))
+        writer.close()
+
+    assert served.not_valid_after_utc == in_year(2095)
 
 
 def test_what_the_linter_is_to_find_it_finds() -> None:
