@@ -96,7 +96,8 @@ def command_line() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text, description=text)
         many = {"action": "append"} if name == "check" else {}
-        command.add_argument("-c", "--config", type=Path, required=name != "shell", metavar="FILE", **many)
+        required = name not in ("shell", "check")
+        command.add_argument("-c", "--config", type=Path, required=required, metavar="FILE", **many)
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # A supervisor starts its workers so.
@@ -105,7 +106,7 @@ def command_line() -> argparse.ArgumentParser:
         if name == "shell":
             _shell_arguments(command)
         if name == "check":
-            command.epilog = "Several -c: files of one machine, which must not share ports or a spool."
+            _check_arguments(command)
     _init_arguments(commands.add_parser("init", help="write example files to begin from", description=_INIT))
     commands.add_parser("audit", help="ingest, reconcile and report the audit trail with Spark")
     commands.add_parser("demo", help="play the main job on a real broker on this machine")
@@ -120,6 +121,13 @@ def _init_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--force", action="store_true", help="overwrite files, but no secrets")
     command.set_defaults(run=_init, config=None)
+
+
+def _check_arguments(command: argparse.ArgumentParser) -> None:
+    command.epilog = "Several -c: files of one machine, which must not share ports or a spool."
+    command.add_argument(
+        "--users", type=Path, action="append", metavar="FILE", help="a users file, with or without -c"
+    )
 
 
 def _shell_arguments(command: argparse.ArgumentParser) -> None:
@@ -164,17 +172,21 @@ def _controller(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from proxy.check import checked, compared
+    from proxy.check import checked, checked_users, compared
 
-    all_checked = [checked(path) for path in arguments.config]
+    configs, users = arguments.config or [], arguments.users or []
+    if not configs and not users:
+        print("penstock check: name a configuration with -c, or a users file with --users", file=sys.stderr)
+        return EXIT_CONFIG
+    all_checked = [*map(checked, configs), *map(checked_users, users)]
     problems = [problem for each in all_checked for problem in each.problems] + compared(all_checked)
     for problem in problems:
         print(problem, file=sys.stderr)
     for warning in (warning for each in all_checked for warning in each.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     if not problems:
-        for path in arguments.config:
-            print(f"{path}: ok")
+        for each in all_checked:
+            print(f"{each.path}: ok")
     return EXIT_CONFIG if problems else 0
 
 

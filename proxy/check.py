@@ -80,6 +80,15 @@ def checked(path: Path) -> Checked:
     return _checked(path, content, ProxyConfig)
 
 
+def checked_users(path: Path) -> Checked:
+    """Everything about one users file, of which no configuration has to be there."""
+    try:
+        WatchedUsers(path, FileReloads(CollectorRegistry()))
+    except ConfigError as error:
+        return Checked(path, problems=str(error).splitlines())
+    return Checked(path, warnings=list(_warnings_of_users(path)))
+
+
 def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[ControllerConfig]) -> Checked:
     reading: Reading[Any] = read(path, content, part)
     found = Checked(path, reading.settings, list(reading.problems), list(reading.hints))
@@ -195,9 +204,13 @@ def _warnings(reading: Reading[Any], config: Config) -> Iterator[str]:
     )
     yield from (f"{reading.path}: {message}" for message in found if message is not None)
     if config.users_file is not None:
-        users = load(config.users_file, UsersFile)
-        for _, text in machine.warns_of_secrets(secret_files(users)):
-            yield f"{config.users_file}: {text}"
+        yield from _warnings_of_users(config.users_file)
+
+
+def _warnings_of_users(path: Path) -> Iterator[str]:
+    users = load(path, UsersFile)
+    for _, text in machine.warns_of_secrets(secret_files(users)):
+        yield f"{path}: {text}"
 
 
 def _cautions(config: Config) -> Iterator[machine.Caution]:

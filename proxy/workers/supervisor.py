@@ -78,7 +78,8 @@ class Supervisor:
         self._reloads = FileReloads(registry)
         self._http_access = None if config.http is None else http_access(config.http)
         # The workers have no HTTP port: this certificate is ours alone.
-        certificates = Certificates([self._http_access and self._http_access.tls], self._reloads)
+        http_tls = None if self._http_access is None else self._http_access.tls
+        certificates = Certificates([http_tls], self._reloads)
         registry.register(CertificateSeries(lambda: certificates.expiries))
         self._certificates = certificates
         self._front = Front(config.workers, self._segment.connections, registry)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proxy.__main__ import main
-from proxy.check import checked, compared
+from proxy.check import checked, checked_users, compared
 from proxy.starter import Wanted, write_examples
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -75,6 +75,21 @@ def test_files_of_one_machine_are_compared(tmp_path: Path) -> None:
     ]
 
 
+def test_a_users_file_is_checked_by_itself(tmp_path: Path) -> None:
+    users, secret = tmp_path / "users.yaml", tmp_path / "alice.password"
+    users.write_text("users:\n  alice: {password.file: alice.password}\n", encoding="utf-8")
+
+    (missing,) = checked_users(users).problems
+    assert missing.startswith(f"{users}:2: users > alice > password.file: ")
+
+    secret.write_text("", encoding="utf-8")
+    secret.chmod(0o600)
+    assert checked_users(users).problems == [f"{secret}: the password is empty"]
+
+    secret.write_text("long enough", encoding="utf-8")
+    assert checked_users(users).problems == []
+
+
 @pytest.mark.slow
 def test_init_and_check_lead_from_nothing_to_two_files_that_are_right(tmp_path: Path) -> None:
     began = penstock("init", "--dir", str(tmp_path))
@@ -84,6 +99,12 @@ def test_init_and_check_lead_from_nothing_to_two_files_that_are_right(tmp_path: 
 
     assert (began.returncode, done.returncode) == (0, 0), began.stderr + done.stderr
     assert done.stdout.splitlines() == [f"{path}: ok" for path in files]
+
+    users = str(tmp_path / "users.yaml")
+    alone, nothing = penstock("check", "--users", users), penstock("check")
+    assert (alone.returncode, alone.stdout) == (0, f"{users}: ok\n")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "-c" in nothing.stderr
 
     (tmp_path / "users.yaml").write_text("users: {}\n")
     refused = penstock("init", "--dir", str(tmp_path))
