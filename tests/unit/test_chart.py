@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from proxy.check import check
+from proxy.check import check, warnings
 from proxy.config import ProxyConfig, load
 from proxy.demo.errors import SetupError
 from proxy.starter import example
@@ -47,6 +47,10 @@ EVERYTHING = {
             {"name": "page", "command": "report"},
         ],
     },
+}
+BY_CERTIFICATE = {
+    "http": {"authentication": "certificate"},
+    "monitoring": {"serviceMonitor": True},
 }
 KRAFT = {
     "controller": {"enabled": False},
@@ -126,7 +130,11 @@ def test_helm_finds_nothing_wrong_with_the_chart(program: Path) -> None:
 
 @pytest.mark.spec("O1")
 @pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
-@pytest.mark.parametrize("values", [{}, EVERYTHING, KRAFT], ids=["defaults", "everything", "kraft"])
+@pytest.mark.parametrize(
+    "values",
+    [{}, EVERYTHING, KRAFT, BY_CERTIFICATE],
+    ids=["defaults", "everything", "kraft", "certificate"],
+)
 def test_what_the_chart_renders_is_what_kubernetes_takes(
     program: Path, tmp_path: Path, values: dict[str, Any], version: str
 ) -> None:
@@ -194,6 +202,59 @@ def test_monitors_scrape_under_the_names_that_the_alerts_select(
     ]
     assert {end["port"] for end in endpoints} == {port}
     assert sum(port in names for names in ports) == 2
+
+
+@pytest.mark.spec("O2", "O3")
+@pytest.mark.parametrize("values", [{}, BY_CERTIFICATE], ids=["token", "certificate"])
+def test_monitors_show_what_the_processes_ask_for_and_check_whom_they_scrape(
+    program: Path, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    objects = rendered(program, tmp_path, values | {"monitoring": {"serviceMonitor": True}})
+    monitors = [each for each in objects if each["kind"] == "ServiceMonitor"]
+    endpoints = {each["metadata"]["name"]: each["spec"]["endpoints"][0] for each in monitors}
+    configurations = {
+        f"penstock-{process}": yaml.safe_load(
+            named(objects, "ConfigMap", f"penstock-{process}")["data"][f"{process}.yaml"]
+        )["http"]
+        for process in ("proxy", "controller")
+    }
+    mounted = {
+        (source["secret"]["name"], item["key"], f"secrets/{item['path']}")
+        for volume in values_of(objects, "projected")
+        for source in volume["sources"]
+        for item in source["secret"]["items"]
+    }
+
+    assert set(endpoints) == set(configurations)
+    for name, endpoint in endpoints.items():
+        http, tls = configurations[name], endpoint["tlsConfig"]
+        assert endpoint["scheme"] == "https"
+        # The CA of the certificate that is served, and a name in it: *.kafka.kafka.svc.
+        assert tls["ca"]["secret"] == {"name": "penstock", "key": "ca.crt"}
+        app = {"penstock-proxy": "kafka"}.get(name, name)
+        assert tls["serverName"] == f"{app}-0.{app}.kafka.svc"
+        if values:
+            assert ("penstock-monitoring", "ca.crt", http["ssl"]["ca"]) in mounted
+            assert {tls["cert"]["secret"]["name"], tls["keySecret"]["name"]} == {"penstock-monitoring"}
+            assert "authorization" not in endpoint
+        else:
+            token = endpoint["authorization"]["credentials"]
+            assert (token["name"], token["key"], http["bearer.token.file"]) in mounted
+    # A monitor's key is for Prometheus alone.
+    assert [key for name, key, _ in mounted if name == "penstock-monitoring" and key != "ca.crt"] == []
+
+
+@pytest.mark.spec("O5")
+def test_penstock_check_takes_the_http_port_for_closed(program: Path, tmp_path: Path) -> None:
+    objects = rendered(program, tmp_path, BY_CERTIFICATE)
+    for process in ("proxy", "controller"):
+        data = named(objects, "ConfigMap", f"penstock-{process}")["data"]
+        filled_in = {
+            name: text.replace("@NAME@", "kafka-1").replace("@ID@", "1") for name, text in data.items()
+        }
+        file = with_secrets(tmp_path, filled_in) / f"{process}.yaml"
+        assert check(file) == []
+        assert [told for told in warnings(file) if "http" in told] == []
 
 
 @pytest.mark.spec("O2")
@@ -266,6 +327,7 @@ def test_audit_jobs_with_a_schedule_are_cron_jobs_and_others_run_once(program: P
         ({"imag": {}}, "imag"),
         ({"image": {"digest": "latest"}}, "digest"),
         ({"brokers": {"replicas": 0}}, "replicas"),
+        ({"http": {"authentication": "none"}}, "authentication"),
         ({"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "monitoring"),
         ({"audit": {"jobs": [{"name": "a", "command": "drop"}]}}, "command"),
         ({"controller": {"enabled": False}}, "proxy.config.controller"),

@@ -56,7 +56,7 @@ authorizer:
   super.users: User:admin
 audit: {spool.dir: /var/lib/penstock/spool}
 limits: {drain.timeout.ms: 30000}
-http: {bind: "0.0.0.0:9190"}
+http: {{- include "penstock.http.config" (list . "proxy") | nindent 2 }}
 {{- end }}
 
 {{- define "penstock.controller.config" -}}
@@ -77,7 +77,58 @@ authorizer:
   class.name: proxy.security.standard.StandardAuthorizer
   super.users: User:admin{{ range $id := until (int .Values.brokers.replicas) }};User:proxy-{{ $id }}{{ end }}
 audit: {spool.dir: /var/lib/penstock/spool}
-http: {bind: "0.0.0.0:9190"}
+http: {{- include "penstock.http.config" (list . "controller") | nindent 2 }}
+{{- end }}
+
+{{/* The HTTP port. Arguments: the root context and "proxy" or "controller". */}}
+{{- define "penstock.http.config" -}}
+{{- $root := index . 0 }}{{ $process := index . 1 -}}
+bind: 0.0.0.0:9190
+{{- if eq $root.Values.http.authentication "token" }}
+ssl: {certificate: secrets/{{ $process }}.crt, key: secrets/{{ $process }}.key}
+bearer.token.file: secrets/http.token
+{{- else }}
+ssl: {certificate: secrets/{{ $process }}.crt, key: secrets/{{ $process }}.key, ca: secrets/monitoring-ca.crt}
+{{- end }}
+{{- end }}
+
+{{/* What the processes check credentials at the HTTP port against; never a monitor's own key. */}}
+{{- define "penstock.http.source" -}}
+- secret:
+{{- if eq .Values.http.authentication "token" }}
+    name: {{ .Values.http.tokenSecret.name | default .Values.secretName }}
+    items:
+      - {key: {{ .Values.http.tokenSecret.key }}, path: http.token}
+{{- else }}
+    name: {{ .Values.http.clientSecret.name }}
+    items:
+      - {key: {{ .Values.http.clientSecret.ca }}, path: monitoring-ca.crt}
+{{- end }}
+{{- end }}
+
+{{/* How a PodMonitor or ServiceMonitor gets in. Arguments: the root context, "proxy" or "controller", and the name of its
+     StatefulSet and Service. Prometheus connects to pods by their addresses, and all of them show one certificate: it is checked
+     by the name of the first. */}}
+{{- define "penstock.monitor.access" -}}
+{{- $root := index . 0 }}{{ $process := index . 1 }}{{ $app := index . 2 }}{{ $client := $root.Values.http.clientSecret -}}
+scheme: https
+{{- if eq $root.Values.http.authentication "token" }}
+authorization:
+  type: Bearer
+  credentials:
+    name: {{ $root.Values.http.tokenSecret.name | default $root.Values.secretName }}
+    key: {{ $root.Values.http.tokenSecret.key }}
+{{- end }}
+tlsConfig:
+  serverName: {{ $app }}-0.{{ $app }}.{{ $root.Release.Namespace }}.svc
+  ca:
+    secret:
+      name: {{ if $root.Values.certManager.enabled }}{{ $root.Release.Name }}-{{ $process }}-tls{{ else }}{{ $root.Values.secretName }}{{ end }}
+      key: ca.crt
+{{- if eq $root.Values.http.authentication "certificate" }}
+  cert: {secret: {name: {{ $client.name }}, key: {{ $client.certificate }}}}
+  keySecret: {name: {{ $client.name }}, key: {{ $client.key }}}
+{{- end }}
 {{- end }}
 
 {{- define "penstock.server.properties" -}}
