@@ -18,6 +18,8 @@ from proxy.net.pieces import in_pieces
 
 LONG_POLL_MS = 500
 """How long a request that is only waiting for data is waited for: Kafka's default of fetch.max.wait.ms."""
+LAST_POLL_MS = 50
+"""The same in the last round, in which this address refuses connections: every client of it waits."""
 LAST_CLIENTS_MS = 2_000
 """Before the end of the time for draining the listeners close, whoever is still there."""
 POLL_S = 0.02
@@ -66,13 +68,13 @@ class _Draining:
 
     async def round(self, ends_ms: int, *, last: bool = False) -> None:
         """Drain all who are there, in the last round also who comes, until they are gone or time is over."""
-        began_ms = now_ms()
+        began_ms, poll_ms = now_ms(), LAST_POLL_MS if last else LONG_POLL_MS
         asked = new = list(self._connections())
         while asked:
             async for connection in in_pieces(new):
                 self.asked_count += _begun(connection)
             waited_ms = now_ms() - began_ms
-            if waited_ms >= LONG_POLL_MS:
+            if waited_ms >= poll_ms:
                 async for connection in in_pieces(asked):
                     self.cut_count += connection.end_if_unanswered(waited_ms >= MAX_LINGER_S * 1000)
             if self._at_once.is_set() or now_ms() >= ends_ms:

@@ -327,6 +327,33 @@ async def test_who_comes_meanwhile_is_served_until_the_others_have_left() -> Non
 
 
 @on_uvloop
+async def test_no_long_poll_is_waited_for_once_the_listener_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain_module, "LONG_POLL_MS", GENEROUS_MS)
+    polling, writing = _Gate(), _Gate()
+    answers = {"fetch": polling.fetched, "produce": writing.produced}
+    async with an_edge_and_its_broker(answers=answers) as (edge, broker):
+        producer = await edge.client()
+        producer.asks(PRODUCE, 9, produce("orders"))
+        await _received(broker, 1)
+        async with asyncio.TaskGroup() as tasks:
+            drained = _begin(edge, tasks)
+            await _is_draining(edge)
+            consumer = await edge.client()
+            consumer.asks(FETCH, 12, fetch("orders", max_wait_ms=600_000))
+            await _received(broker, 2)
+            writing.opened.set()
+            await producer.hears(PRODUCE, 9)
+            producer.leaves()
+            assert await consumer.is_cut_off() == b""
+            consumer.leaves()
+
+        assert (drained.result().connections, drained.result().cut) == (2, 0)
+        polling.opened.set()
+
+
+@on_uvloop
 async def test_a_change_that_is_not_answered_in_the_time_is_cut_and_counted() -> None:
     gate = _Gate()
     async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
