@@ -94,7 +94,7 @@ soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothin
 hostile: setup ## Attack a live proxy beside a normal user; prints what each attack cost (ONLY=NAME, SHORT=1)
 	$(BIN)/python -m tests.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
 
-rolling: setup ## Restart proxies, controller and brokers one after the other under clients of four kinds, which only reconnect
+rolling: setup ## Restart proxies, controller and brokers, change certificates and configurations under clients of five kinds
 	$(BIN)/python -m tests.rolling $(if $(KEEP),--keep $(KEEP))
 
 kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with a tail of its own, and reconcile
@@ -104,6 +104,7 @@ KILLS ?= 30
 
 ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then compare tables and topics
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INGEST_KILLS=$(KILLS) PENSTOCK_INGEST_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_ingest_kills.py
+
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients

@@ -16,8 +16,10 @@ from typing import Any, NoReturn
 import pytest
 
 from proxy.demo import jvm
+from proxy.demo.errors import SetupError
 from proxy.demo.java import java
 from proxy.demo.users import User
+from tests.clients.franz_go import franz_go
 from tests.clients.scenarios import Scenario
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.gates import Gate
@@ -78,17 +80,10 @@ def _not_here(why: str, required_by: str) -> NoReturn:
 
 
 def _go(_libs: Path, directory: Path) -> list[str]:
-    program = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if program is None:
-        _not_here("no `go` in PATH: the driver of franz-go cannot be built", "PENSTOCK_REQUIRE_GO")
-    fetched = subprocess.run(
-        [program, "mod", "download"], cwd=HERE / "go", check=False, capture_output=True, text=True
-    )
-    if fetched.returncode != 0:
-        _not_here(f"the modules of franz-go cannot be had: {fetched.stderr}", "PENSTOCK_REQUIRE_GO")
-    built = directory / "franz-go"
-    subprocess.run([program, "build", "-o", str(built), "."], cwd=HERE / "go", check=True)
-    return [str(built)]
+    try:
+        return [str(franz_go(directory))]
+    except SetupError as error:
+        _not_here(str(error), "PENSTOCK_REQUIRE_GO")
 
 
 DRIVERS = {

@@ -402,6 +402,6 @@ def test_a_proxy_that_restarts_costs_clients_a_reconnect_and_nothing_else(
     told: list[str] = []
     rolling = Rolling(three.stack, three_admin, KINDS, told.append)
 
-    rolling.restart([rolling.proxy(three.stack.nodes[1])])
+    rolling.play([rolling.proxy(three.stack.nodes[1])])
 
     assert rolling.faults == [], "\n".join(told)

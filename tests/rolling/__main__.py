@@ -1,7 +1,8 @@
 """`python -m tests.rolling`: proxies, controller and brokers restart under load; clients only reconnect.
 
-Three brokers, each behind a proxy, and a controller on loopback; Java, librdkafka, kafka-python and aiokafka
-producers and consumers. Exit code 1 when a client was given an error, or a record is lost or doubled.
+Three brokers, each behind a proxy, and a controller on loopback; Java, librdkafka, franz-go, kafka-python and
+aiokafka producers and consumers. Certificates and configurations change meanwhile. Exit code 1 when a client
+was given an error, a record is lost or doubled, or a reload has closed a connection. Waits are printed only.
 """
 
 import argparse
@@ -14,8 +15,10 @@ from pathlib import Path
 from proxy.demo import kafka
 from proxy.demo.stack import Stack, StackSettings
 from tests.rolling.clients import KINDS
+from tests.rolling.franz_go import FRANZ_GO
+from tests.rolling.java import JAVA
 from tests.rolling.kafka_python import KAFKA_PYTHON
-from tests.rolling.running import JAVA, roll
+from tests.rolling.running import roll
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
         stack = Stack(StackSettings(directory=place, libs=kafka.libs(), brokers=3))
         try:
             stack.start(_say)
-            faults = roll(stack, {**JAVA, **KINDS, **KAFKA_PYTHON}, _say)
+            faults = roll(stack, {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}, _say)
         finally:
             killed = stack.stop()
     faults += [f"{name} had to be killed" for name in killed]

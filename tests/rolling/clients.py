@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from proxy.demo.users import Entrance, User, aiokafka_settings, librdkafka_settings
 from tests.rolling.ledger import PAUSE_S, Ledger
+from tests.rolling.place import Kinds, Place
 
 FLUSH_S = 60
 POLL_MS = 200
@@ -30,7 +32,7 @@ def librdkafka_sends(ledger: Ledger, user: User, entrance: Entrance) -> None:
     def told(error: KafkaError) -> None:
         if error.fatal():
             ledger.failed("fatal", error)
-        ledger.reconnects[error.name()] += 1
+        ledger.reconnected(error.name())
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -106,12 +108,6 @@ async def _aiokafka_consumes(ledger: Ledger, user: User, entrance: Entrance) -> 
                     ledger.was_consumed(record.value or b"")
 
 
-KINDS: dict[str, tuple[Work, Work]] = {
-    "librdkafka": (librdkafka_sends, librdkafka_consumes),
-    "aiokafka": (aiokafka_sends, aiokafka_consumes),
-}
-
-
 @contextmanager
 def logs_in(file: Path) -> Iterator[None]:
     """What the clients log goes there, and nowhere else."""
@@ -133,10 +129,11 @@ def logs_in(file: Path) -> Iterator[None]:
 class Threads:
     """A producer and a consumer of one kind at work."""
 
-    def __init__(self, ledger: Ledger, kind: tuple[Work, Work], user: User, entrance: Entrance) -> None:
-        self.ledger = ledger
+    def __init__(self, sends: Work, consumes: Work, place: Place) -> None:
+        self.ledger = place.ledger
         self._sender, self._taker = (
-            threading.Thread(target=self._work, args=(each, user, entrance)) for each in kind
+            threading.Thread(target=self._work, args=(each, place.user, place.entrance))
+            for each in (sends, consumes)
         )
 
     def start(self) -> None:
@@ -156,3 +153,9 @@ class Threads:
             work(self.ledger, user, entrance)
         except Exception as error:  # noqa: BLE001 - whatever the application is given is what is looked for
             self.ledger.failed(work.__name__, error)
+
+
+KINDS: Kinds = {
+    "librdkafka": partial(Threads, librdkafka_sends, librdkafka_consumes),
+    "aiokafka": partial(Threads, aiokafka_sends, aiokafka_consumes),
+}

@@ -9,11 +9,10 @@ import subprocess
 import threading
 from pathlib import Path
 
-from proxy.demo.stack import Stack
 from proxy.demo.tools import KafkaTools
-from proxy.demo.users import Entrance
 from tests.rolling.clients import FLUSH_S
 from tests.rolling.ledger import PAUSE_S, Ledger
+from tests.rolling.place import Kinds, Place
 
 _ERROR = re.compile(r"\bERROR\b|Exception\b")
 _RECONNECT = re.compile(r"WARN .*?((?:Connection to|Got error|Bootstrap broker|Received \w+)\s[^\d(\[]*)")
@@ -22,10 +21,12 @@ _RECONNECT = re.compile(r"WARN .*?((?:Connection to|Got error|Bootstrap broker|R
 class Java:
     """A producer and a consumer."""
 
-    def __init__(self, ledger: Ledger, stack: Stack, properties: Path, entrance: Entrance) -> None:
-        self.ledger = ledger
+    def __init__(self, place: Place) -> None:
+        self.ledger: Ledger = place.ledger
+        stack, ledger = place.stack, place.ledger
         self._log: Path = stack.logs / "java-clients.log"
-        tools = KafkaTools(stack.libs, entrance.bootstrap, properties)
+        properties = stack.properties_file(place.user.name, place.listener)
+        tools = KafkaTools(stack.libs, place.entrance.bootstrap, properties)
         # The tool's own default is three retries; the client's is as many as fit into delivery.timeout.ms.
         patient = ("--message-send-max-retries", "2147483647", "--command-property", "linger.ms=0")
         self._producing = tools.command("kafka-console-producer", "--topic", ledger.topic, *patient)
@@ -54,7 +55,7 @@ class Java:
             if _ERROR.search(line) and "WARN" not in line:
                 self.ledger.failed("log", line)
             elif told := _RECONNECT.search(line):
-                self.ledger.reconnects[told[1].strip()] += 1
+                self.ledger.reconnected(told[1].strip())
 
     def _send(self) -> None:
         stream = self._producer.stdin
@@ -69,3 +70,6 @@ class Java:
         for line in self._consumer.stdout:
             if line.strip().isdigit():
                 self.ledger.was_consumed(line)
+
+
+JAVA: Kinds = {"java": Java}

@@ -1,12 +1,14 @@
 """kafka-python, as tests.rolling.clients has the others; apart, since its import is a deprecation warning."""
 
+from functools import partial
 from typing import Any
 
 import kafka
 
 from proxy.demo.users import Entrance, User, aiokafka_settings
-from tests.rolling.clients import BACKOFF_MAX_MS, FLUSH_S, POLL_MS
+from tests.rolling.clients import BACKOFF_MAX_MS, FLUSH_S, POLL_MS, Threads
 from tests.rolling.ledger import PAUSE_S, Ledger
+from tests.rolling.place import Kinds
 
 
 def kafka_python_sends(ledger: Ledger, user: User, entrance: Entrance) -> None:
@@ -35,4 +37,4 @@ def _kafka_python(user: User, entrance: Entrance) -> dict[str, Any]:
     return aiokafka_settings(user, entrance) | {"reconnect_backoff_max_ms": BACKOFF_MAX_MS}
 
 
-KAFKA_PYTHON = {"kafka-python": (kafka_python_sends, kafka_python_consumes)}
+KAFKA_PYTHON: Kinds = {"kafka-python": partial(Threads, kafka_python_sends, kafka_python_consumes)}

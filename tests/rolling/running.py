@@ -1,9 +1,11 @@
-"""Clients at work while processes are restarted one after the other, and what was found."""
+"""Clients at work while processes restart one after the other and files change, and what was found."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -15,9 +17,10 @@ from proxy.demo.process import ChildProcess
 from proxy.demo.stack import Stack
 from proxy.demo.users import Entrance
 from proxy.net.clock import now_ms
-from tests.rolling.clients import Threads, Work, logs_in
-from tests.rolling.java import Java
+from tests.rolling import changing
+from tests.rolling.clients import logs_in
 from tests.rolling.ledger import Ledger
+from tests.rolling.place import Kinds, Place
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 
 SETTLE_MS = 120_000
@@ -25,22 +28,17 @@ LOOK_S = 0.1
 DRAIN_MS = 60_000
 """More than a drain may take; what takes longer is killed, and a fault."""
 PARTITIONS, REPLICAS = 6, 3
-BY_TLS = ("java", "librdkafka")
+BY_TLS = ("java", "librdkafka", "franz-go")
 
 Say = Callable[[str], None]
-Client = Threads | Java
-Kinds = Mapping[str, tuple[Work, Work] | None]
-"""What a producer and a consumer do, by the client's name; None: Java's processes."""
-JAVA: Kinds = {"java": None}
-Restart = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One restart."""
+    """One restart, or another thing that clients must not notice."""
 
     name: str
-    restart: Restart
+    does: Callable[[], None]
 
 
 class Rolling:
@@ -50,31 +48,44 @@ class Rolling:
         self.faults: list[str] = []
         self._stack, self._say = stack, say
         self._admin = cluster_admin
-        self._clients = [self._client(*kind, cluster_admin) for kind in kinds.items()]
+        self._clients = [make(self._place(kind, cluster_admin)) for kind, make in kinds.items()]
 
     @property
     def ledgers(self) -> list[Ledger]:
         return [client.ledger for client in self._clients]
 
     def proxy(self, node: Node) -> Step:
-        return Step(node.proxy.name, lambda: self._restart(node.proxy, node.start_proxy, drains=True))
+        restart = partial(self._restart, node.proxy, node.start_proxy, drains=True)
+        return Step(f"{node.proxy.name} restarts", restart)
 
     def controller(self) -> Step:
         stack = self._stack
-        restart = stack.start_controller
-        return Step("controller", lambda: self._restart(stack.controller, restart, drains=True))
+        restart = partial(self._restart, stack.controller, stack.start_controller, drains=True)
+        return Step("the controller restarts", restart)
 
     def broker(self, node: Node) -> Step:
         process = node.broker.process
-        return Step(process.name, lambda: self._restart(process, node.broker.start))
+        return Step(f"{process.name} restarts", partial(self._restart, process, node.broker.start))
 
-    def restart(self, steps: Sequence[Step]) -> None:
+    def reload(self, changes: Mapping[str, Any], *, by_signal: bool = False) -> Step:
+        """Of all proxies, by SIGHUP or by `penstock reload`."""
+        way = "SIGHUP" if by_signal else "penstock reload"
+        return Step(
+            f"{', '.join(changes)} change, {way}", partial(self._reload, changes, by_signal=by_signal)
+        )
+
+    def certificate(self, authority: changing.Authority) -> Step:
+        return Step("all proxies get a new certificate", partial(self._renew, authority))
+
+    def play(self, steps: Iterable[Step]) -> None:
         """One after the other, each when all clients have caught up; then the judgement."""
         with logs_in(self._stack.logs / "python-clients.log"), self._at_work():
             for step in steps:
-                self._say(f"{step.name} restarts")
-                step.restart()
-                self._catch_up(f"after {step.name}")
+                self._say(step.name)
+                step.does()
+                self._catch_up(f"after: {step.name}")
+                waits = ", ".join(f"{each.name} {each.lap()} ms" for each in self.ledgers)
+                self._say(f"  longest waits: {waits}")
         for client in self._clients:
             self._say(client.ledger.told())
             self.faults += client.ledger.faults(self._stored(client.ledger.topic))
@@ -85,12 +96,15 @@ class Rolling:
             client.start()
         try:
             self._catch_up("at the start")
+            for each in self.ledgers:
+                each.start_of_laps()
             yield
         finally:
             for client in self._clients:
                 client.end_sending()
             self._wait(
-                lambda: all(_has_all(each, len(each.sent_at_ms)) for each in self.ledgers), "at the end"
+                lambda: all(_has_all(each, len(each.sent_at_ms)) for each in self.ledgers),
+                "clients have not caught up at the end",
             )
             for client in self._clients:
                 client.end()
@@ -101,17 +115,51 @@ class Rolling:
             self.faults.append(f"{process.name} did not stop by itself")
         stopped_ms = now_ms()
         start()
+        ready_ms = now_ms()
         drained = _drained(process.log_text()[seen:]) if drains else {}
         if drains and drained.get("cut") != 0:
             self.faults.append(f"{process.name} did not drain: {drained}")
-        stop_ms, start_ms = stopped_ms - began_ms, now_ms() - stopped_ms
+        stop_ms, start_ms = stopped_ms - began_ms, ready_ms - stopped_ms
         self._say(f"  stopped in {stop_ms} ms, ready {start_ms} ms later; {drained}")
+        if drains:
+            # What a client waits beyond this is its own back-off, or ours to look into.
+            refused_ms = ready_ms - drained["at_ms"] + drained["refused_ms"]
+            self._say(f"  connections were refused for {refused_ms} ms")
+
+    def _reload(self, changes: Mapping[str, Any], *, by_signal: bool) -> None:
+        with self._nothing_is_cut():
+            for node in self._stack.nodes:
+                before = changing.reloads(node)
+                changing.configure(node, changes)
+                if by_signal:
+                    changing.hang_up(node)
+                elif (wrong := changing.reload(node)) is not None:
+                    self.faults.append(wrong)
+                self._wait(
+                    partial(changing.has_reloaded, node, before), f"{node.proxy.name} has not reloaded"
+                )
+
+    def _renew(self, authority: changing.Authority) -> None:
+        with self._nothing_is_cut():
+            certificate = authority.renew()
+            self._wait(
+                lambda: authority.is_served(certificate), "the new certificate is not served everywhere"
+            )
+
+    @contextmanager
+    def _nothing_is_cut(self) -> Iterator[None]:
+        before = changing.cut(self._stack)
+        yield
+        if count := changing.cut(self._stack) - before:
+            self.faults.append(f"{count:.0f} connections were closed by a reload")
 
     def _catch_up(self, when: str) -> None:
         """Everything sent so far, and some more, is consumed, and all replicas are in sync."""
         goals = [(each, len(each.sent_at_ms) + 50) for each in self.ledgers]
-        self._wait(lambda: all(_has_all(each, goal) for each, goal in goals), when)
-        self._wait(self._in_sync, f"in sync {when}")
+        self._wait(
+            lambda: all(_has_all(each, goal) for each, goal in goals), f"clients have not caught up {when}"
+        )
+        self._wait(self._in_sync, f"replicas are not in sync {when}")
 
     def _in_sync(self) -> bool:
         topics = self._admin.client.list_topics(timeout=TIMEOUT_S).topics
@@ -122,15 +170,15 @@ class Rolling:
             for partition in each.partitions.values()
         )
 
-    def _wait(self, holds: Callable[[], bool], when: str) -> None:
+    def _wait(self, holds: Callable[[], bool], else_fault: str) -> None:
         ends_ms, pause = now_ms() + SETTLE_MS, Event()
         while not holds():
             if now_ms() > ends_ms:
-                self.faults.append(f"not caught up {when} within {SETTLE_MS} ms")
+                self.faults.append(f"{else_fault} within {SETTLE_MS} ms")
                 return
             pause.wait(LOOK_S)
 
-    def _client(self, kind: str, work: tuple[Work, Work] | None, cluster_admin: ClusterAdmin) -> Client:
+    def _place(self, kind: str, cluster_admin: ClusterAdmin) -> Place:
         ledger = Ledger(kind, f"rolling-{kind}")
         for future in self._admin.client.create_topics(
             [admin.NewTopic(ledger.topic, PARTITIONS, REPLICAS)]
@@ -140,10 +188,7 @@ class Rolling:
         cluster_admin.allow_produce(user, ledger.topic)
         cluster_admin.allow_consume(user, ledger.topic, ledger.topic)
         listener = "SASL_SSL" if kind in BY_TLS else "SASL_PLAINTEXT"
-        entrance = self._entrance(listener)
-        if work is None:
-            return Java(ledger, self._stack, self._stack.properties_file(user.name, listener), entrance)
-        return Threads(ledger, work, user, entrance)
+        return Place(ledger, self._stack, user, listener, self._entrance(listener))
 
     def _entrance(self, listener: str) -> Entrance:
         """All three proxies."""
@@ -172,13 +217,29 @@ def _drained(log: str) -> dict[str, Any]:
     """What the process says of its drain; SetupError where it says nothing."""
     for line in log.splitlines():
         if line.startswith("{") and (told := json.loads(line)).get("event") == "drained":
-            return {key: told.get(key) for key in ("connections", "cut", "refused_ms", "duration_ms")}
+            at = datetime.fromisoformat(told["timestamp"])
+            found = {key: told.get(key) for key in ("connections", "cut", "refused_ms", "duration_ms")}
+            return found | {"at_ms": int(at.timestamp() * 1000)}
     raise SetupError("no line in the log says how the drain went")
 
 
 def roll(stack: Stack, kinds: Kinds, say: Say) -> list[str]:
     """The long form: every process of the stack restarts. What was found."""
+    authority = changing.Authority(stack)  # Before there are clients, which are to trust it.
     rolling = Rolling(stack, ClusterAdmin(stack), kinds, say)
-    proxies, brokers = map(rolling.proxy, stack.nodes), map(rolling.broker, stack.nodes)
-    rolling.restart([*proxies, rolling.controller(), *brokers])
+    first, second, third = map(rolling.proxy, stack.nodes)
+    new_certificate = rolling.certificate(authority)
+    rolling.play(
+        [
+            rolling.reload(changing.TIGHTER),
+            first,
+            new_certificate,
+            second,
+            rolling.reload(changing.BACK, by_signal=True),
+            third,
+            rolling.controller(),
+            new_certificate,
+            *map(rolling.broker, stack.nodes),
+        ]
+    )
     return rolling.faults

@@ -1,5 +1,6 @@
 // The scenarios in franz-go: an order as JSON on standard input, a line of JSON for each scenario
-// (tests/clients/driver.py says which). data.go has the producers and consumers, admin.go the admin calls.
+// (tests/clients/driver.py says which). data.go has the producers and consumers, admin.go the admin calls. With an
+// argument it is a steady client instead (steady.go).
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -101,7 +103,7 @@ func (w work) client(more ...kgo.Opt) *kgo.Client {
 
 func (w work) options(more ...kgo.Opt) []kgo.Opt {
 	options := []kgo.Opt{
-		kgo.SeedBrokers(w.login.Bootstrap),
+		kgo.SeedBrokers(strings.Split(w.login.Bootstrap, ",")...),
 		kgo.SASL(w.mechanism()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	}
@@ -158,6 +160,10 @@ func version() string {
 }
 
 func main() {
+	if len(os.Args) > 1 {
+		steady(os.Args[1])
+		return
+	}
 	var asked order
 	must(json.NewDecoder(os.Stdin).Decode(&asked))
 	out := json.NewEncoder(os.Stdout)
