@@ -8,7 +8,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import trustme
@@ -23,18 +23,29 @@ _LOADED = 'penstock_file_reloads_total{file_kind="configuration",outcome="loaded
 _CLOSED = "penstock_connections_closed_total"
 _BY_CLIENT = ("client_closed", "connection_reset")
 
-TIGHTER: Mapping[str, Any] = {
-    "limits": {"max.connections": 2_000},
-    "log": {"level": "DEBUG"},
-    "connections.max.reauth.ms": 20_000,
-}
-"""A limit, a log level, and a time after which clients authenticate again: all are live."""
-BACK: Mapping[str, Any] = {"limits": {"max.connections": 5_000}, "log": {"level": "INFO"}}
+Document = dict[str, Any]
+Change = Callable[[Document], Document]
+"""proxy.yaml as it is, and as it is to be; every key that differs is live."""
 
 
-def configure(node: Node, changes: Mapping[str, Any]) -> None:
-    """Write parts of proxy.yaml anew, by their top-level key; nobody is told."""
-    document = yaml.safe_load(node.proxy_file.read_text(encoding="utf-8")) | changes
+def tighter(document: Document) -> Document:
+    """Another limit, another log level, and sessions that end where all clients can renew them."""
+    listeners = [
+        each | ({"connections.max.reauth.ms": 20_000} if each["name"] == "SASL_SSL" else {})
+        for each in document["listeners"]
+    ]
+    changes = {"limits": {"max.connections": 2_000}, "log": {"level": "DEBUG"}, "listeners": listeners}
+    return document | changes
+
+
+def calmer(document: Document) -> Document:
+    """The limit is higher and the log short again; sessions still end."""
+    return document | {"limits": {"max.connections": 5_000}, "log": {"level": "INFO"}}
+
+
+def configure(node: Node, change: Change) -> None:
+    """Write proxy.yaml anew; nobody is told."""
+    document = change(yaml.safe_load(node.proxy_file.read_text(encoding="utf-8")))
     beside = node.proxy_file.with_suffix(".new")
     beside.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     beside.replace(node.proxy_file)

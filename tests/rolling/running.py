@@ -1,7 +1,7 @@
 """Clients at work while processes restart one after the other and files change, and what was found."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +38,7 @@ class Step:
     """One restart, or another thing that clients must not notice."""
 
     name: str
-    does: Callable[[], None]
+    does: Callable[[], object]
 
 
 class Rolling:
@@ -67,12 +67,10 @@ class Rolling:
         process = node.broker.process
         return Step(f"{process.name} restarts", partial(self._restart, process, node.broker.start))
 
-    def reload(self, changes: Mapping[str, Any], *, by_signal: bool = False) -> Step:
+    def reload(self, change: changing.Change, *, by_signal: bool = False) -> Step:
         """Of all proxies, by SIGHUP or by `penstock reload`."""
         way = "SIGHUP" if by_signal else "penstock reload"
-        return Step(
-            f"{', '.join(changes)} change, {way}", partial(self._reload, changes, by_signal=by_signal)
-        )
+        return Step(f"the configurations change: {way}", partial(self._reload, change, by_signal=by_signal))
 
     def certificate(self, authority: changing.Authority) -> Step:
         return Step("all proxies get a new certificate", partial(self._renew, authority))
@@ -126,11 +124,11 @@ class Rolling:
             refused_ms = ready_ms - drained["at_ms"] + drained["refused_ms"]
             self._say(f"  connections were refused for {refused_ms} ms")
 
-    def _reload(self, changes: Mapping[str, Any], *, by_signal: bool) -> None:
+    def _reload(self, change: changing.Change, *, by_signal: bool) -> None:
         with self._nothing_is_cut():
             for node in self._stack.nodes:
                 before = changing.reloads(node)
-                changing.configure(node, changes)
+                changing.configure(node, change)
                 if by_signal:
                     changing.hang_up(node)
                 elif (wrong := changing.reload(node)) is not None:
@@ -231,11 +229,11 @@ def roll(stack: Stack, kinds: Kinds, say: Say) -> list[str]:
     new_certificate = rolling.certificate(authority)
     rolling.play(
         [
-            rolling.reload(changing.TIGHTER),
+            rolling.reload(changing.tighter),
             first,
             new_certificate,
             second,
-            rolling.reload(changing.BACK, by_signal=True),
+            rolling.reload(changing.calmer, by_signal=True),
             third,
             rolling.controller(),
             new_certificate,
