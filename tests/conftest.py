@@ -4,12 +4,17 @@
 file is never divided, so that its fixtures are made once.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from proxy.demo.node import BYTECODE
+
+# The processes that tests start: hundreds of them, which would all compile the same sources again.
+os.environ |= BYTECODE
 # How long an example takes is the machine's affair, and no property of what is tested.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")

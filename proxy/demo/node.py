@@ -16,6 +16,9 @@ from proxy.demo.process import ChildProcess
 from proxy.demo.settings import Wiring
 
 READY_TIMEOUT_MS = 60_000
+BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
+"""An installed package has its bytecode. Where none may be written, each start compiles every module anew,
+which takes as long as everything else until a proxy is ready."""
 # Where our packages lie: child processes find them there, wherever the demo was started.
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -79,5 +82,5 @@ def penstock(
         f"the {name}" if name == role else name,
         [*starter, sys.executable, "-m", "proxy", role, "-c", str(config)],
         logs / f"{name}.log",
-        {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1", **(environment or {})},
+        {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1", **BYTECODE, **(environment or {})},
     )
