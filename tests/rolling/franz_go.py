@@ -17,6 +17,11 @@ from tests.rolling.ledger import PAUSE_S, Ledger
 from tests.rolling.place import Kinds, Place
 
 _RECONNECT = re.compile(r"^\[(?:INFO|WARN)\] (.*?(?:unable to|errored|dial|disconnect|retry)[^;]*)")
+# It takes a connection that ends before the first request for an error of its own.
+_CUT = re.compile(
+    r"^\[ERROR\] (unable to (?:request api versions|initialize sasl));"
+    r".*(?:EOF|reset|refused|closed|broken pipe)"
+)
 
 
 class FranzGo:
@@ -62,10 +67,10 @@ class FranzGo:
         self._consumer.stdin.close()
         self._ended(self._consumer, self._hearing[1])
         for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("[ERROR]"):
-                self.ledger.failed("log", line)
-            elif told := _RECONNECT.match(line):
+            if told := _RECONNECT.match(line) or _CUT.match(line):
                 self.ledger.reconnected(told[1])
+            elif line.startswith("[ERROR]"):
+                self.ledger.failed("log", line)
 
     def _started(self, does: str) -> "subprocess.Popen[bytes]":
         with self._log.open("ab") as log:
