@@ -15,7 +15,7 @@ from proxy.demo.errors import SetupError
 from proxy.demo.node import Node
 from proxy.demo.process import ChildProcess
 from proxy.demo.stack import Stack
-from proxy.demo.users import Entrance
+from proxy.demo.users import Entrance, User, librdkafka_settings
 from proxy.net.clock import now_ms
 from tests.rolling import changing
 from tests.rolling.clients import logs_in
@@ -185,8 +185,21 @@ class Rolling:
         user = cluster_admin.user(f"rolling-{kind}")
         cluster_admin.allow_produce(user, ledger.topic)
         cluster_admin.allow_consume(user, ledger.topic, ledger.topic)
+        self._wait(
+            lambda: all(self._is_known(ledger.topic, user, node) for node in self._stack.nodes),
+            f"{ledger.topic} is not known everywhere",
+        )
         listener = "SASL_SSL" if kind in BY_TLS else "SASL_PLAINTEXT"
         return Place(ledger, self._stack, user, listener, self._entrance(listener))
+
+    def _is_known(self, topic: str, user: User, node: Node) -> bool:
+        """Whether this proxy tells the user of the topic.
+
+        kafka-python assigns nothing as long as it knows no partitions, and asks again after five minutes.
+        """
+        client = admin.AdminClient(librdkafka_settings(user, self._stack.entrance(number=node.number)))
+        found = client.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+        return found.error is None and len(found.partitions) == PARTITIONS
 
     def _entrance(self, listener: str) -> Entrance:
         """All three proxies."""
