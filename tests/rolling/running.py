@@ -121,7 +121,9 @@ class Rolling:
         self._say(f"  stopped in {stop_ms} ms, ready {start_ms} ms later; {drained}")
         if drains:
             # What a client waits beyond this is its own back-off, or ours to look into.
-            refused_ms = ready_ms - drained["at_ms"] + drained["refused_ms"]
+            # A controller closes its listener at once.
+            before_ms = drained["duration_ms"] if drained["refused_ms"] is None else drained["refused_ms"]
+            refused_ms = ready_ms - drained["at_ms"] + before_ms
             self._say(f"  connections were refused for {refused_ms} ms")
 
     def _reload(self, change: changing.Change, *, by_signal: bool) -> None:
