@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile rolling ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile rolling pictures ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -105,6 +105,8 @@ KILLS ?= 30
 ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then compare tables and topics
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INGEST_KILLS=$(KILLS) PENSTOCK_INGEST_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_ingest_kills.py
 
+pictures: setup ## Draw the rows of the dashboard over a live run into docs/pictures (AGAIN=1: the last run)
+	$(BIN)/python -m tests.pictures $(if $(AGAIN),--again)
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients

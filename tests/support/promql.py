@@ -1,6 +1,7 @@
 """Prometheus' own rule parser and PromQL engine, as a program that Go builds once into the user's cache.
 
-The source is tests/contract/alert_rules; a change there builds it anew. `firing` asks it what fires when.
+The source is tests/contract/alert_rules; a change there builds it anew. `evaluate` asks it what fires when,
+`ranges` for the lines of expressions over scraped samples.
 """
 
 import fcntl
@@ -43,17 +44,39 @@ def evaluate(program: Path, rules: Path, cases: Mapping[str, tuple[str, str]]) -
         "rules": str(rules),
         "cases": [{"name": name, "series": series, "at": at} for name, (series, at) in cases.items()],
     }
+    answer: dict[str, Any] = _asked(program, question)
+    return answer
+
+
+def ranges(
+    program: Path, samples: Path, queries: Mapping[str, str], *, start_ms: int, end_ms: int, step_ms: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Name of each query -> its lines: `labels`, and `points` of milliseconds and value.
+
+    `samples`: a file of series as tests.pictures.scraped writes them.
+    """
+    question = {
+        "samples": str(samples),
+        "queries": dict(queries),
+        "start": start_ms,
+        "end": end_ms,
+        "step": step_ms,
+    }
+    answer: dict[str, list[dict[str, Any]]] = _asked(program, {"ranges": question})
+    return answer
+
+
+def _asked(program: Path, question: Mapping[str, Any]) -> Any:
     done = subprocess.run(
         [str(program)], input=json.dumps(question), check=False, capture_output=True, text=True
     )
     if done.returncode != 0:
         raise SetupError(done.stderr)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return json.loads(done.stdout)
 
 
 def _program() -> Path:
-    source = b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
+    source = b"".join(path.read_bytes() for path in sorted(SOURCE.glob("*.*")))
     return cache_directory() / f"alert-rules-{hashlib.sha256(source).hexdigest()[:16]}"
 
 

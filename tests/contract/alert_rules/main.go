@@ -2,7 +2,7 @@
 //
 // stdin: {"rules": FILE, "cases": [{"name": ..., "series": "load 15s\n  up{job=\"a\"} 1x40", "at": "10m"}]}, series in the
 // notation of `promtool test rules`. stdout: {"errors": [what Prometheus would not load], "firing": {case: [{"alert": ...,
-// "labels": {...}}]}}, what fires at that time, `for` included.
+// "labels": {...}}]}}, what fires at that time, `for` included. With "ranges" it evaluates expressions instead (ranges.go).
 package main
 
 import (
@@ -47,11 +47,16 @@ func (r reporter) FailNow()                          { log.Fatal(r.t) }
 
 func main() {
 	var request struct {
-		Rules string     `json:"rules"`
-		Cases []testCase `json:"cases"`
+		Rules  string     `json:"rules"`
+		Cases  []testCase `json:"cases"`
+		Ranges *ranges    `json:"ranges"`
 	}
 	if err := json.NewDecoder(os.Stdin).Decode(&request); err != nil {
 		log.Fatal(err)
+	}
+	if request.Ranges != nil {
+		fail(json.NewEncoder(os.Stdout).Encode(rangesOf(*request.Ranges)))
+		return
 	}
 	result := answer{Errors: []string{}, Firing: map[string][]alert{}}
 	groups, errs := rulefmt.ParseFile(request.Rules, false)
@@ -117,4 +122,3 @@ func held(series promql.Series, at time.Duration) time.Duration {
 	}
 	return at - since - step
 }
-
