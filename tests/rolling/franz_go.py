@@ -17,9 +17,9 @@ from tests.rolling.ledger import PAUSE_S, Ledger
 from tests.rolling.place import Kinds, Place
 
 _RECONNECT = re.compile(r"^\[(?:INFO|WARN)\] (.*?(?:unable to|errored|dial|disconnect|retry)[^;]*)")
-# It takes a connection that ends before the first request for an error of its own.
+# It takes a connection that ends before the first request, or cannot be opened, for an error of its own.
 _CUT = re.compile(
-    r"^\[ERROR\] (unable to (?:request api versions|initialize sasl));"
+    r"^\[ERROR\] (unable to (?:request api versions|initialize sasl)|group manage loop errored);"
     r".*(?:EOF|reset|refused|closed|broken pipe)"
 )
 

@@ -28,6 +28,7 @@ class Ledger:
     longest_way_ms: int = 0
     """From the producer's application to the consumer's, since `lap` was asked last."""
     laps_ms: list[int] = field(default_factory=list)
+    _without_gap: int = 0
     over: threading.Event = field(default_factory=threading.Event)
     """Nothing more is sent."""
     all_taken: threading.Event = field(default_factory=threading.Event)
@@ -59,6 +60,12 @@ class Ledger:
 
     def reconnected(self, why: str) -> None:
         self.reconnects[why] += 1
+
+    def consumed_up_to(self) -> int:
+        """How many records, from the first on, are consumed without a gap."""
+        while self._without_gap in self.consumed:
+            self._without_gap += 1
+        return self._without_gap
 
     def failed(self, what: str, error: object) -> None:
         self.errors.append(f"{what}: {error!r}")

@@ -223,7 +223,7 @@ class Rolling:
 
 
 def _has_all(ledger: Ledger, count: int) -> bool:
-    return len(ledger.consumed) >= count
+    return ledger.consumed_up_to() >= count
 
 
 def _drained(log: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -27,12 +28,14 @@ func steady(does string) {
 	var asked steadyOrder
 	must(json.Unmarshal(in.Bytes(), &asked))
 	w := work{login: asked.Login, ctx: context.Background()}
+	// As deploy/README.md advises; all else is the client's default.
+	soon := kgo.MetadataMinAge(time.Second)
 	log := kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil))
 	if does == "send" {
-		send(w.client(log, kgo.DefaultProduceTopic(asked.Topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner())), in)
+		send(w.client(log, soon, kgo.DefaultProduceTopic(asked.Topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner())), in)
 		return
 	}
-	client := w.client(log, kgo.ConsumeTopics(asked.Topic), kgo.ConsumerGroup(asked.Topic),
+	client := w.client(log, soon, kgo.ConsumeTopics(asked.Topic), kgo.ConsumerGroup(asked.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	ctx, over := context.WithCancel(context.Background())
 	go func() {
