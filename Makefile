@@ -14,13 +14,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SPARK_FETCHED := $(VENV)/.spark-packages-fetched
 
-LOCKED_EXTRAS := spark demo build dev
+LOCKED_EXTRAS := spark demo otel build dev
 LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile rolling pictures ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
-	check-helm check-rules manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
+	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -156,6 +156,9 @@ check-helm: $(INSTALLED) ## The Helm chart: lint, render, compare with Kubernete
 check-rules: $(INSTALLED) ## The alert rules in Prometheus' own engine (Go builds it, once)
 	PENSTOCK_REQUIRE_PROMETHEUS=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_alert_rules.py
 
+check-otel: $(INSTALLED) ## Our traces at the OpenTelemetry Collector's own receiver (Go builds it, once)
+	PENSTOCK_REQUIRE_OTLP=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_otlp_collector.py
+
 manifests: $(INSTALLED) ## Write deploy/kubernetes and deploy/spark/cronjob.yaml anew from the Helm chart
 	$(BIN)/python -m tests.support.chart
 
@@ -170,7 +173,7 @@ schemas: $(INSTALLED) ## Write the message tables anew from the Kafka release in
 # Every extra save gssapi, which is built against the headers of Kerberos: see `make kerberos`.
 lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile pyproject.toml $(foreach extra,$(LOCKED_EXTRAS),--extra $(extra)) $(LOCK_OPTIONS) -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra build --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra build --extra otel --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra spark --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/spark/requirements.lock
 
 conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec markers

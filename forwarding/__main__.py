@@ -22,7 +22,7 @@ from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
-from proxy.config import ConfigError, WatchedUsers, effects, http_access, load
+from proxy.config import ConfigError, WatchedUsers, effects, http_access, load, traces
 from proxy.config.reloading import Reloading, checked
 from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
@@ -53,6 +53,7 @@ from proxy.net.spool_files import SpoolError
 from proxy.net.spool_lock import Holder, lock_spool
 from proxy.net.stop_signals import StopSignals
 from proxy.net.tls import TlsError
+from proxy.net.traces import NoTraces, Traces
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
@@ -83,6 +84,7 @@ def run_controller(config_path: str | Path) -> int:
         access = http_access(config.http)
         certificates = Certificates([settings.tls, settings.broker.tls, access.tls], reloads)
         registry.register(CertificateSeries(lambda: certificates.expiries))
+        tracing = traces(config.telemetry, config.controller_id, registry, reloads)
         backoff = LoginBackoff(config.login_backoff.settings())
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
@@ -112,12 +114,14 @@ def run_controller(config_path: str | Path) -> int:
                 registry,
                 reloads,
                 access,
+                tracing,
                 [
                     upkeep.run,
                     certificates.run,
                     users.run,
                     LoopLag(registry).run,
                     partial(access.run, reloads),
+                    tracing.run,
                 ],
             )
         )
@@ -142,6 +146,7 @@ async def _run(
     registry: CollectorRegistry,
     reloads: FileReloads,
     access: HttpAccess,
+    tracing: Traces,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     audit = AuditLog(
@@ -158,7 +163,15 @@ async def _run(
     reloads.record = audit.append
     kept = partial(audit.kept, CLASSES)
     process = ControllerProcess(
-        settings, logins.listener, authorizer, audit.append, registry, now_ms, audit.admits_change, kept
+        settings,
+        logins.listener,
+        authorizer,
+        audit.append,
+        registry,
+        now_ms,
+        audit.admits_change,
+        kept,
+        None if isinstance(tracing, NoTraces) else tracing.spans,
     )
     stop = StopSignals(registry)
     stop.install()
@@ -179,7 +192,7 @@ async def _run(
                 await http.close()
     audit.append(AuditEvent(event="stopped"))
     async with stop.unless_at_once(AT_ONCE_S):
-        await audit.close(AUDIT_CLOSE_MS)
+        await asyncio.gather(audit.close(AUDIT_CLOSE_MS), tracing.close(AUDIT_CLOSE_MS))
     log.info("controller has stopped", spool_bytes=spool.size_bytes)
 
 

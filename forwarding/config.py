@@ -31,6 +31,7 @@ from proxy.config import (
     Peer,
     QuotaRules,
     SerdeClass,
+    Telemetry,
     endpoint,
     require_authorizer,
     require_users_file,
@@ -107,6 +108,7 @@ class ControllerConfig(Part):
     limits: Limits = Limits()
     http: Http | None = None
     log: Log = Log()
+    telemetry: Telemetry = Telemetry()
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "ControllerConfig":

@@ -19,6 +19,10 @@ from proxy.wire.header import RequestHeader, decode_request_header, encode_reque
 
 FORWARD_ID_TAG = 10_000
 """Tagged field of EnvelopeRequest: the proxy's id for this forward, UTF-8. Kafka's controllers skip it."""
+TRACEPARENT_TAG = 10_001
+"""Tagged field of EnvelopeRequest: the proxy's trace span, as W3C Trace Context writes it, ASCII.
+
+Kafka's controllers skip it."""
 LAST_OFFSET_TAG = 10_000
 """Tagged field of EnvelopeResponse: the metadata offset the change was committed at, int64 big-endian."""
 
@@ -71,14 +75,18 @@ def wrap(
     principal: bytes,
     client_address: bytes,
     forward_id: str,
+    traceparent: str | None = None,
 ) -> Any:
     """The EnvelopeRequest that carries a request. `body` is the request without header."""
+    tags = {FORWARD_ID_TAG: forward_id.encode()}
+    if traceparent is not None:
+        tags[TRACEPARENT_TAG] = traceparent.encode("ascii")
     frame = encode_request(api_key, api_version, correlation_id, client_id, body)
     return types.EnvelopeRequest(
         request_data=frame[LENGTH_PREFIX_BYTES:],
         request_principal=principal,
         client_host_address=client_address,
-        unknown_tags={FORWARD_ID_TAG: forward_id.encode()},
+        unknown_tags=tags,
     )
 
 
@@ -112,7 +120,7 @@ def unwrap(
         TABLE[header.api_key].check(message)
     except WireError as error:
         return Refused(ErrorCode.UNSUPPORTED_VERSION, f"request in the envelope: {error}")
-    return Forwarded(header, message, principal, host, _forward_id(envelope))
+    return Forwarded(header, message, principal, host, forward_id(envelope))
 
 
 def answer(header: RequestHeader, response: Any, last_offset: int | None) -> Any:
@@ -129,6 +137,19 @@ def refusal(error_code: int, envelope_version: int) -> Any:
         # KIP-801: an older sender gets the error it knows.
         error_code = ErrorCode.UNKNOWN_SERVER_ERROR
     return types.EnvelopeResponse(error_code=error_code)
+
+
+def forward_id(envelope: Any) -> str | None:
+    """The proxy's id for this forward; None from a sender that gives none."""
+    raw = (envelope.unknown_tags or {}).get(FORWARD_ID_TAG)
+    # Only for the audit trail, and never trusted: cut, and anything unreadable replaced.
+    return None if raw is None else bytes(raw[:256]).decode("utf-8", "replace")
+
+
+def traceparent(envelope: Any) -> str | None:
+    """What names the sender's trace span; it may be anything."""
+    raw = (envelope.unknown_tags or {}).get(TRACEPARENT_TAG)
+    return None if raw is None else bytes(raw[:64]).decode("ascii", "replace")
 
 
 def last_offset(response: Any) -> int | None:
@@ -181,9 +202,3 @@ def _host(address: bytes) -> str | Refused:
         return Refused(
             ErrorCode.INVALID_REQUEST, f"client address of {len(address)} bytes in the envelope, not 4 or 16"
         )
-
-
-def _forward_id(envelope: Any) -> str | None:
-    raw = (envelope.unknown_tags or {}).get(FORWARD_ID_TAG)
-    # Only for the audit trail, and never trusted: cut, and anything unreadable replaced.
-    return None if raw is None else bytes(raw[:256]).decode("utf-8", "replace")

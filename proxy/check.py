@@ -200,6 +200,7 @@ def _warnings(reading: Reading[Any], config: Config) -> Iterator[str]:
         locked_by_another(config.audit.spool_dir),
         missing_files(config, descriptors.highest_limit()),
         None if config.http is None else config.http.exposure(),
+        None if config.telemetry.otlp is None else config.telemetry.otlp.exposure(),
         config.upstream.note if isinstance(config, ProxyConfig) else None,
     )
     yield from (f"{reading.path}: {message}" for message in found if message is not None)

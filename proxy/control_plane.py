@@ -21,6 +21,7 @@ from proxy.net.metadata_feed import TopicFeed
 from proxy.net.offset_waiters import FeedTimeout
 from proxy.net.quorum_feed import QuorumFeed
 from proxy.net.quorum_metrics import QuorumCollector
+from proxy.net.spans import NO_SPANS, Spans
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.member import Member
@@ -42,6 +43,7 @@ class ControlPlane:
         on_image: OnImage,
         on_api_versions: Callable[[ApiVersions], None],
         member: Member | None = None,
+        spans: Spans = NO_SPANS,
     ) -> None:
         """`internal`: the broker's listener that the metadata topic is read from in penstock mode.
 
@@ -67,6 +69,7 @@ class ControlPlane:
             now_ms,
             on_api_versions,
             leader=self._leader,
+            spans=spans,
         )
 
     @property

@@ -31,6 +31,7 @@ from proxy.net.drain import Drained, drain
 from proxy.net.edge import Trail
 from proxy.net.listener import BACKLOG, Forwarder, Listener, Observer
 from proxy.net.pieces import done_in_pieces, in_pieces
+from proxy.net.spans import Tracing
 from proxy.net.tls import ServerTls
 from proxy.net.topic_lookups import TopicLookups
 from proxy.net.turns import Turns
@@ -89,8 +90,10 @@ class Listeners:
         observer: Observer,
         trail: Trail,
         member: Member | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
+        self._tracing = tracing
         self._config = config
         self._turns = Turns(gate.pace)
         self.lookups = TopicLookups(gate.topic_names, broker)
@@ -327,6 +330,7 @@ class Listeners:
             trail,
             self._turns,
             self.lookups,
+            self._tracing,
         )
         port = listener.accept_at(listening, entry.tls)
         entry.listener = listener

@@ -24,7 +24,7 @@ from proxy import gate_setup
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
-from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, load
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, load, traces
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
@@ -144,6 +144,7 @@ class ProxyProcess:
         self._telemetry = Telemetry(self._registry)
         self._reloads = FileReloads(self._registry)
         self._http_access = http_access(config.http)
+        self._traces = traces(config.telemetry, config.proxy_id, self._registry, self._reloads)
         self._revocations = Revocations(lambda: self._listeners.connections())
         self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
         self._tasks: asyncio.TaskGroup | None = None
@@ -179,6 +180,7 @@ class ProxyProcess:
             self._on_image,
             lambda _versions: self._on_controller(),
             member,
+            self._traces.spans,
         )
         self._loader, self._feed, self._forwarder = (
             self._plane.loader,
@@ -210,6 +212,7 @@ class ProxyProcess:
             self._telemetry,
             self._audit,
             member,
+            self._traces.tracing,
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(
@@ -299,7 +302,7 @@ class ProxyProcess:
             self._audit.append(event)
         self._audit.append(AuditEvent(event="stopped"))
         async with self._stop.unless_at_once(AT_ONCE_S):
-            await self._audit.close(AUDIT_CLOSE_MS)
+            await asyncio.gather(self._audit.close(AUDIT_CLOSE_MS), self._traces.close(AUDIT_CLOSE_MS))
         if http is not None:
             await http.close()
         log.info("proxy has stopped")
@@ -316,6 +319,7 @@ class ProxyProcess:
             self._lag,
             self._identity,
             self._revocations,
+            self._traces,
         ):
             yield part.run()
         yield self._record_quota_changes()
@@ -447,6 +451,7 @@ class ProxyProcess:
             principal=request.principal,
             client_address=request.client_address,
             deadline_ms=now_ms() + request.timeout_ms,
+            traceparent=request.traceparent,
         )
         return await self._plane.in_force(reply, first_offset)
 

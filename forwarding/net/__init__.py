@@ -5,6 +5,7 @@ server       the controller's listener: frames, SASL, Envelope
 writer       one request after another: decide, commit, wait for the replay, answer
 connection, own_responses   one connection of a proxy; what the controller says where it carries out nothing
 process      the parts of a controller, connected
+forward_spans   trace spans of a forward at both ends
 metrics, mutation_page   what operators see
 mutations    controller_mutation_rate, charged where the work is done
 answered, carried_out   a forward that comes again: what this controller answered, what the log has of it

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from forwarding import envelope
+from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
@@ -22,6 +23,7 @@ from proxy.net.backoff import Backoff
 from proxy.net.cause import CLOSED, Cause
 from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
 from proxy.net.reach import Reach
+from proxy.net.spans import NO_SPANS, Spans
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
@@ -50,6 +52,7 @@ class _Request:
     forward_id: str
     body: bytes
     """The EnvelopeRequest, encoded once for all attempts."""
+    span: ForwardSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Forwarder:
         backoff: Backoff | None = None,
         attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
         leader: Callable[[], EndpointSettings | None] = lambda: None,
+        spans: Spans = NO_SPANS,
     ) -> None:
         """`forward_id_prefix`: unique to this process's life, "<proxy id>/<boot id>".
 
@@ -84,6 +88,7 @@ class Forwarder:
         self._leader = leader
         self._prefix = forward_id_prefix
         self._metrics = metrics
+        self._spans = spans
         self._now_ms = now_ms
         self._on_api_versions = on_api_versions
         self._backoff = backoff or Backoff(maximum_ms=MAX_PAUSE_MS)
@@ -157,12 +162,15 @@ class Forwarder:
         principal: bytes,
         client_address: bytes,
         deadline_ms: int,
+        traceparent: str | None = None,
     ) -> ControllerReply:
         """Send a client's request in an Envelope until it is answered for good or `deadline_ms` has come.
 
         `deadline_ms` is a time of the clock `now_ms`. The body is sent as it is: what was authorised.
+        `traceparent`: of the client's request.
         """
         forward_id = f"{self._prefix}/{next(self._numbers)}"
+        span = ForwardSpan(self._spans, api_key, forward_id, traceparent)
         message = envelope.wrap(
             api_key,
             api_version,
@@ -172,12 +180,18 @@ class Forwarder:
             principal=principal,
             client_address=client_address,
             forward_id=forward_id,
+            traceparent=span.traceparent,
         )
         encoded = codecs.request(ApiKey.ENVELOPE, 0).encode(message)
-        request = _Request(api_key, api_version, correlation_id, forward_id, encoded)
+        request = _Request(api_key, api_version, correlation_id, forward_id, encoded, span)
         self._metrics.count(client_id)
-        with self._metrics.in_flight.track_inprogress(), self._metrics.seconds.time():
-            return await self._attempts(request, deadline_ms)
+        reply = None
+        try:
+            with self._metrics.in_flight.track_inprogress(), self._metrics.seconds.time():
+                reply = await self._attempts(request, deadline_ms)
+        finally:
+            span.ended(reply)
+        return reply
 
     async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerReply:
         for attempt in count(1):
@@ -187,6 +201,7 @@ class Forwarder:
             if step is Step.DONE or left_ms <= 0:
                 return self._outcome(request, reply, attempt)
             self._metrics.retries.labels(_reason(reply.error_code)).inc()
+            request.span.retried(_reason(reply.error_code))
             await asyncio.sleep(self._pause_ms(attempt, left_ms) / 1000)
         raise AssertionError("count() does not end")
 
@@ -196,6 +211,7 @@ class Forwarder:
             return _Reply(ErrorCode.REQUEST_TIMED_OUT)
         # Zero would be no time at all; what is left is at least worth a try.
         left_ms = max(1, deadline_ms - self._now_ms())
+        request.span.sent(channel.endpoint.host, channel.endpoint.port)
         try:
             version = channel.version(ApiKey.ENVELOPE, (0, envelope.MAX_VERSION))
             raw = await channel.send_body(

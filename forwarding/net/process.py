@@ -24,6 +24,7 @@ from forwarding.net.carried_out import CarriedOut
 from forwarding.net.connection import Surroundings
 from forwarding.net.disturbances import Disturbances
 from forwarding.net.election import Election
+from forwarding.net.forward_spans import Serve, traced
 from forwarding.net.leader import Leader
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
@@ -38,6 +39,7 @@ from proxy.net.login_metrics import LoginMetrics
 from proxy.net.metadata_feed import TopicFeed
 from proxy.net.reach import Reach, together
 from proxy.net.readiness import BEING_READ, NOT_YET, Note, degraded
+from proxy.net.spans import Spans
 from proxy.net.telemetry import AuthorizerCollector
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
@@ -100,11 +102,13 @@ class ControllerProcess:
         now_ms: Callable[[], int],
         may_write: Callable[[], Awaitable[bool]] = _always,
         kept: Callable[[], Awaitable[bool]] = _always,
+        spans: Spans | None = None,
     ) -> None:
         """`sasl`: given a way to the image in force, how those who connect log in.
 
         `may_write`: whether what is decided can still be recorded; while not, changes are refused (D3).
-        `kept`: back once what was recorded survives the process; nothing is answered before.
+        `kept`: back once what was recorded survives the process; nothing is answered before. `spans`: where
+        the spans of Envelopes begin; None: they have none.
         """
         self._settings = settings
         self._drained = asyncio.Event()
@@ -155,7 +159,7 @@ class ControllerProcess:
             settings.listener,
             sasl(lambda: self.loader.image),
             lambda: forwardable_versions(self._broker.known_versions),
-            self.writer.serve,
+            self._serving(spans),
             _told_to(LoginMetrics(registry).read, record),
             now_ms,
             Verifications(registry),
@@ -203,6 +207,9 @@ class ControllerProcess:
         if self._election.reach.cause is not None:
             return Note.of(f"{what}: no part in the election", self._election.reach.cause)
         return Note.of(f"{what}: standing by")
+
+    def _serving(self, spans: Spans | None) -> Serve:
+        return self.writer.serve if spans is None else traced(spans, self.writer.serve)
 
     async def run(self) -> None:
         """Serve until drained; then the log and the channels are let go."""

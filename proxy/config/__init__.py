@@ -17,6 +17,7 @@ Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are n
 - `peer`: how the broker and the controller are reached
 - `upstream`: the broker, and where clients reach the proxies of all brokers
 - `http`: where the HTTP port is, and what one has to show there
+- `telemetry`: where traces go
 - `quota`: whom quotas hold, and whether they do
 - `proxy`: the whole file; `proxy_principals`: who must not be a client
 """
@@ -49,6 +50,7 @@ from proxy.config.proxy import (
 )
 from proxy.config.quota import QuotaRules
 from proxy.config.reading import load, parse, read
+from proxy.config.telemetry import Telemetry, traces
 from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, WatchedUsers
@@ -84,6 +86,7 @@ __all__ = [
     "SecurityProtocol",
     "SerdeClass",
     "ServerSsl",
+    "Telemetry",
     "Upstream",
     "UsersFile",
     "WatchedUsers",
@@ -95,4 +98,5 @@ __all__ = [
     "require_authorizer",
     "require_users_file",
     "split_host_port",
+    "traces",
 ]

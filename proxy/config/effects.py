@@ -85,6 +85,12 @@ _HTTP = _each(Effect.RESTART, "bind bearer_token_file") | _under(
     "ssl", _each(Effect.RESTART, "certificate key ca")
 )
 
+_TELEMETRY = _under(
+    "otlp",
+    _each(Effect.RESTART, "endpoint headers_file sampling_ratio service_name timeout_ms queue_max_spans")
+    | _under("ssl", _each(Effect.RESTART, "ca certificate key")),
+)
+
 # Whoever reconciles the trail evaluates decisions by what the boot's `started` record says (decision 0050).
 _AUTHORIZER = _each(
     Effect.RESTART,
@@ -167,6 +173,7 @@ PROXY: Effects = MappingProxyType(
     )
     | _under("http", _HTTP)
     | _under("log", _each(Effect.LIVE, "level"))
+    | _under("telemetry", _TELEMETRY)
 )
 """Of a proxy."""
 
@@ -214,5 +221,6 @@ CONTROLLER: Effects = MappingProxyType(
     | _under("limits", _LIMITS)
     | _under("http", _HTTP)
     | _under("log", _each(Effect.LIVE, "level"))
+    | _under("telemetry", _TELEMETRY)
 )
 """Of a controller."""

@@ -29,6 +29,7 @@ from proxy.config.parts import (
 )
 from proxy.config.peer import ControllerPeer
 from proxy.config.quota import QuotaRules
+from proxy.config.telemetry import Telemetry
 from proxy.config.upstream import Upstream, require_addresses
 from proxy.net.quorum import CLUSTER_METADATA
 from proxy.quota.connections import UNLIMITED, same_address
@@ -170,6 +171,7 @@ class ProxyConfig(Part):
     limits: ProxyLimits = ProxyLimits()
     http: Http | None = None
     log: Log = Log()
+    telemetry: Telemetry = Telemetry()
 
     @field_validator("listeners")
     @classmethod

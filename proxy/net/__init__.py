@@ -22,6 +22,7 @@ spool_files, spool_lock, spool_loss  what the spool stands on
 collector                            the garbage collector, and what it is spared
 telemetry, login_metrics             metrics
 request_metrics, process_metrics, loop_lag, certificate_series  latency and errors; the process itself
+spans, traced_session, otlp, traces  trace spans: what they are, those of sessions, where they go, or none
 http, http_stream, http_access       the HTTP port, and who may see what there
 readiness, cause                     what /readyz says
 reach, backoff                       a peer that is away: its log lines, and when it is tried again

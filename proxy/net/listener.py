@@ -29,9 +29,11 @@ from proxy.net.logins import Logins
 from proxy.net.pieces import in_slices
 from proxy.net.reach import StateLine
 from proxy.net.slot import Slot
+from proxy.net.spans import Tracing
 from proxy.net.tls import ServerTls
 from proxy.net.tls_acceptor import TlsAcceptor
 from proxy.net.topic_lookups import TopicLookups
+from proxy.net.traced_session import TracedSession
 from proxy.net.turns import Turns
 from proxy.net.upstream import UpstreamError, connect, next_login
 from proxy.net.user_tokens import Identity, ProxyIdentity
@@ -95,11 +97,14 @@ class Listener:
         trail: Trail | None = None,
         turns: Turns | None = None,
         lookups: TopicLookups | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """`admission`: of all listeners; `identity`: as whom we log in to the broker.
 
-        `trail`: what was given to `record` is kept by. `turns`, `lookups`: of all listeners.
+        `trail`: what was given to `record` is kept by. `turns`, `lookups`: of all listeners. `tracing`: None:
+        requests have no spans, and do not pay for them.
         """
+        self._tracing = tracing
         self.lookups = lookups or TopicLookups(gate.topic_names, broker)
         self.turns = turns or Turns(gate.pace)
         self.buffers = ReceiveBuffers()
@@ -169,7 +174,9 @@ class Listener:
         if principal is None:
             return None
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
-        return Session(self._gate, self.policy, peer, authentication)
+        if self._tracing is None:
+            return Session(self._gate, self.policy, peer, authentication)
+        return TracedSession(self._gate, self.policy, peer, authentication, self._tracing)
 
     def connect_upstream(self, connection: Connection) -> None:
         """Open the broker's side of a connection."""

@@ -21,7 +21,7 @@ INTERVAL_MS = 1_000
 MAX_BYTES = 64 << 20
 
 LOADED, FAILED = "loaded", "failed"
-GUESSABLE = frozenset(("users", "http_token", "configuration"))
+GUESSABLE = frozenset(("users", "http_token", "otlp_headers", "configuration"))
 """Kinds with secrets that people make up: a hash of the file, in the audit, could be guessed from."""
 
 log = structlog.get_logger(__name__)

@@ -113,6 +113,7 @@ def _handed_over(
             principal,
             session.peer.address,
             timeout_ms,
+            session.pipeline.traceparent,
         )
     )
     return True

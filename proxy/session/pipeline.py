@@ -100,6 +100,12 @@ class Pipeline:
         limit = _GOES_ON_AT if was_full else MAX_IN_FLIGHT
         return len(self.queue) >= limit or self.ready_bytes > MAX_READY_BYTES
 
+    @property
+    def traceparent(self) -> str | None:
+        """Names the trace span of what the controller gets next, if requests here are traced."""
+        # A queue that traces is another class (proxy.net.traced_session).
+        return getattr(self.queue, "traceparent", None)
+
     def __len__(self) -> int:
         return len(self.queue)
 

@@ -54,7 +54,6 @@ _INT32 = Struct(">i").unpack_from
 _HEAD_BYTES = 14
 
 _Function = Callable[[], list[Effect] | None]
-
 _RESPONSES_WAIT, _TURN_DUE = 1, 2  # Bits of Session._holds.
 _SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of our own responses in one slice.
 _BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.

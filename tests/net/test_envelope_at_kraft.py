@@ -27,6 +27,7 @@ from tests.support.controllers import ADMIN, a_forwarder, acl_creation, acl_name
 from tests.support.kafka_quorum import TIMEOUT_MS, TOKEN_KEY, KafkaQuorum, a_quorum
 from tests.support.kraft_directories import acls_in, in_time, lose, taken_of
 from tests.support.quorum import Follower, following
+from tests.support.recorded_spans import RecordedSpans
 from tests.support.told_state import leader_by, told_by
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("E1", "E2")]
@@ -77,7 +78,9 @@ async def plane(quorum: KafkaQuorum) -> AsyncIterator[Plane]:
     async with following(*endpoints) as follower:
         await follower.loaded()
         leader = follower.feed.leader
-        async with a_forwarder(*endpoints, leader=lambda: leader.endpoint) as forwarder:
+        # Kafka's controllers skip the tag that names a span.
+        spans = RecordedSpans()
+        async with a_forwarder(*endpoints, leader=lambda: leader.endpoint, spans=spans) as forwarder:
             yield Plane(quorum, follower, forwarder)
 
 

@@ -26,6 +26,7 @@ from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, sasl_listener
 from proxy.net.plain_users import PlainUsers
+from proxy.net.spans import NO_SPANS, Spans
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
@@ -165,6 +166,7 @@ async def a_forwarder(
     on_api_versions: Callable[[Mapping[int, tuple[int, int]]], None] = lambda _versions: None,
     attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
     leader: Callable[[], EndpointSettings | None] = lambda: None,
+    spans: Spans = NO_SPANS,
 ) -> AsyncIterator[Forwarder]:
     forwarder = Forwarder(
         endpoints,
@@ -175,6 +177,7 @@ async def a_forwarder(
         Backoff(initial_ms=10, maximum_ms=100),
         attempt_timeout_ms,
         leader,
+        spans,
     )
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(forwarder.run())
@@ -191,6 +194,7 @@ async def forward(
     principal: Principal = ADMIN,
     timeout_ms: int = TIMEOUT_MS,
     version: int | None = None,
+    traceparent: str | None = None,
 ) -> tuple[ControllerReply, Any]:
     """The reply, and the response in it, decoded (None: there is none)."""
     version = codecs.request_versions(api_key)[-1] if version is None else version
@@ -203,6 +207,7 @@ async def forward(
         principal=serialize(principal),
         client_address=bytes([10, 0, 0, 1]),
         deadline_ms=now_ms() + timeout_ms,
+        traceparent=traceparent,
     )
     return reply, reply.body and codecs.response(api_key, version).decode_exactly(reply.body)
 

@@ -23,6 +23,7 @@ from proxy.net.audit_log import AuditLog
 from proxy.net.connection import Connection
 from proxy.net.descriptors import UNLIMITED
 from proxy.net.listener import Listener
+from proxy.net.spans import Tracing
 from proxy.net.tls import ServerTls
 from proxy.net.verification import Verifications
 from proxy.quota.accept_rate import AcceptRates
@@ -112,8 +113,10 @@ class Edge:
         accept_rates: AcceptRates | None = None,
         trail: AuditLog | None = None,
         files: int = UNLIMITED,
+        tracing: Tracing | None = None,
     ) -> None:
         self._trail = trail
+        self._tracing = tracing
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
         self.accept_errors: list[str] = []
@@ -129,7 +132,14 @@ class Edge:
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
         verifications = Verifications(self.registry, threads=1)
-        self.listener = Listener(*self._arguments, tasks, self.admission, verifications, trail=self._trail)
+        self.listener = Listener(
+            *self._arguments,
+            tasks,
+            self.admission,
+            verifications,
+            trail=self._trail,
+            tracing=self._tracing,
+        )
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
 
@@ -194,10 +204,11 @@ async def an_edge(
     accept_rates: AcceptRates | None = None,
     trail: AuditLog | None = None,
     files: int = UNLIMITED,
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[Edge]:
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files)
+        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, tracing)
         await edge.start(tasks, tls)
         try:
             yield edge

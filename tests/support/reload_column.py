@@ -30,6 +30,7 @@ SECTIONS = {
     "Audit": "",
     "Limits": "limits.",
     "The HTTP port": "",
+    "Traces": "",
 }
 """Heading of each section about keys of a proxy -> what their paths begin with."""
 CONTROLLERS = re.compile(r"(?<=<!-- live at a controller -->).*?(?=<!-- end -->)", re.DOTALL)

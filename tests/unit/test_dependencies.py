@@ -14,7 +14,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("proxy", "forwarding", "spark_audit")
-EXTRAS = {"spark_audit/": "spark", "proxy/demo/": "demo", "proxy/net/kerberos.py": "gssapi"}
+EXTRAS = {
+    "spark_audit/": "spark",
+    "proxy/demo/": "demo",
+    "proxy/net/kerberos.py": "gssapi",
+    "proxy/net/otlp.py": "otel",
+}
 """Where what an extra brings may be imported."""
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOT_INSTALLED = {"gssapi": ["gssapi"]}

@@ -1,0 +1,140 @@
+"""Trace spans of a forward: the proxy's, while it waits for the controller, and the controller's own.
+
+The proxy's span is told to the controller in the Envelope, so the controller's is its child, in whatever
+process it is. Used by forwarding.net.forwarder and forwarding.net.process.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from forwarding import envelope
+from forwarding.envelope import Sender
+from proxy.net.spans import OpenSpan, Spans
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.outcome import error_of
+from proxy.session.request_counts import name_of_api, name_of_error
+from proxy.wire import codecs
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
+from proxy.wire.header import RequestHeader, decode_request_header, decode_response_header
+
+FAULT = "fault"
+"""In place of an error code: there is no response."""
+CANCELLED = "cancelled"
+MAX_READ_BYTES = 4_096
+"""A response is decoded once more for its error code, unless it is larger."""
+
+Serve = Callable[[Any, int, Sender], Awaitable[Any]]
+
+
+class ForwardSpan:
+    """Of one forward at the proxy, over all its attempts."""
+
+    def __init__(self, spans: Spans, api_key: int, forward_id: str, parent: str | None) -> None:
+        self._span: OpenSpan = spans.begin(f"Envelope {name_of_api(api_key)}", "client", parent)
+        self._attributes: dict[str, str | int | bool] = {
+            "messaging.system": "kafka",
+            "messaging.operation.name": "Envelope",
+            "kafka.api.name": name_of_api(api_key),
+            "kafka.api.key": api_key,
+            "penstock.forward.id": forward_id,
+        }
+        self.traceparent = self._span.traceparent
+
+    def sent(self, host: str, port: int) -> None:
+        """An attempt goes to this controller."""
+        self._attributes |= {"server.address": host, "server.port": port}
+
+    def retried(self, reason: str) -> None:
+        """An attempt was of no use."""
+        self._span.event("retry", {"reason": reason})
+
+    def ended(self, reply: ControllerReply | None) -> None:
+        """None: the process gives it up."""
+        if reply is None:
+            self._span.end(self._attributes, CANCELLED)
+            return
+        self._attributes |= {
+            "penstock.forward.attempts": reply.attempts,
+            "kafka.error_code": int(reply.error_code),
+        }
+        if reply.last_offset is not None:
+            self._attributes["penstock.metadata.offset"] = reply.last_offset
+        error = None if reply.error_code == ErrorCode.NONE else name_of_error(int(reply.error_code))
+        self._span.end(self._attributes, error)
+
+
+def traced(spans: Spans, serve: Serve) -> Serve:
+    """`serve` with a span for each Envelope."""
+
+    async def serve_traced(message: Any, version: int, sender: Sender) -> Any:
+        header = _header(message)
+        name = "Envelope" if header is None else f"Envelope {name_of_api(header.api_key)}"
+        span = spans.begin(name, "server", envelope.traceparent(message))
+        response = None
+        try:
+            response = await serve(message, version, sender)
+        finally:
+            error_code = None if response is None else _error_code(header, response)
+            attributes = _attributes(message, header, sender, response)
+            if error_code is not None:
+                attributes["kafka.error_code"] = error_code
+            error = name_of_error(error_code) if error_code else None
+            span.end(attributes, FAULT if response is None else error)
+        return response
+
+    return serve_traced
+
+
+def _attributes(
+    message: Any, header: RequestHeader | None, sender: Sender, response: Any
+) -> dict[str, str | int | bool]:
+    found: dict[str, str | int | bool] = {
+        "messaging.system": "kafka",
+        "messaging.operation.name": "Envelope",
+        "network.peer.address": sender.host,
+        "penstock.listener": sender.listener,
+        "penstock.sender": str(sender.principal),
+        "kafka.request.bytes": len(message.request_data),
+    }
+    if header is not None:
+        found |= {
+            "kafka.api.key": header.api_key,
+            "kafka.api.name": name_of_api(header.api_key),
+            "kafka.api.version": header.api_version,
+            "kafka.correlation_id": header.correlation_id,
+        }
+        if header.client_id is not None:
+            found["messaging.client.id"] = header.client_id
+    forward_id = envelope.forward_id(message)
+    if forward_id is not None:
+        found["penstock.forward.id"] = forward_id
+    if response is not None and response.error_code == ErrorCode.NONE:
+        found["kafka.response.bytes"] = len(response.response_data or b"")
+        offset = envelope.last_offset(response)
+        if offset is not None:
+            found["penstock.metadata.offset"] = offset
+    return found
+
+
+def _header(message: Any) -> RequestHeader | None:
+    """Of the request inside; None if it cannot be read."""
+    try:
+        return decode_request_header(message.request_data)
+    except WireError:
+        return None
+
+
+def _error_code(header: RequestHeader | None, response: Any) -> int | None:
+    """The Envelope's own error, else that of the response inside; None: too large to look."""
+    data = response.response_data
+    if response.error_code != ErrorCode.NONE:
+        return int(response.error_code)
+    if header is None or data is None or len(data) > MAX_READ_BYTES:
+        return None
+    try:
+        _, offset = decode_response_header(header.api_key, header.api_version, data)
+        inner, _ = codecs.response(header.api_key, header.api_version).decode(memoryview(data), offset)
+    except WireError:
+        return None
+    return error_of(inner)

@@ -1,0 +1,128 @@
+"""Where traces go, in the configuration: an OTLP receiver, and which requests it is told of."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry
+from pydantic import Field, model_validator
+from pydantic.functional_validators import AfterValidator
+
+from proxy.config.identity_url import LOOPBACK
+from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile
+from proxy.net.tls import TlsError, client_context
+from proxy.net.traces import NoTraces, Traces
+from proxy.net.watched_file import FileReloads
+
+PATH = "/v1/traces"
+"""Of OTLP/HTTP, where the endpoint has none."""
+EXTRA = ("opentelemetry", "requests", "google")
+"""What only the extra `otel` installs."""
+
+
+def _endpoint(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError(f"expected https://host:4318{PATH}, found {text!r}")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("no user name or password in the URL, which is logged: use headers.file")
+    if parts.query or parts.fragment:
+        raise ValueError("no query in the URL, which is logged: use headers.file")
+    if parts.port == 4317:
+        raise ValueError("port 4317 is for OTLP over gRPC; use the receiver's HTTP port, usually 4318")
+    return text if parts.path not in ("", "/") else text.rstrip("/") + PATH
+
+
+class OtlpSsl(Part):
+    """TLS towards the receiver, PEM files; read again whenever a connection has failed."""
+
+    ca: ExistingFile | None = None
+    certificate: ExistingFile | None = None
+    key: SecretFile | None = None
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> "OtlpSsl":
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key go together")
+        try:
+            client_context(self.ca, self.certificate, self.key, True)
+        except TlsError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
+class Otlp(Part):
+    """A receiver of OTLP over HTTP, such as an OpenTelemetry Collector."""
+
+    endpoint: Annotated[str, AfterValidator(_endpoint)]
+    headers_file: SecretFile | None = None
+    ssl: OtlpSsl | None = None
+    sampling_ratio: Annotated[float, Field(ge=0, le=1)] = 0.001
+    service_name: Annotated[str, Field(min_length=1, max_length=255)] = "penstock"
+    timeout_ms: Annotated[Milliseconds, Field(ge=100, le=60_000)] = 10_000
+    queue_max_spans: Annotated[int, Field(ge=16, le=1_000_000)] = 2_048
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> "Otlp":
+        if self.ssl is not None and not self.endpoint.startswith("https:"):
+            raise ValueError("ssl is given, and endpoint begins with http://; write https://")
+        try:
+            from proxy.net.otlp import Headers
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in EXTRA:
+                raise
+            raise ValueError(
+                f"telemetry.otlp needs an extra that is not installed ({error}): pip install 'penstock[otel]'"
+            ) from error
+        try:
+            Headers(self.headers_file)
+        except OSError as error:
+            raise ValueError(f"headers.file: {error}") from error
+        return self
+
+    def exposure(self) -> str | None:
+        """What others on the network can see of it, as a warning; None if nothing."""
+        parts = urlsplit(self.endpoint)
+        if self.headers_file is None or parts.scheme == "https" or parts.hostname in LOOPBACK:
+            return None
+        return (
+            f"telemetry.otlp.endpoint {self.endpoint}: what headers.file holds crosses the network in the"
+            " clear; use https://"
+        )
+
+
+class Telemetry(Part):
+    """What is sent to receivers besides the audit trail; nothing by default."""
+
+    otlp: Otlp | None = None
+
+
+def traces(telemetry: Telemetry, instance: str, registry: CollectorRegistry, reloads: FileReloads) -> Traces:
+    """`instance`: which process it is. ValueError or OSError name what cannot be used."""
+    otlp = telemetry.otlp
+    if otlp is None:
+        return NoTraces()
+    from proxy.net.otlp import OtlpSettings, OtlpTraces
+
+    ssl = otlp.ssl or OtlpSsl()
+    settings = OtlpSettings(
+        endpoint=otlp.endpoint,
+        instance=instance,
+        version=_version(),
+        service=otlp.service_name,
+        sampling_ratio=otlp.sampling_ratio,
+        timeout_ms=otlp.timeout_ms,
+        queue_max_spans=otlp.queue_max_spans,
+        headers_file=otlp.headers_file,
+        ca=ssl.ca,
+        certificate=ssl.certificate,
+        key=ssl.key,
+    )
+    return OtlpTraces(settings, registry, reloads)
+
+
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "unknown"

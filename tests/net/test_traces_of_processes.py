@@ -1,0 +1,116 @@
+"""Traces of a proxy and a controller that are processes of their own, before a real broker.
+
+The receiver is tests/support/otlp_receiver.py, made of OpenTelemetry's protobuf classes.
+"""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.demo.broker import Broker
+from proxy.demo.ports import free_addresses
+from proxy.wire import codecs
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.support.controller_processes import controller_file, proxy_file, running
+from tests.support.controllers import acls_request
+from tests.support.edges import Client
+from tests.support.otlp_receiver import ReceivedSpan, a_receiver
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spec("O12", "E1")]
+
+ACLS_V = codecs.request_versions(ApiKey.CREATE_ACLS)[-1]
+SHOULD_NOT_TAKE_S = 60.0
+SERVER, CLIENT = 2, 3
+
+
+def traced(path: Path, url: str, **changes: Any) -> Path:
+    document = yaml.safe_load(path.read_text())
+    document["telemetry"] = {"otlp": {"endpoint": url, "sampling.ratio": 1, **changes.pop("otlp", {})}}
+    path.write_text(yaml.safe_dump(document | changes))
+    return path
+
+
+async def connected(bind: str, *needed: int) -> Client:
+    """Once the proxy offers these APIs."""
+    host, _, port = bind.rpartition(":")
+    async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+        while True:
+            with suppress(OSError, EOFError):
+                client = Client(*await asyncio.open_connection(host, int(port)))
+                try:
+                    if await offers(client) >= set(needed):
+                        return client
+                except EOFError:
+                    pass
+                await leave(client)
+            await asyncio.sleep(0.1)
+
+
+async def offers(client: Client) -> set[int]:
+    request = t.ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    client.asks(ApiKey.API_VERSIONS, 3, request)
+    return {each.api_key for each in (await client.hears(ApiKey.API_VERSIONS, 3)).api_keys}
+
+
+async def leave(client: Client) -> None:
+    client.leaves()
+    with suppress(OSError):
+        await client.writer.wait_closed()
+
+
+def parent_of(span: ReceivedSpan, spans: list[ReceivedSpan]) -> ReceivedSpan:
+    (parent,) = [each for each in spans if each.span_id == span.parent_id]
+    assert parent.trace_id == span.trace_id
+    return parent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_forwarded_request_is_one_trace_over_both_processes(
+    kafka: Broker, tmp_path: Path, workers: int
+) -> None:
+    topic = f"traced-{workers}"
+    bind, proxy_bind = free_addresses(2)
+    with a_receiver() as receiver:
+        controller = traced(controller_file(tmp_path, "controller-1", bind, kafka, topic), receiver.url)
+        proxy = traced(proxy_file(tmp_path, proxy_bind, [bind], kafka, topic), receiver.url, workers=workers)
+        async with running(controller), running(proxy, "proxy", "proxy", "-c") as process:
+            client = await connected(proxy_bind, ApiKey.CREATE_ACLS)
+            client.asks(ApiKey.CREATE_ACLS, ACLS_V, acls_request("orders"))
+            response = await client.hears(ApiKey.CREATE_ACLS, ACLS_V)
+            assert [result.error_code for result in response.results] == [0]
+            client.asks(ApiKey.METADATA, 9, t.MetadataRequest(topics=[]), client_id="c" * 1_000)
+            await client.hears(ApiKey.METADATA, 9)
+            process.terminate()
+            assert await process.wait() == 0
+            # What was not sent before is sent at the end.
+            assert len(receiver.named("Metadata")) == 1
+            await leave(client)
+        spans = receiver.spans
+
+    # On a machine that is busy the Envelope may have been sent more than once.
+    at_controller, *_ = [span for span in spans if span.resource["service.instance.id"] == "controller-1"]
+    envelope = parent_of(at_controller, spans)
+    request = parent_of(envelope, spans)
+    assert [(span.name, span.kind) for span in (request, envelope, at_controller)] == [
+        ("CreateAcls", SERVER),
+        ("Envelope CreateAcls", CLIENT),
+        ("Envelope CreateAcls", SERVER),
+    ]
+    assert request.parent_id == b""
+    assert len({span.attributes["penstock.forward.id"] for span in (request, envelope, at_controller)}) == 1
+    assert len({span.attributes["kafka.correlation_id"] for span in (request, at_controller)}) == 1
+    assert {span.attributes["kafka.error_code"] for span in (request, envelope, at_controller)} == {0}
+    assert request.attributes["penstock.principal"] == "User:ANONYMOUS"
+    assert request.start_ns <= envelope.start_ns <= at_controller.start_ns
+    assert at_controller.end_ns <= envelope.end_ns <= request.end_ns
+    instance = "proxy-1" if workers == 1 else request.resource["service.instance.id"]
+    assert request.resource["service.instance.id"] == instance
+    assert instance.startswith("proxy-1")
+    (metadata,) = receiver.named("Metadata")
+    assert metadata.attributes["messaging.client.id"] == "c" * 256
