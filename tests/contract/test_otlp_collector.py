@@ -1,0 +1,72 @@
+"""What the OTLP receiver of the OpenTelemetry Collector understands of our spans.
+
+Skipped where it is not in the cache; `make check-otel` builds it, and nothing is skipped then.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.test_otlp import running
+from tests.support import otlp_collector
+from tests.support.otlp_collector import a_collector
+
+pytestmark = pytest.mark.spec("O12")
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    if os.environ.get("PENSTOCK_REQUIRE_OTLP"):
+        return otlp_collector.receiver()
+    found = otlp_collector.installed()
+    if found is None:
+        pytest.skip("the Collector's receiver is not in the cache: make check-otel")
+    return found
+
+
+def attributes(pairs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {pair["key"]: next(iter(pair["value"].values())) for pair in pairs}
+
+
+async def test_a_collector_understands_our_spans(program: Path) -> None:
+    with a_collector(program) as collector:
+        async with running(collector.url) as it:
+            parent = it.traces.begin("CreateTopics", "server", None, 5_000)
+            child = it.traces.begin("Envelope CreateTopics", "client", parent.traceparent, 6_000)
+            child.event("retry", {"reason": "NOT_CONTROLLER"})
+            child.end({"penstock.forward.id": "p/b/0"}, "REQUEST_TIMED_OUT", 7_000)
+            parent.end({"kafka.correlation_id": 7, "penstock.denied": True}, None, 9_000)
+            spans = {span["name"]: span for span in await asyncio.to_thread(collector.spans, 2)}
+            await it.until(lambda: it.exported() == 2)
+
+    outer, inner = spans["CreateTopics"], spans["Envelope CreateTopics"]
+    assert attributes(outer["resource"]["attributes"]).items() >= {
+        ("service.name", "penstock"),
+        ("service.instance.id", "proxy-1"),
+    }
+    assert (outer["kind"], outer.get("parentSpanId", "")) == (2, "")
+    assert (outer["startTimeUnixNano"], outer["endTimeUnixNano"]) == ("5000", "9000")
+    assert attributes(outer["attributes"]) == {"kafka.correlation_id": "7", "penstock.denied": True}
+    assert (inner["kind"], inner["traceId"], inner["parentSpanId"]) == (
+        3,
+        outer["traceId"],
+        outer["spanId"],
+    )
+    assert inner["status"] == {"code": 2}
+    assert attributes(inner["attributes"]) == {
+        "penstock.forward.id": "p/b/0",
+        "error.type": "REQUEST_TIMED_OUT",
+    }
+    (event,) = inner["events"]
+    assert (event["name"], attributes(event["attributes"])) == ("retry", {"reason": "NOT_CONTROLLER"})
+
+
+async def test_a_collector_takes_as_many_spans_as_fit_into_a_batch(program: Path) -> None:
+    with a_collector(program) as collector:
+        async with running(collector.url) as it:
+            it.ends(2_000, name="x" * 256)
+            assert len(await asyncio.to_thread(collector.spans, 2_000)) == 2_000
+            await it.until(lambda: it.exported() == 2_000)

@@ -1,0 +1,95 @@
+"""The OTLP receiver of the OpenTelemetry Collector, as a program that Go builds once into the user's cache.
+
+The source is tests/contract/otlp_receiver; a change there builds it anew. `a_collector` runs it.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from proxy.demo.errors import SetupError
+from proxy.demo.kafka import cache_directory
+from proxy.demo.ports import free_addresses
+
+SOURCE = Path(__file__).resolve().parents[1] / "contract" / "otlp_receiver"
+
+
+def installed() -> Path | None:
+    """The program, if the cache has it as the source is now."""
+    program = _program()
+    return program if program.exists() else None
+
+
+def receiver() -> Path:
+    """The program, built if the cache does not have it; SetupError without Go, or if it cannot be built."""
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    # A second process waits, and finds it there.
+    with (cache_directory() / "otlp-receiver.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return installed() or _build()
+
+
+class Collector:
+    """It runs; `url` is where spans are sent."""
+
+    def __init__(self, url: str, output: IO[str]) -> None:
+        self.url = url
+        self._output = output
+
+    def spans(self, count: int) -> list[dict[str, Any]]:
+        """Wait until so many have come; as OTLP's JSON has them, with their resource."""
+        found: list[dict[str, Any]] = []
+        while len(found) < count:
+            line = self._output.readline()
+            assert line, "the receiver has ended"
+            for of_resource in json.loads(line)["resourceSpans"]:
+                for of_scope in of_resource["scopeSpans"]:
+                    found += [{**span, "resource": of_resource["resource"]} for span in of_scope["spans"]]
+        return found
+
+
+@contextmanager
+def a_collector(program: Path) -> Iterator[Collector]:
+    """Listening, until the end of the block."""
+    (address,) = free_addresses(1)
+    with subprocess.Popen(
+        [str(program), address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "listening\n"
+            yield Collector(f"http://{address}", process.stdout)
+        finally:
+            process.stdin.close()
+
+
+def _program() -> Path:
+    source = b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
+    return cache_directory() / f"otlp-receiver-{hashlib.sha256(source).hexdigest()[:16]}"
+
+
+def _build() -> Path:
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise SetupError("no `go` in PATH: the Collector's receiver cannot be built")
+    program = _program()
+    work = program.with_suffix(".new")
+    done = subprocess.run(
+        [go, "build", "-o", str(work), "."],
+        env={**os.environ, "GOFLAGS": ""},
+        cwd=SOURCE,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SetupError(f"the Collector's receiver cannot be built:\n{done.stderr}")
+    return work.rename(program)
