@@ -11,7 +11,7 @@ from typing import Any
 
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
+from proxy.wire.work import paced, paced_sorted
 
 MESSAGES = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
@@ -74,7 +74,7 @@ def in_request_order(
     for name in paced(list(asked)):
         places.setdefault(name, len(places))
     keyed = [(places.get(key(part), len(places)), part) for part in paced(list(parts))]
-    return [part for _, part in sorted(keyed, key=itemgetter(0))]
+    return [part for _, part in paced_sorted(keyed, itemgetter(0))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
