@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.config import ControllerConfig, process_settings, server_limits
 from forwarding.net.mutation_page import mutation_page
-from forwarding.net.process import ControllerProcess, ProcessSettings
+from forwarding.net.process import ControllerProcess, DecisionRules, ProcessSettings
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
@@ -31,7 +31,7 @@ from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
 from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep, UpkeepInTurn
 from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
@@ -73,13 +73,10 @@ def run_controller(config_path: str | Path) -> int:
     disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
     try:
         config = load(Path(config_path), ControllerConfig)
-        authorizer = load_authorizer(
-            config.authorizer.authorizer_class_name or "", config.authorizer.settings()
-        )
+        authorizer = _authorizer(config)
         registry = CollectorRegistry()
-        # Each request is decided anew here: there is nothing to forget.
         reloads = FileReloads(registry)
-        upkeep = AuthorizerUpkeep(authorizer, reloads, lambda: None)
+        upkeep = UpkeepInTurn(AuthorizerUpkeep(authorizer, reloads, _nothing))
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         access = http_access(config.http)
         certificates = Certificates([settings.tls, settings.broker.tls, access.tls], reloads)
@@ -115,8 +112,8 @@ def run_controller(config_path: str | Path) -> int:
                 reloads,
                 access,
                 tracing,
+                upkeep,
                 [
-                    upkeep.run,
                     certificates.run,
                     users.run,
                     LoopLag(registry).run,
@@ -147,6 +144,7 @@ async def _run(
     reloads: FileReloads,
     access: HttpAccess,
     tracing: Traces,
+    authorizer_upkeep: UpkeepInTurn,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     audit = AuditLog(
@@ -176,9 +174,10 @@ async def _run(
     stop = StopSignals(registry)
     stop.install()
     audit.start(_told_settings(config))
-    reloading = _reloading(path, config, logins, process, audit, reloads, registry)
+    reload = partial(_Reload, logins, process, audit, reloads, authorizer_upkeep)
+    reloading = _reloading(path, config, reload(config, authorizer), reloads, registry)
     async with asyncio.TaskGroup() as tasks:
-        upkeep_runs = (run() for run in (*upkeep, *logins.background))
+        upkeep_runs = (run() for run in (authorizer_upkeep.run, *upkeep, *logins.background))
         parts = [_stop(process, stop), audit.run(), reloading.run(), *upkeep_runs]
         background = [tasks.create_task(part) for part in parts]
         http = await _http(config, access, registry, process, audit)
@@ -206,25 +205,16 @@ async def _stop(process: ControllerProcess, stop: StopSignals) -> None:
 def _reloading(
     path: Path,
     config: ControllerConfig,
-    logins: "_Logins",
-    process: ControllerProcess,
-    audit: AuditLog,
+    reload: "_Reload",
     reloads: FileReloads,
     registry: CollectorRegistry,
 ) -> Reloading[ControllerConfig]:
-    async def apply(new: ControllerConfig) -> None:
-        policy, limits = new.audit.policy(), server_limits(new, descriptors.limit())
-        logins.config, logins.backoff.settings = new, new.login_backoff.settings()
-        process.server.limits = limits
-        audit.follow(policy)
-        log_lines.set_level(new.log.level)
-
     return Reloading(
         path,
         config,
         effects.CONTROLLER,
         partial(checked, path, ControllerConfig, check),
-        apply,
+        reload.apply,
         reloads,
         ReloadMetrics(registry),
         config.audit.spool_dir,
@@ -251,6 +241,53 @@ async def _http(
 
 def _readiness(process: ControllerProcess, audit: AuditLog) -> Readiness:
     return audit_page.readiness(audit, process.blocked(), process.degraded())
+
+
+@dataclass(slots=True)
+class _Reload:
+    """Puts another configuration into effect; what is raised before that leaves everything as it was."""
+
+    logins: "_Logins"
+    process: ControllerProcess
+    audit: AuditLog
+    reloads: FileReloads
+    upkeep: UpkeepInTurn
+    config: ControllerConfig
+    authorizer: Authorizer
+
+    async def apply(self, new: ControllerConfig) -> None:
+        policy, limits = new.audit.policy(), server_limits(new, descriptors.limit())
+        other = None
+        if new.authorizer != self.config.authorizer:
+            other = await asyncio.to_thread(self._new_authorizer, new)
+        self._decide_by(new, other)
+        self.logins.config, self.logins.backoff.settings = new, new.login_backoff.settings()
+        self.process.server.limits = limits
+        self.audit.follow(policy)
+        log_lines.set_level(new.log.level)
+        self.config = new
+
+    def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerUpkeep]:
+        authorizer = _authorizer(new)
+        return authorizer, AuthorizerUpkeep(authorizer, self.reloads, _nothing)
+
+    def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerUpkeep] | None) -> None:
+        if (new.authorizer, new.quota) == (self.config.authorizer, self.config.quota):
+            return
+        generation = self.audit.change_settings(_told_settings(new))
+        if other is not None:
+            self.authorizer = other[0]
+            self.upkeep.replace(other[1])
+        rules = DecisionRules(self.authorizer, new.quota.enforced, new.quota.excluded)
+        self.process.decide_by(rules, generation)
+
+
+def _authorizer(config: ControllerConfig) -> Authorizer:
+    return load_authorizer(config.authorizer.authorizer_class_name or "", config.authorizer.settings())
+
+
+def _nothing() -> None:
+    """Each request is decided anew here: there is nothing to forget."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
-from proxy.session.gate import Gate, Limits
+from proxy.session.gate import Basis, Gate, Limits
 from proxy.session.memory import RequestMemory
 from proxy.wire.work import Pace
 from proxy.workers.member import Member
@@ -29,7 +29,7 @@ def gate(config: ProxyConfig, member: Member | None) -> Gate:
     """ConfigError or ValueError name what cannot be used; `member`: our place among several workers."""
     ours = config.controller.mode != "kraft"
     return Gate(
-        _authorizer(config),
+        Basis(ProtectedResources(authorizer(config), config.own_resources)),
         _quotas(config, member),
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
@@ -52,6 +52,17 @@ def protect_writer(gate: Gate, transactional_id: str) -> bool:
     return True
 
 
+def decide_by(gate: Gate, config: ProxyConfig, other: Authorizer | None, generation: int) -> None:
+    """Decide by these settings from each client's next request on; `other`: None: the authorizer stays.
+
+    `generation`: the number by which the audit trail has them already.
+    """
+    guarded = gate.authorizer
+    assert isinstance(guarded, ProtectedResources)
+    gate.quotas.follow(config.quota, config.quota.enforced, config.quota.excluded, generation)
+    gate.decide_by(generation, None if other is None else ProtectedResources(other, guarded.own))
+
+
 def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
     """As whom clients' connections log in at the broker."""
     upstream = config.upstream
@@ -60,11 +71,12 @@ def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
     return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
 
 
-def _authorizer(config: ProxyConfig) -> Authorizer:
+def authorizer(config: ProxyConfig) -> Authorizer:
+    """As it is configured, without the protection of our own resources. ValueError names the key."""
     name = config.authorizer.authorizer_class_name or ""
     if not name:
         log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
-    return ProtectedResources(load_authorizer(name, config.authorizer.settings()), config.own_resources)
+    return load_authorizer(name, config.authorizer.settings())
 
 
 def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:

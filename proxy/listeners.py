@@ -308,6 +308,7 @@ class Listeners:
         if _accept_limits(before) != _accept_limits(self._config):
             rates = AcceptRates(*_accept_limits(self._config), *self._windows, self._rates)
         self._admission.limit(_connection_limits(self._config), rates)
+        self._connection_quotas.enforced = self._config.quota.enforced
         if rates is not None:
             for entry in self._entries.values():
                 if entry.listener is not None:

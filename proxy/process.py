@@ -35,7 +35,7 @@ from proxy.net import audit_page, collector, descriptors, log_lines
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep, UpkeepInTurn
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
@@ -65,6 +65,7 @@ from proxy.net.tls import ServerTls, TlsError
 from proxy.net.topic_lookups import TopicLookupSeries
 from proxy.net.verification import Verifications, hashing_threads
 from proxy.net.watched_file import FileReloads, WatchedFile
+from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session import served
 from proxy.session.apis.table import CHANGES_AT_BROKER
@@ -170,7 +171,7 @@ class ProxyProcess:
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._gate = gate_setup.gate(config, member)
-        self._upkeep = AuthorizerUpkeep(self._gate.authorizer, self._reloads, self._forget_decisions)
+        self._upkeep = UpkeepInTurn(self._upkeep_of(self._gate.authorizer))
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(
             config,
@@ -354,6 +355,7 @@ class ProxyProcess:
             self._run_credentials()  # Keys that nobody keeps fresh must not be found there later.
         self._listeners.open_sockets(made.listeners)
         before, stale = self._config, set(self._listeners.tls)
+        self._decide_by(config, made.authorizer)
         self._config, self._credentials = config, credentials
         self._listeners.apply(made.listeners)
         if self._facts is not None:
@@ -376,15 +378,31 @@ class ProxyProcess:
         async for stale_tls in in_pieces(stale.difference(self._listeners.tls)):
             self._certificates.release(stale_tls)
 
+    def _decide_by(self, config: ProxyConfig, other: "_AnAuthorizer | None") -> None:
+        if (config.authorizer, config.quota) == (self._config.authorizer, self._config.quota):
+            return
+        generation = self._audit.change_settings(config.told_settings())
+        authorizer = None if other is None else other.authorizer
+        gate_setup.decide_by(self._gate, config, authorizer, generation)
+        if other is not None:
+            self._upkeep.replace(other.upkeep)
+
+    def _upkeep_of(self, authorizer: Authorizer) -> AuthorizerUpkeep:
+        return AuthorizerUpkeep(authorizer, self._reloads, self._gate.forget_decisions)
+
     def _made(self, config: ProxyConfig, credentials: Credentials) -> "_Made":
         """What another configuration needs besides its values; it reads files."""
-        users = None
+        users = authorizer = None
+        if config.authorizer != self._config.authorizer:
+            other = gate_setup.authorizer(config)
+            authorizer = _AnAuthorizer(other, self._upkeep_of(other))
         if config.users_file != self._config.users_file:
             users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         listeners = self._listeners.prepare(config, credentials)
         fresh = listeners.tls.difference(self._listeners.tls)
         certificates = {each: self._certificates.read(each) for each in fresh}
-        return _Made(listeners, users, certificates, proxy_principals(config), config.audit.policy())
+        policy = config.audit.policy()
+        return _Made(listeners, users, certificates, proxy_principals(config), policy, authorizer)
 
     def _run_credentials(self) -> None:
         """Begin what mechanisms have to do and has not begun."""
@@ -487,10 +505,7 @@ class ProxyProcess:
     def _refuse_unrecorded(self, classes: frozenset[str]) -> None:
         self._gate.unrecorded = classes - {ADMIN}
         self._gate.refuses_changes = ADMIN in classes
-        self._forget_decisions()
-
-    def _forget_decisions(self) -> None:
-        self._gate.image = renewed(self._gate.image)
+        self._gate.forget_decisions()
 
     def _on_broker(self, facts: BrokerFacts) -> None:
         self._facts = facts
@@ -510,7 +525,7 @@ class ProxyProcess:
                 controller=named,
                 configured=self._config.metadata.transactional_id,
             )
-            self._forget_decisions()
+            self._gate.forget_decisions()
         self._offer_versions()
 
     def _offer_versions(self) -> None:
@@ -551,6 +566,14 @@ class _Made:
     """Of the listeners that have new ones."""
     proxy_principals: frozenset[str]
     audit_policy: AuditPolicy
+    authorizer: "_AnAuthorizer | None"
+    """None: the one in effect stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AnAuthorizer:
+    authorizer: Authorizer
+    upkeep: AuthorizerUpkeep
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -26,7 +26,7 @@ _TAIL = len(',"chain":"') + _LINK + len('"}')
 _REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
 _MOMENTS = (S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS)
 _NUMBERS = {field.name: -1 for field in S.DATA if field.dataType == T.LongType()} | dict.fromkeys(
-    (*_MOMENTS, S.SEQUENCE), 0
+    (*_MOMENTS, S.SEQUENCE, S.SETTINGS_GENERATION), 0
 )
 """Each whole number of a record with the lowest that it may be: -1 stands for an offset before the first."""
 _DECODED = T.StructType(

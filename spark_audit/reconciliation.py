@@ -27,8 +27,10 @@ from spark_audit.reconcile.kraft_log_changes import of_kafka, of_topic
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
+from spark_audit.reconcile.settings import known_settings
 from spark_audit.survey import judged_until_ms, survey
 from spark_audit.together import together
+from spark_audit.trail import TELLS_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def reconcile(
         "forwarded": forwarded(to_our_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log),
         "sessions": sessions(records),
+        "settings": known_settings(stretches, few),
         "changes": changes(few, of_topic(log), until_ms),
         "quarantined": quarantined(quarantine),
     }
@@ -93,10 +96,10 @@ def reconcile(
 
 
 def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:
-    """The records of some days; and those of every process's start, which tell its settings."""
+    """The records of some days; and those of all days that tell the settings of a process."""
     there = F.col(S.DATE).isin(*days)
     # Two reads, not one condition: only a condition on the date alone keeps Spark from opening other days.
-    return records.where(there).unionByName(few.where(~there & (F.col(S.EVENT) == "started")))
+    return records.where(there).unionByName(few.where(~there & F.col(S.EVENT).isin(*TELLS_SETTINGS)))
 
 
 def _neighbours(days: Sequence[date]) -> list[date]:

@@ -1,9 +1,9 @@
 """Old days out of the tables, and small files into large ones. Fed by the command line.
 
 `expire` deletes whole days that were reconciled without an open finding, and never what the rest of the trail
-stands on: the administration, which explains the metadata log; each process's start, which tells its
-settings; and the last record of a boot that goes, on whose link the next one is hashed. What it took it
-writes down first, in table `expired`, so that it is not missed later.
+stands on: the administration, which explains the metadata log; the records that tell the settings of each
+process; and the last record of a boot that goes, on whose link the next one is hashed. What it took it writes
+down first, in table `expired`, so that it is not missed later.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from spark_audit.sources import SourceError, Tables
 from spark_audit.trail import AUTHOR
 from spark_audit.writer_lock import sole_writer
 
-KEPT = ("started", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
+KEPT = ("started", "settings_changed", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
 DAYS_NAMED = 5
 """So many days stand as examples in a refusal."""
 

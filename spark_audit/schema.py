@@ -60,6 +60,7 @@ MESSAGE = "message"
 SETTINGS = "settings"
 ENVELOPE_ERROR_CODE = "envelope_error_code"
 CHANGES = "changes"
+SETTINGS_GENERATION = "settings_generation"
 
 _STRING, _LONG, _INT = T.StringType(), T.LongType(), T.IntegerType()
 
@@ -109,6 +110,7 @@ DATA = T.StructType(
         T.StructField(SETTINGS, T.MapType(_STRING, _STRING)),
         T.StructField(ENVELOPE_ERROR_CODE, _INT),
         T.StructField(CHANGES, T.ArrayType(T.ArrayType(_STRING))),
+        T.StructField(SETTINGS_GENERATION, _LONG),
     ]
 )
 """`data` of one audit record: every key is always there, null where it does not apply."""
@@ -132,6 +134,7 @@ EVENT_TYPE_PREFIX = "io.penstock."
 EVENTS = (
     "started",
     "stopped",
+    "settings_changed",
     "high_water",
     "authentication",
     "reauthentication",

@@ -42,6 +42,7 @@ def survey(audit: DataFrame) -> DataFrame:
         F.min(S.TIME_MS).alias("first_time_ms"),
         F.max(S.TIME_MS).alias("last_time_ms"),
         F.min(F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))).alias("stopped_at"),
+        F.max(S.SETTINGS_GENERATION).alias("last_generation"),
     )
 
 

@@ -55,5 +55,6 @@ class Access(Authorization):
             rule=decision.rule,
             acl_id=decision.acl_id,
             metadata_offset=None if context.image is None else context.image.offset,
+            settings_generation=context.settings_generation or None,
         )
         self.events.append(event)

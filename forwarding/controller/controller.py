@@ -51,8 +51,16 @@ class Verdict:
     events: tuple[AuditEvent, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """Who decides, and by which settings; a request is decided by one of these from its begin to its end."""
+
+    authorizer: Authorizer
+    settings_generation: int = 0
+
+
 class Controller:
-    """Decides; holds no state but what it was made of."""
+    """Decides; holds no state but what it was made of, and by which settings."""
 
     def __init__(
         self,
@@ -64,25 +72,31 @@ class Controller:
         policies: Policies = NO_POLICIES,
     ) -> None:
         """`new_id`: 16 random bytes, for an ACL or a token."""
-        self._authorizer = authorizer
+        self._deciding = Deciding(authorizer)
         self._deserialize_principal = deserialize_principal
         self._new_id = new_id
         self._tokens = tokens
         self._owners = owners
         self._policies = policies
 
+    def decide_by(self, authorizer: Authorizer, settings_generation: int) -> None:
+        """From the next request on; the number is what audit records call these settings by."""
+        self._deciding = Deciding(authorizer, settings_generation)
+
     def open(
         self, envelope: Any, sender: Sender, image: MetadataImage | None
     ) -> tuple[Forwarded | Refused, tuple[AuditEvent, ...]]:
         """The request inside, if its sender may forward at all; `image` None: nothing is loaded yet."""
+        deciding = self._deciding
         context = RequestContext(
             principal=sender.principal,
             host=sender.host,
             listener=sender.listener,
             client_id=sender.client_id,
             image=image,
+            settings_generation=deciding.settings_generation,
         )
-        access = Access(self._authorizer, context, "Envelope", 0, 0)
+        access = Access(deciding.authorizer, context, "Envelope", 0, 0)
         if not access.allows_cluster(Operation.CLUSTER_ACTION):
             return self._sender_refused(access, sender), tuple(access.events)
         return unwrap(envelope, self._deserialize_principal, FORWARDED), ()
@@ -108,7 +122,7 @@ class Controller:
         tried: Mapping[str, Any] = NOTHING_TRIED,
     ) -> Verdict:
         """What is to become of a request that was opened; the image is one whole, read once."""
-        header = forwarded.header
+        header, deciding = forwarded.header, self._deciding
         context = RequestContext(
             principal=forwarded.principal,
             host=forwarded.host,
@@ -116,9 +130,10 @@ class Controller:
             client_id=header.client_id,
             forwarding_principal=sender.principal,
             image=image,
+            settings_generation=deciding.settings_generation,
         )
         access = Access(
-            self._authorizer,
+            deciding.authorizer,
             context,
             ApiKey.name_of(header.api_key),
             header.api_version,

@@ -89,6 +89,7 @@ def _of_quota(
     event.quota_key = CONTROLLER_MUTATION_RATE
     event.quota_id, event.quota_limit = quota.governing.quota_id, quota.governing.limit
     event.metadata_offset = metadata_offset
+    event.settings_generation = quota.settings_generation or None
     event.rule = None if quota.enforced else OBSERVE
     return event
 

@@ -85,6 +85,15 @@ class ProcessSettings:
     mutations_excluded: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DecisionRules:
+    """What decisions rest on besides the metadata log, and what may change while requests are served."""
+
+    authorizer: Authorizer
+    mutations_enforced: bool
+    mutations_excluded: tuple[str, ...]
+
+
 async def _always() -> bool:
     return True
 
@@ -115,8 +124,9 @@ class ControllerProcess:
         self.metrics = ControllerMetrics(registry)
         self.loader = Loader(self._on_image)
         # Asked at each scrape: an authorizer's ACLs may change without an image.
-        registry.register(AuthorizerCollector(authorizer))
-        self.metrics.acl_count.set_function(lambda: authorizer.acl_count(self.loader.image))
+        self._authorizer = authorizer
+        registry.register(AuthorizerCollector(lambda: self._authorizer))
+        self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
         carried_out = CarriedOut(lambda: self.loader.image)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, carried_out.note)
         self._broker = Broker(settings.broker)
@@ -126,16 +136,17 @@ class ControllerProcess:
             enforced=settings.mutations_enforced,
             excluded=settings.mutations_excluded,
         )
-        own = OwnResources.of(settings.topic, settings.audit_topic, settings.transactional_id)
+        self._own = OwnResources.of(settings.topic, settings.audit_topic, settings.transactional_id)
+        self._controller = Controller(
+            ProtectedResources(authorizer, self._own),
+            settings.principal_serde.deserialize,
+            new_id,
+            settings.tokens,
+            settings.owners,
+            settings.policies,
+        )
         self.writer = Writer(
-            Controller(
-                ProtectedResources(authorizer, own),
-                settings.principal_serde.deserialize,
-                new_id,
-                settings.tokens,
-                settings.owners,
-                settings.policies,
-            ),
+            self._controller,
             MetadataLog(settings.broker, settings.topic, settings.transactional_id),
             self.feed,
             self.loader,
@@ -177,6 +188,15 @@ class ControllerProcess:
             settings.limits,
             self.metrics,
         )
+
+    def decide_by(self, rules: DecisionRules, generation: int) -> None:
+        """Another authorizer and other quotas, from the next request on.
+
+        `generation`: the number by which the audit trail has these settings already.
+        """
+        self._authorizer = rules.authorizer
+        self._controller.decide_by(ProtectedResources(rules.authorizer, self._own), generation)
+        self.mutation_quotas.follow(rules.mutations_enforced, rules.mutations_excluded, generation)
 
     def blocked(self) -> Iterator[Note]:
         """Why no Envelope would be served; nothing when one would."""

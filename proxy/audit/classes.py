@@ -13,7 +13,7 @@ AUTHENTICATION = "authentication"
 SUMMARY = "summary"
 """Counted traffic, what is told from time to time, and what an administrator has only read."""
 PROCESS = "process"
-"""The begin and the end of a boot: a few records, without which nothing else of it can be read."""
+"""The begin, the end and the settings of a boot: a few records, without which the others cannot be read."""
 
 CLASSES = (ADMIN, DENIAL, AUTHENTICATION, SUMMARY)
 """Those that have a policy; there is always room for PROCESS."""
@@ -32,6 +32,7 @@ READS = frozenset(
 _BY_EVENT = {
     "started": PROCESS,
     "stopped": PROCESS,
+    "settings_changed": PROCESS,
     "records_dropped": PROCESS,
     "high_water": SUMMARY,
     "authentication": AUTHENTICATION,

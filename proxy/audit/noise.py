@@ -51,6 +51,7 @@ _COMMON = (
     "rule",
     "acl_id",
     "metadata_offset",
+    "settings_generation",
     "error_code",
     "mechanism",
 )

@@ -41,6 +41,7 @@ class Ocsf:
 _BY_EVENT = {
     "started": Ocsf(APPLICATION_LIFECYCLE, 3, "Start", SUCCESS, INFORMATIONAL),
     "stopped": Ocsf(APPLICATION_LIFECYCLE, 4, "Stop", SUCCESS, INFORMATIONAL),
+    "settings_changed": Ocsf(APPLICATION_LIFECYCLE, OTHER, "Settings changed", SUCCESS, MEDIUM),
     "high_water": Ocsf(APPLICATION_LIFECYCLE, OTHER, "High water", SUCCESS, INFORMATIONAL),
     "records_dropped": Ocsf(APPLICATION_LIFECYCLE, OTHER, "Records dropped", FAILURE, HIGH),
     "configuration_changed": Ocsf(APPLICATION_LIFECYCLE, OTHER, "Configuration changed", None, LOW),

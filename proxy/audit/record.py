@@ -66,6 +66,8 @@ class AuditEvent:
     settings: Mapping[str, str] | None = None
     envelope_error_code: int | None = None
     changes: Sequence[Sequence[str | None]] | None = None
+    settings_generation: int | None = None
+    """None: those in `started`."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -91,16 +91,15 @@ _TELEMETRY = _under(
     | _under("ssl", _each(Effect.RESTART, "ca certificate key")),
 )
 
-# Whoever reconciles the trail evaluates decisions by what the boot's `started` record says (decision 0050).
+# Each record of a decision names the settings that it was made by (decision 0056).
 _AUTHORIZER = _each(
-    Effect.RESTART,
+    Effect.LIVE,
     """
     authorizer_class_name super_users allow_everyone_if_no_acl_found broker_acl_file_path
     early_start_listeners own_settings
     """,
 )
-_EARLY = {"early_start_listeners": Effect.LIVE}
-_QUOTA_RULES = _each(Effect.RESTART, "quota_mode quota_excluded_principals")
+_QUOTA_RULES = _each(Effect.LIVE, "quota_mode quota_excluded_principals")
 
 _BACKOFF = _each(Effect.LIVE, "failures window_ms initial_ms max_ms")
 
@@ -150,17 +149,14 @@ PROXY: Effects = MappingProxyType(
     )
     | _under("controller", _PEER | _each(Effect.RESTART, "mode endpoints start_wait_ms"))
     | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
-    | _under("authorizer", _AUTHORIZER | _EARLY)
+    | _under("authorizer", _AUTHORIZER)
     | _under("delegation_token", _each(Effect.RESTART, "secret_key_file"))
     | _under(
         "quota",
         _QUOTA_RULES
-        | _each(
-            Effect.RESTART,
-            """
-            quota_window_num quota_window_size_seconds quota_producer_default quota_consumer_default
-            """,
-        ),
+        | _each(Effect.LIVE, "quota_producer_default quota_consumer_default")
+        # What was used so far is measured in these windows, with workers in memory that they share.
+        | _each(Effect.RESTART, "quota_window_num quota_window_size_seconds"),
     )
     | _under("audit", _AUDIT)
     | _under(
@@ -197,7 +193,7 @@ CONTROLLER: Effects = MappingProxyType(
     | _under("login_backoff", _BACKOFF)
     | _under("broker", _PEER | _each(Effect.RESTART, "bootstrap"))
     | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
-    | _under("authorizer", _AUTHORIZER)
+    | _under("authorizer", _AUTHORIZER | _each(Effect.RESTART, "early_start_listeners"))
     | _under(
         "delegation_token",
         _each(Effect.RESTART, "secret_key_file max_lifetime_ms expiry_time_ms expiry_check_interval_ms"),

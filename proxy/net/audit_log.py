@@ -70,6 +70,7 @@ class AuditLog:
         self._room = Room(spool, self._writer, policy)
         self._noise = Noise(policy.rate_per_principal)
         self._refused: frozenset[str] = frozenset()
+        self._settings_generation = 0
         self._now_ms = now_ms
         self._readers = tuple(readers)
         self._last_high_water_ms = now_ms()
@@ -167,6 +168,17 @@ class AuditLog:
         if self._previous is not None:
             told["audit.previous"] = link(self._previous)
         self.append(AuditEvent(event="started", settings=told))
+
+    def change_settings(self, settings: Mapping[str, str]) -> int:
+        """Record what will be decided by from now on; the generation that later records name it by.
+
+        To be called before the first decision by them. `settings`: all of them, as for `start`.
+        """
+        self._settings_generation += 1
+        generation = self._settings_generation
+        # There is always room for it: without it nothing after it could be checked.
+        self.append(AuditEvent(event="settings_changed", settings=settings, settings_generation=generation))
+        return generation
 
     def append(self, event: AuditEvent) -> None:
         """Number an event and put it down, unless there is no room: then `drops` has grown.

@@ -6,13 +6,11 @@ whenever decisions that sessions remember may no longer be those the authorizer 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import structlog
 
-from proxy.metadata.image import MetadataImage
 from proxy.net.watched_file import INTERVAL_MS, FileReloads, WatchedFile
 from proxy.security.authorizer import Authorizer, DecidesByFiles, DecidesForATime, GuardedAuthorizer
 from proxy.security.protected import underlying, unprotected
@@ -35,7 +33,7 @@ class AuthorizerUpkeep:
     ) -> None:
         """ValueError names a file that cannot be read or used, and the place in it."""
         self._guarded = unprotected(authorizer)
-        self._forget = forget
+        self._forget = _nothing  # Nobody has asked it yet; and it may be made in a thread.
         self._interval_ms = interval_ms
         self._told_count = 0
         inner = underlying(authorizer)
@@ -47,6 +45,7 @@ class AuthorizerUpkeep:
             ]
         for file in self._files:
             _read(file)
+        self._forget = forget
         self._decisions_last_ms: int | None = None
         if isinstance(inner, DecidesForATime):
             self._decisions_last_ms = max(MIN_DECISIONS_LAST_MS, inner.decisions_last_ms())
@@ -83,9 +82,30 @@ class AuthorizerUpkeep:
             await asyncio.sleep(self._interval_ms / 1000)
 
 
-def renewed(image: MetadataImage | None) -> MetadataImage | None:
-    """An equal image that is another object, as are its ACLs: remembered decisions are made again."""
-    return None if image is None else replace(image, acls=replace(image.acls))
+class UpkeepInTurn:
+    """That of the authorizer in effect, of which there is another after a reload."""
+
+    def __init__(self, first: AuthorizerUpkeep) -> None:
+        self._upkeep = first
+        self._replaced = asyncio.Event()
+
+    def replace(self, upkeep: AuthorizerUpkeep) -> None:
+        """The former one ends."""
+        self._upkeep = upkeep
+        self._replaced.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._replaced.clear()
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(self._upkeep.run())
+                await self._replaced.wait()
+                running.cancel()
+
+
+def _nothing() -> None:
+    """There is nothing to forget."""
 
 
 def _read(file: WatchedFile) -> None:

@@ -18,6 +18,7 @@ QUIET_EVENTS = frozenset(
         "quota_used",
         # Whoever loads a file logs what came of it.
         "configuration_changed",
+        "settings_changed",
     )
 )
 WARNINGS = frozenset(

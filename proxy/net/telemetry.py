@@ -124,11 +124,12 @@ def authorizer_errors(authorizer: Authorizer) -> Metric:
 class AuthorizerCollector(Collector):
     """For a process that has no `StateCollector`: the controller."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: Callable[[], Authorizer]) -> None:
+        """`authorizer`: the one in effect."""
         self._authorizer = authorizer
 
     def collect(self) -> Iterable[Metric]:
-        yield authorizer_errors(self._authorizer)
+        yield authorizer_errors(self._authorizer())
 
 
 class StateCollector(Collector):

@@ -78,7 +78,8 @@ class ConnectionQuotas:
         `counts`, `rates`: where connections are counted, None: by this process alone.
         """
         self.limits = limits
-        self._enforced = enforced
+        self.enforced = enforced
+        """quota.mode, which may change."""
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
         self._counts = counts or OwnCounts()
@@ -134,7 +135,7 @@ class ConnectionQuotas:
 
     def _open_of_address(self, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
         delay_ms = self._delay_ms(address, quotas, now_ms)
-        if delay_ms > 0 and self._enforced:
+        if delay_ms > 0 and self.enforced:
             return TurnedAway(TOO_FAST, delay_ms)
         limits = self.limits
         limit = limits.per_ip_overrides.get(address, limits.max_connections_per_ip)
@@ -160,7 +161,7 @@ class ConnectionQuotas:
         entry.last_record_ms = now_ms
         entry.rate.record(1, now_ms)
         throttle_ms = entry.rate.throttle_ms(limit, now_ms)
-        if throttle_ms > 0 and self._enforced:
+        if throttle_ms > 0 and self.enforced:
             # It does not come in, so it does not count against those that do.
             entry.rate.record(-1, now_ms)
         return min(throttle_ms, self._window_ms)

@@ -69,6 +69,8 @@ class MutationQuota:
     _strict: bool
     enforced: bool = True
     """False: all is taken and nothing told; what would have been is in `throttle_time_ms`."""
+    settings_generation: int = 0
+    """By which settings of the controller it is."""
     taken: int = 0
     """What was counted so far."""
     _throttle_ms: int = 0
@@ -116,6 +118,7 @@ class MutationQuotas:
         """
         self.enforced = enforced
         self._excluded = frozenset(excluded)
+        self._generation = 0
         self._burst_s = window_num * window_size_seconds
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
         self._governing: dict[tuple[str, str], Governing] = {}
@@ -136,7 +139,12 @@ class MutationQuotas:
         found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE)
         if found is None:
             return None
-        return MutationQuota(found, self._bucket(found, now_ms), strict, self.enforced)
+        bucket = self._bucket(found, now_ms)
+        return MutationQuota(found, bucket, strict, self.enforced, self._generation)
+
+    def follow(self, enforced: bool, excluded: Collection[str], generation: int) -> None:
+        """Other settings, from the next request on. What was used still counts."""
+        self.enforced, self._excluded, self._generation = enforced, frozenset(excluded), generation
 
     def excludes(self, principal: str) -> bool:
         """Whether no quota is for this principal ("User:alice")."""

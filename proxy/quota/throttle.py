@@ -57,6 +57,7 @@ class Bucket:
         "max_throttle_ms",
         "metadata_offset",
         "quota_id",
+        "settings_generation",
         "throttled_until_ms",
         "user_tag",
         "window_ms",
@@ -88,6 +89,8 @@ class Bucket:
         self.max_throttle_ms = window_ms if key == REQUEST_PERCENTAGE else MAX_THROTTLE_MS
         self.metadata_offset = -1
         """Of the image that brought the limit: later ones that left it as it was count for nothing."""
+        self.settings_generation = 0
+        """By which settings it was resolved last: default limits and quota.mode are theirs."""
         self.last_record_ms = 0
         self.throttled_until_ms = 0
         """When whoever was throttled last is heard again (would be, if it is not enforced)."""
@@ -193,10 +196,8 @@ class ClientQuotas:
         self._excluded = frozenset(excluded)
         self._window_ms = settings.quota_window_size_seconds * 1000
         self._samples = settings.quota_window_num
-        self._static_defaults = {
-            PRODUCER_BYTE_RATE: settings.quota_producer_default,
-            CONSUMER_BYTE_RATE: settings.quota_consumer_default,
-        }
+        self._static_defaults = _static_defaults(settings)
+        self._generation = 0
         self._buckets: dict[tuple[str, str, str], Bucket] = {}
         self._alive: WeakValueDictionary[tuple[str, str, str], Bucket] = WeakValueDictionary()
         self._seen: QuotasImage | None = None
@@ -228,6 +229,17 @@ class ClientQuotas:
                 self._resolved = {}
             bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id, metadata_offset)
         return bucket
+
+    def follow(
+        self, settings: QuotaSettings, enforced: bool, excluded: Collection[str], generation: int
+    ) -> None:
+        """Other settings, for whoever asks for a bucket from now on. What was used still counts.
+
+        The windows stay as they are: what was used is measured in them.
+        """
+        self.enforced, self._excluded = enforced, frozenset(excluded)
+        self._static_defaults, self._generation = _static_defaults(settings), generation
+        self._resolved = {}
 
     def excludes(self, principal: str) -> bool:
         """Whether no quota is for this principal ("User:alice")."""
@@ -269,4 +281,12 @@ class ClientQuotas:
         if bucket.metadata_offset < 0 or bucket.limit != found.limit:
             bucket.metadata_offset = metadata_offset
         bucket.limit, bucket.entity = found.limit, found.entity
+        bucket.enforced, bucket.settings_generation = self.enforced, self._generation
         return bucket
+
+
+def _static_defaults(settings: QuotaSettings) -> dict[str, float | None]:
+    return {
+        PRODUCER_BYTE_RATE: settings.quota_producer_default,
+        CONSUMER_BYTE_RATE: settings.quota_consumer_default,
+    }

@@ -32,7 +32,8 @@ class RequestContext:
 
     `host` is the client's address as proxy.security.host writes it. `forwarding_principal` is the
     sender of the Envelope that carried the request, None for a direct one. `image` is None until
-    the metadata log has been read up to its high-water mark.
+    the metadata log has been read up to its high-water mark. `settings_generation`: which of the process's
+    settings decide, as its audit records number them; 0: those it started with.
     """
 
     principal: Principal
@@ -41,6 +42,7 @@ class RequestContext:
     client_id: str | None
     forwarding_principal: Principal | None = None
     image: MetadataImage | None = None
+    settings_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
 from proxy.session.denials import Denials
-from proxy.session.gate import Gate, ListenerPolicy
+from proxy.session.gate import Basis, Gate, ListenerPolicy
 from proxy.session.share_sessions import Sharing
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire.api_keys import ApiKey
@@ -142,6 +142,8 @@ class Call(Authorization):
     version: int
     correlation_id: int
     context: RequestContext
+    basis: Basis
+    """Of this request, from its begin to its end."""
     gate: Gate
     listener: ListenerPolicy
     now_ms: int
@@ -174,11 +176,11 @@ class Call(Authorization):
         return self.api is not None and self.api.admin
 
     def configured_authorizer(self) -> Authorizer:
-        return self.gate.authorizer
+        return self.basis.authorizer
 
     def allows_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there is any resource of the type that they may do this to (KIP-679)."""
-        decision = self.gate.authorizer.authorize_by_resource_type(self.context, operation, resource_type)
+        decision = self.basis.authorizer.authorize_by_resource_type(self.context, operation, resource_type)
         self.note(Action(operation, resource_type, ""), decision, by_type=True)
         return decision.allowed
 
@@ -187,7 +189,7 @@ class Call(Authorization):
     ) -> int:
         """The bit field that KIP-430 tells: bit n for the operation of number n."""
         actions = [Action(operation, resource_type, name) for operation in operations]
-        decisions = self.gate.authorizer.authorize(self.context, actions)
+        decisions = self.basis.authorizer.authorize(self.context, actions)
         spend(DECISION_UNITS * len(actions))
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
@@ -229,6 +231,7 @@ class Call(Authorization):
             rule=decision.rule,
             acl_id=decision.acl_id,
             metadata_offset=None if self.context.image is None else self.context.image.offset,
+            settings_generation=self.context.settings_generation or None,
         )
 
 

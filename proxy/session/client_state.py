@@ -1,6 +1,6 @@
 """What a session remembers of one client id at one image: decisions, buckets to pay into, traffic so far.
 
-Kept by proxy.session.session, made anew when the image, the principal or the client id changes. On the
+Kept by proxy.session.session, made anew when the gate's basis, the principal or the client id changes. On the
 per-request path a topic already decided on costs one dict lookup here.
 """
 
@@ -11,6 +11,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.gate import Basis
 from proxy.session.streamed import Streamed
 from proxy.session.summaries import OBSERVE, Summary, Throttled, Unasked, time_used
 from proxy.wire.work import paced
@@ -32,6 +33,7 @@ class ClientState:
         "_spent_since_ms",
         "_throttled",
         "_unasked",
+        "basis",
         "consumer",
         "context",
         "image",
@@ -46,13 +48,16 @@ class ClientState:
         "writes_by_id",
     )
 
-    def __init__(self, raw_id: bytes | None, context: RequestContext, quotas: ClientQuotas | None) -> None:
+    def __init__(
+        self, raw_id: bytes | None, context: RequestContext, basis: Basis, quotas: ClientQuotas | None
+    ) -> None:
         """`raw_id`: the client id as it stands in the header, None before the first request.
 
-        `quotas` None: it only adds up what others have counted.
+        `basis`: what the decisions rest on. `quotas` None: it only adds up what others have counted.
         """
         self.raw_id = raw_id
         self.context = context
+        self.basis = basis
         self.image = context.image
         user, client_id = context.principal.name, context.client_id
         image = context.image
@@ -123,9 +128,8 @@ class ClientState:
         entry = self._throttled.get(bucket.key)
         if entry is None:
             rule = None if bucket.enforced else OBSERVE
-            entry = Throttled(
-                bucket.key, bucket.quota_id, bucket.limit, self._offset_of(bucket), now_ms, rule
-            )
+            offset, generation = self._offset_of(bucket), bucket.settings_generation
+            entry = Throttled(bucket.key, bucket.quota_id, bucket.limit, offset, generation, now_ms, rule)
             self._throttled[bucket.key] = entry
         entry.count += 1
         entry.throttle_time_ms += throttle_time_ms

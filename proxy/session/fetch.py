@@ -1,9 +1,9 @@
 """Fetch (KIP-227, KIP-516): READ on each topic, CLUSTER_ACTION for a follower.
 
 A fetch session names its partitions once, so what was allowed then has to be allowed still: a session is
-known to the connection that opened it and to the ACLs it was opened under, and any other use of it is
-answered FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one. A request with denied topics never
-opens a session: it goes on without one, and the client names all its partitions each time.
+known to the connection that opened it, the ACLs and the authorizer it was opened under. Any other use of it
+is answered FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one. A request with denied topics
+never opens a session: it goes on without one, and the client names all its partitions each time.
 """
 
 from collections import OrderedDict
@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any
 
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.metadata.acls_image import AclsImage
 from proxy.quota.throttle import Bucket
 from proxy.session.call import Answer, Call, Forward, Verdict
+from proxy.session.gate import Rights
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -40,7 +40,7 @@ _SIZES = Struct(">ii")
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    acls: AclsImage
+    rights: Rights
     first_topic: str
 
 
@@ -52,17 +52,19 @@ class FetchSessions:
     def __init__(self) -> None:
         self._sessions: OrderedDict[int, _Session] = OrderedDict()
 
-    def opened(self, session_id: int, acls: AclsImage, first_topic: str) -> None:
-        """The broker gave this id to a request whose topics were all allowed under `acls`."""
+    def opened(self, session_id: int, rights: Rights, first_topic: str) -> None:
+        """The broker gave this id to a request whose topics were all allowed under `rights`."""
         if session_id:
-            self._sessions[session_id] = _Session(acls, first_topic)
+            self._sessions[session_id] = _Session(rights, first_topic)
             if len(self._sessions) > _MAX_SESSIONS:
                 self._sessions.popitem(last=False)
 
-    def first_topic(self, session_id: int, acls: AclsImage) -> str | None:
+    def first_topic(self, session_id: int, rights: Rights) -> str | None:
         """The topic that the session's traffic is counted at; None when it must not be used any more."""
         session = self._sessions.get(session_id)
-        return session.first_topic if session is not None and session.acls is acls else None
+        if session is None or session.rights[0] != rights[0] or session.rights[1] is not rights[1]:
+            return None
+        return session.first_topic
 
     def clear(self) -> None:
         """The principal is authenticated anew: what the old one opened is closed."""

@@ -107,10 +107,9 @@ def _continues(
     session: "Session", call: Call, message: Any, names: Sequence[str | None], entry: InFlight
 ) -> bool:
     """Whether an incremental fetch belongs to a session of this connection that still holds."""
-    image = call.context.image
     topic = None
-    if image is not None:
-        topic = session.fetch_sessions.first_topic(message.session_id, image.acls)
+    if call.context.image is not None:
+        topic = session.fetch_sessions.first_topic(message.session_id, call.basis.rights)
     if topic is None or not _reads(session, call, topic):
         return False
     entry.summary = session.client.reads[topic]
@@ -125,7 +124,7 @@ def _reads(session: "Session", call: Call, name: str | None) -> bool:
     if name in reads:
         return True
     action = topic_action(Operation.READ, name)
-    decision = session.gate.authorizer.authorize(call.context, [action])[0]
+    decision = call.basis.authorizer.authorize(call.context, [action])[0]
     if decision.allowed:
         reads[name] = session.client.summary(_FETCH, action, decision, call.now_ms)
     return decision.allowed

@@ -95,7 +95,8 @@ class FormerClients:
 
     def _add_to_many(self, left: _Left, now_ms: int) -> None:
         if self._many is None:
-            self._many = ClientState(None, replace(left.client.context, client_id=None), None)
+            of_all = replace(left.client.context, client_id=None)
+            self._many = ClientState(None, of_all, left.client.basis, None)
         self._many.absorb(left.client, now_ms)
         if left.last is not None:
             left.many = self._many

@@ -1,13 +1,14 @@
 """What all sessions of a proxy share: the image, who decides, who may spend how much, what the broker speaks.
 
-Put together by proxy.gate_setup; proxy.net swaps `image` and `versions` as they change. All access is from
-one event loop, so a session that takes `gate.image` once works on one state of the cluster to the end of
-its request, whatever is swapped in meanwhile.
+Put together by proxy.gate_setup; proxy.net replaces `basis` and `versions` as they change. All access is from
+one event loop, so a session that takes `gate.basis` once works on one state of the cluster and of the
+settings to the end of its request, whatever is in effect meanwhile.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer
@@ -21,6 +22,8 @@ from proxy.session.topic_names import TopicNames
 from proxy.wire.work import Pace
 
 VersionRange = tuple[int, int]
+Rights = tuple[int, AclsImage | None]
+"""Compared by its parts: the ACLs by identity."""
 
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
 DEFAULT_MAX_ELEMENTS = 50_000
@@ -39,15 +42,31 @@ class Limits:
     """In all arrays of a request that is decoded whole."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """What decisions rest on. When any of it changes, the gate gets another object, which sessions notice."""
+
+    authorizer: Authorizer
+    image: MetadataImage | None = None
+    """None until the metadata log has been replayed to its high-water mark (KIP-801)."""
+    settings_generation: int = 0
+    """Of the settings that the authorizer and the quotas were made of: the number that audit records name."""
+    authorizer_changes: int = 0
+    """How often another authorizer has come, or what it decides by besides the image has changed."""
+
+    @property
+    def rights(self) -> "Rights":
+        """As long as this is the same, what was allowed is."""
+        return self.authorizer_changes, None if self.image is None else self.image.acls
+
+
 @dataclass(slots=True)
 class Gate:
     """The shared state of one proxy."""
 
-    authorizer: Authorizer
+    basis: Basis
     quotas: ClientQuotas
     limits: Limits
-    image: MetadataImage | None = None
-    """None until the metadata log has been replayed to its high-water mark (KIP-801)."""
     versions: Mapping[int, VersionRange] = field(default_factory=dict)
     """What ApiVersions tells: api key -> (min, max), the intersection of all who have a say (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
@@ -76,6 +95,36 @@ class Gate:
     """Whether such a topic is made through our controller, and not by the broker itself."""
     api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
     """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """Of the basis. Setting it replaces the basis."""
+        return self.basis.image
+
+    @image.setter
+    def image(self, image: MetadataImage | None) -> None:
+        self.basis = replace(self.basis, image=image)
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Of the basis. Setting it replaces the basis."""
+        return self.basis.authorizer
+
+    @authorizer.setter
+    def authorizer(self, authorizer: Authorizer) -> None:
+        self.basis = replace(
+            self.basis, authorizer=authorizer, authorizer_changes=self.basis.authorizer_changes + 1
+        )
+
+    def decide_by(self, settings_generation: int, authorizer: Authorizer | None = None) -> None:
+        """Other settings from each client's next request on; `authorizer` None: it stays."""
+        if authorizer is not None:
+            self.authorizer = authorizer
+        self.basis = replace(self.basis, settings_generation=settings_generation)
+
+    def forget_decisions(self) -> None:
+        """The authorizer may decide otherwise from now on: sessions ask it again."""
+        self.authorizer = self.basis.authorizer
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ to such a request, without decoding it; whatever is not as plain as this goes th
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from proxy.metadata.image import MetadataImage
 from proxy.session import fetch, fetch_path
 from proxy.session.authentication import Phase
 from proxy.session.pipeline import MAX_IN_FLIGHT, InFlight, Reply
@@ -15,6 +14,7 @@ from proxy.wire import codecs, skim_fetch
 from proxy.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
+    from proxy.session.gate import Rights
     from proxy.session.session import Session
 
 _HEAD = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
@@ -33,10 +33,10 @@ def passes(session: "Session", data: memoryview, now_ms: int) -> bool:
     length, api_key, version, correlation_id, id_length = _HEAD(data)
     if api_key != _FETCH:
         return False
-    client, image = session.client, session.gate.image
+    client, basis = session.client, session.gate.basis
     if (
-        image is None
-        or client.image is not image
+        basis.image is None
+        or client.basis is not basis
         or client.request.limited
         or len(session.pipeline.queue) >= MAX_IN_FLIGHT
         or not _may_come(session, version, length, now_ms)
@@ -58,7 +58,7 @@ def passes(session: "Session", data: memoryview, now_ms: int) -> bool:
     bucket = client.consumer if client.consumer.limited else None
     entry = InFlight(_REPLY_FETCH, _FETCH, version, correlation_id, 0, bucket, client=client)
     incremental = asked[1] not in fetch.FULL_EPOCHS
-    if not (_continues(session, asked[0], image, entry) if incremental else names):
+    if not (_continues(session, asked[0], basis.rights, entry) if incremental else names):
         return False
     counts = session.listener.counts
     counts.requests[_FETCH] = counts.requests.get(_FETCH, 0) + 1
@@ -103,9 +103,9 @@ def _decoded(name: bytes) -> str | None:
         return None
 
 
-def _continues(session: "Session", session_id: int, image: MetadataImage, entry: InFlight) -> bool:
+def _continues(session: "Session", session_id: int, rights: "Rights", entry: InFlight) -> bool:
     """Whether it is a fetch session of this connection that still holds: counted at its first topic."""
-    topic = session.fetch_sessions.first_topic(session_id, image.acls)
+    topic = session.fetch_sessions.first_topic(session_id, rights)
     if topic is None:
         return False
     entry.summary = session.client.reads.get(topic)

@@ -33,7 +33,7 @@ def answer(call: Call, request: Any) -> Answer | None:
         return refused(call.api_key, call.version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
     if call.context.image is not None:
         return None
-    decision = call.gate.authorizer.authorize(call.context, [_PROBE])[0]
+    decision = call.basis.authorizer.authorize(call.context, [_PROBE])[0]
     if decision.rule != NOT_READY:
         return None
     call.note(_PROBE, decision)

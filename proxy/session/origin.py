@@ -1,6 +1,6 @@
-"""Where an audit record comes from: who, by which connection, and at which image.
+"""Where an audit record comes from: who, by which connection, at which image and by which settings.
 
-Used by proxy.session.session for each record that a session makes.
+Used by proxy.session.session for each client state and for each record that a session makes.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +10,19 @@ from proxy.security.authorizer import RequestContext
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
+
+
+def context(session: "Session", client_id: str | None) -> RequestContext:
+    """That of a client's requests from now on, until the gate's basis or who they are changes."""
+    basis = session.gate.basis
+    return RequestContext(
+        session.authentication.principal,
+        session.peer.host,
+        session.listener.name,
+        client_id,
+        image=basis.image,
+        settings_generation=basis.settings_generation,
+    )
 
 
 def complete(session: "Session", event: AuditEvent, context: RequestContext) -> AuditEvent:
@@ -22,4 +35,7 @@ def complete(session: "Session", event: AuditEvent, context: RequestContext) -> 
         event.principal = str(context.principal)
     if event.metadata_offset is None and context.image is not None:
         event.metadata_offset = context.image.offset
+    if event.settings_generation is None:
+        event.settings_generation = context.settings_generation
+    event.settings_generation = event.settings_generation or None
     return event

@@ -105,7 +105,7 @@ def streams_again(session: "Session", data: memoryview, position: int, stop: int
     """
     client = session.client
     known = client.streamed
-    if known is None or client.image is not session.gate.image or known.versions is not session.gate.versions:
+    if known is None or client.basis is not session.gate.basis or known.versions is not session.gate.versions:
         return False
     records_at = position + known.records_at
     if len(data) < records_at + 8:
@@ -202,7 +202,7 @@ def _new_write(
         effects += session.renew_client(client.raw_id, client.context.client_id, now_ms)
         client = session.client
     action = topic_action(Operation.WRITE, name)
-    decision = session.gate.authorizer.authorize(client.context, [action])[0]
+    decision = client.basis.authorizer.authorize(client.context, [action])[0]
     if not decision.allowed:
         return None
     summary = client.summary(_PRODUCE, action, decision, now_ms)
@@ -220,11 +220,12 @@ def may_end(session: "Session", now_ms: int, effects: list[Effect]) -> bool:
     if session.authentication.expiry.is_over(now_ms):
         effects += ending.expired_midway(session)
         return False
-    if summary is None or session.client.image is session.gate.image:
+    if summary is None or session.client.basis is session.gate.basis:
         return True
     client = session.client
     effects += session.renew_client(client.raw_id, client.context.client_id, now_ms)
-    decision = session.gate.authorizer.authorize(session.client.context, [summary.action])[0]
+    client = session.client
+    decision = client.basis.authorizer.authorize(client.context, [summary.action])[0]
     if decision.allowed:
         return True
     effects += ending.denied_midway(session, summary.action, decision)

@@ -331,10 +331,10 @@ class Replies:
         if entry.summary is not None:
             entry.summary.response_bytes += size_bytes
         if entry.fetch_topic is not None and entry.version >= FIRST_WITH_SESSION:
-            image = entry.client.image if entry.client is not None else None
-            if image is not None:
+            client = entry.client
+            if client is not None and client.image is not None:
                 session_id = _INT32.unpack_from(data, offset + 6)[0]
-                self._fetch_sessions.opened(session_id, image.acls, entry.fetch_topic)
+                self._fetch_sessions.opened(session_id, client.basis.rights, entry.fetch_topic)
 
     def _pay(
         self, data: memoryview, offset: int, length: int, entry: InFlight, now_ms: int, effects: list[Effect]

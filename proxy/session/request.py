@@ -102,6 +102,7 @@ def _call(session: "Session", header: RequestHeader, size_bytes: int, now_ms: in
         header.api_version,
         header.correlation_id,
         session.client.context,
+        session.client.basis,
         session.gate,
         session.listener,
         now_ms,

@@ -312,7 +312,7 @@ class Session:
         return [Recorded(event) for event in events + self.client.drain(now_ms, self.complete)]
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> list[Effect]:
-        """Principal or image have changed, or the memory is full: what was counted so far leaves first."""
+        """The principal or the basis has changed, or the memory is full: the counts so far leave first."""
         effects = self.summaries(now_ms)
         self._former.add(self.client)
         self.client = self._new_client(raw_id, client_id)
@@ -320,7 +320,7 @@ class Session:
 
     def switch_client(self, raw_id: bytes, client_id: str | None, now_ms: int) -> list[Effect]:
         """Another client id than in the request before: what was counted under that one stays there."""
-        if self.client.raw_id is None or self.client.image is not self.gate.image:
+        if self.client.raw_id is None or self.client.basis is not self.gate.basis:
             return self.renew_client(raw_id, client_id, now_ms)
         kept = self._former.switch(self.client, raw_id, now_ms)
         self.client = kept or self._new_client(raw_id, client_id)
@@ -447,7 +447,7 @@ class Session:
         """
         position = run = passed = 0
         end = len(data)
-        self._follow_image(now_ms, effects)
+        self._follow_basis(now_ms, effects)
         while position < end and self._may_take():
             if end - position < 4:
                 return self._incomplete(data, run, position, 4, now_ms, effects)
@@ -478,9 +478,9 @@ class Session:
             effects.append(ToBroker(data[run:position]))
         return position
 
-    def _follow_image(self, now_ms: int, effects: list[Effect]) -> None:
+    def _follow_basis(self, now_ms: int, effects: list[Effect]) -> None:
         client = self.client
-        if client.image is not self.gate.image:
+        if client.basis is not self.gate.basis:
             self._run(partial(self.renew_client, client.raw_id, client.context.client_id, now_ms), effects)
 
     def _incomplete(
@@ -580,14 +580,8 @@ class Session:
         self.client.throttled(bucket, throttle_ms, now_ms)
 
     def _new_client(self, raw_id: bytes | None, client_id: str | None) -> ClientState:
-        context = RequestContext(
-            self.authentication.principal,
-            self.peer.host,
-            self.listener.name,
-            client_id,
-            image=self.gate.image,
-        )
-        return ClientState(raw_id, context, self.gate.quotas)
+        context = origin.context(self, client_id)
+        return ClientState(raw_id, context, self.gate.basis, self.gate.quotas)
 
 
 def _pass_on(run: memoryview, effects: list[Effect]) -> None:

@@ -103,6 +103,8 @@ class Throttled:
     quota_limit: float
     metadata_offset: int
     """Where the limit is that of the metadata log."""
+    settings_generation: int
+    """By which settings the client is held to it."""
     since_ms: int
     rule: str | None = None
     count: int = 0
@@ -124,6 +126,7 @@ class Throttled:
             quota_id=self.quota_id,
             quota_limit=self.quota_limit,
             metadata_offset=self.metadata_offset,
+            settings_generation=self.settings_generation,
             rule=self.rule,
             count=self.count,
             throttle_time_ms=self.throttle_time_ms,
@@ -140,6 +143,7 @@ def time_used(bucket: Bucket, metadata_offset: int, spent_ns: int, since_ms: int
         quota_id=bucket.quota_id,
         quota_limit=bucket.limit,
         metadata_offset=metadata_offset,
+        settings_generation=bucket.settings_generation,
         rule=None if bucket.enforced else OBSERVE,
         count=spent_ns // 1000,
         interval_start_ms=since_ms,

@@ -112,7 +112,7 @@ def _summary(session: "Session", call: Call, topic: str) -> Summary | None:
     if not topic:
         return None
     action = topic_action(Operation.READ, topic)
-    decision = session.gate.authorizer.authorize(call.context, [action])[0]
+    decision = call.basis.authorizer.authorize(call.context, [action])[0]
     return session.client.summary(call.api_key, action, decision, call.now_ms) if decision.allowed else None
 
 

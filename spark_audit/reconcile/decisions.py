@@ -24,7 +24,17 @@ from spark_audit.reconcile.owner_history import (
     owners_of_some,
 )
 from spark_audit.together import together
-from spark_audit.trail import ALLOW_EVERYONE, AUTHOR, AUTHORIZER, SUPER_USERS, settings
+from spark_audit.trail import (
+    ALLOW_EVERYONE,
+    AUTHOR,
+    AUTHORIZER,
+    BY_SETTINGS,
+    SETTINGS_AT,
+    SUPER_USERS,
+    named_generation,
+    settings,
+    with_generation,
+)
 
 DECISION_EVENTS = ("authorization", "authorization_summary")
 SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
@@ -49,7 +59,7 @@ EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
     "log_end",
     "lost_before",
 )
-_GROUP = (*AUTHOR, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
+_GROUP = (*BY_SETTINGS, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
 
 
 def verdicts(
@@ -63,11 +73,11 @@ def verdicts(
     `expected`: struct(granted, rule, acls); rule is null where Kafka's rules allow more than one.
     `unverifiable`: why it could not be checked though it should have been. `not_evaluated`: why it
     need not be. `log_end` is the offset behind the last one that ingest has read; an image's offset counts
-    markers of transactions too, which are in no table. `starts`: all `started` records, where somebody has
-    them at hand.
+    markers of transactions too, which are in no table. `starts`: all records that tell settings, where
+    somebody has them at hand.
     """
     told = settings(records if starts is None else starts)
-    asked = _grouped(records, metadata_log).join(F.broadcast(told), list(AUTHOR), "left").persist()
+    asked = _grouped(records, metadata_log).join(F.broadcast(told), list(BY_SETTINGS), "left").persist()
     answered = _answered(asked, metadata_log)
     # Without the true end, what can be known is the last record and the marker behind it.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
@@ -111,15 +121,18 @@ def decision_findings(judged: DataFrame) -> DataFrame:
         F.coalesce(f"{EXPECTED}.rule", F.lit("any")),
         F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
     )
+    by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, words(", settings %s", S.SETTINGS_GENERATION))
+    said = F.concat(said, F.coalesce(by_settings, F.lit("")))
     unknown = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
-    evidence = [*_GROUP, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
+    group = [named_generation() if name == S.SETTINGS_GENERATION else name for name in _GROUP]
+    evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
     return findings(
         faults,
         check=F.col("fault.check"),
         severity=F.col("fault.severity"),
         date=S.DATE,
         explanation=F.concat(said, F.when(F.col(UNVERIFIABLE).isNull(), meant).otherwise(unknown)),
-        evidence=list(evidence),
+        evidence=evidence,
     )
 
 
@@ -152,7 +165,7 @@ def _looked_over(asked: DataFrame) -> tuple[int, bool, bool]:
 def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """One row per _GROUP. The only join that the millions meet is by their offset, a number: the epoch."""
     moments = F.broadcast(epochs(records, metadata_log, owner_changes(metadata_log)))
-    decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
+    decided = with_generation(records.where(F.col(S.EVENT).isin(*DECISION_EVENTS)))
     # A join does not find null; nobody is called by an empty name, so it stands for "not told".
     told = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
     placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(told)
@@ -204,7 +217,15 @@ def _missing_evidence() -> list[Column]:
     wrong = (F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")) | _other_rule() | _other_acl()
     return [
         F.when(F.col(S.GRANTED).isNull() | F.col(S.RULE).isNull(), "the record has no outcome"),
+        F.when(
+            F.col(AUTHORIZER).isNull() & (F.col(S.SETTINGS_GENERATION) > 0),
+            "no `settings_changed` record tells the settings that it names",
+        ),
         F.when(F.col(AUTHORIZER).isNull(), "no `started` record tells the settings of this process"),
+        F.when(
+            (F.col(SETTINGS_AT) > F.col(FIRST)) & (F.col(S.SETTINGS_GENERATION) > 0),
+            "the settings that it names are recorded after it",
+        ),
         F.when(F.col(S.RESOURCE_TYPE).isNull() | F.col(S.OPERATION).isNull(), "the record names no resource"),
         F.when(_needs_acls() & F.col(EPOCH).isNull(), "the record has no metadata offset"),
         F.when(_needs_acls() & (F.col(HIGHEST) >= F.col(LOG_END)), "the metadata log ends before its offset"),

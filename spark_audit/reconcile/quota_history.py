@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.acl_history import NEVER
-from spark_audit.trail import AUTHOR, starts
+from spark_audit.trail import BY_SETTINGS, told_settings
 
 SET, UNSET = "set_offset", "unset_offset"
 USER_TAG, CLIENT_TAG, VALUE = "user_tag", "client_tag", "value"
@@ -57,10 +57,10 @@ def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def quota_settings(records: DataFrame) -> DataFrame:
-    """One row per process: what it said at its start of its own limits; null where it said nothing."""
+    """One row for each BY_SETTINGS: what a process says of its own limits; null where it says nothing."""
     told = F.col(S.SETTINGS)
-    return starts(records).select(
-        *AUTHOR,
+    return told_settings(records).select(
+        *BY_SETTINGS,
         told.getItem("quota.mode").alias(MODE),
         F.split(told.getItem("quota.excluded.principals"), ";").alias(EXCLUDED),
         told.getItem("quota.producer.default").try_cast("double").alias(PRODUCER_DEFAULT),

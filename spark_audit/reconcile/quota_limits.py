@@ -1,7 +1,7 @@
 """What limit governs whom: the metadata log's at the offset that a record tells, else the process's default.
 
 Fed by quotas.py and quota_use.py with records or sums of them, by CLIENT. Static defaults and excluded
-principals are what each process told at its start. Knows nothing of what was used.
+principals are what each process has recorded as its settings. Knows nothing of what was used.
 """
 
 from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ from spark_audit.reconcile.quota_history import (
     quota_intervals,
     quota_settings,
 )
-from spark_audit.trail import AUTHOR
+from spark_audit.trail import AUTHOR, BY_SETTINGS, with_generation
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
@@ -40,7 +40,7 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
         clients = clients.join(F.broadcast(blind(metadata_log)), unknown, "left_anti")
     by_log = governing(clients, quota_intervals(metadata_log))
     told = F.broadcast(quota_settings(records))
-    joined = clients.join(by_log, list(CLIENT), "left").join(told, list(AUTHOR), "left")
+    joined = clients.join(by_log, list(CLIENT), "left").join(told, list(BY_SETTINGS), "left")
     # Kafka has static defaults for bytes only.
     default = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(PRODUCER_DEFAULT)).when(
         F.col(S.QUOTA_KEY) == CONSUMER, F.col(CONSUMER_DEFAULT)
@@ -56,7 +56,7 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
 
 
 def with_key(records: DataFrame) -> DataFrame:
-    """Adds the quota a record is about: its own word, else what its API is charged to."""
+    """Adds the quota a record is about: its own word, else what its API is charged to. No generation: 0."""
     of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD).isin(*CONSUMING), CONSUMER)
-    keyed = records.withColumn(S.QUOTA_KEY, F.coalesce(S.QUOTA_KEY, of_api))
+    keyed = with_generation(records).withColumn(S.QUOTA_KEY, F.coalesce(S.QUOTA_KEY, of_api))
     return keyed.withColumn(S.CLIENT_ID, F.coalesce(S.CLIENT_ID, F.lit("")))

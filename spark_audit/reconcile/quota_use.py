@@ -26,7 +26,7 @@ from spark_audit.reconcile.quota_limits import (
     governed,
     with_key,
 )
-from spark_audit.trail import AUTHOR
+from spark_audit.trail import AUTHOR, BY_SETTINGS
 
 WINDOW_S = 11
 """Kafka's default quota.window.num of one-second samples, where a process does not tell its own."""
@@ -90,7 +90,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     waits = F.when(F.col(S.EVENT) == "throttled", TIME).otherwise(F.col(S.QUOTA_KEY))
     added = (
         with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
-        .groupBy(*AUTHOR, *CLIENT, S.CONNECTION_ID, _stretch())
+        .groupBy(*BY_SETTINGS, *CLIENT, S.CONNECTION_ID, _stretch())
         .agg(
             F.min(S.DATE).alias(S.DATE),
             F.sum(_counted()).alias(_USED),

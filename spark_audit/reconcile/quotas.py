@@ -12,7 +12,9 @@ from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.quota_history import EXPECTED_ID, EXPECTED_LIMIT, MODE
 from spark_audit.reconcile.quota_limits import BUCKET, KEYS, governed, with_key
 from spark_audit.reconcile.quota_use import exceeded
-from spark_audit.trail import AUTHOR
+from spark_audit.trail import AUTHOR, named_generation
+
+_CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 
 
 def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
@@ -26,7 +28,7 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     added = (
         with_key(told)
         .where(F.col(S.QUOTA_KEY).isin(*KEYS))
-        .groupBy(*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.METADATA_OFFSET, S.DATE)
+        .groupBy(*_CLIENT, S.METADATA_OFFSET, S.DATE)
         .agg(
             F.count(F.lit(1)).alias("records"),
             F.min(S.SEQUENCE).alias("first_sequence"),
@@ -37,7 +39,8 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     joined = joined.where(F.col(EXPECTED_LIMIT).isNotNull() | F.col(MODE).isNotNull())
     fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & (F.col(S.QUOTA_ID) == F.col(EXPECTED_ID))
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))
-    group = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
+    group = (*_CLIENT, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
+    evident = [named_generation() if name == S.SETTINGS_GENERATION else name for name in group[:-1]]
     grouped = wrong.groupBy(*group).agg(
         F.sum("records").alias("records"),
         F.min(S.METADATA_OFFSET).alias("lowest_offset"),
@@ -60,5 +63,5 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             EXPECTED_LIMIT,
             EXPECTED_ID,
         ),
-        evidence=[*group[:-1], "records", "lowest_offset", "first_sequence", "last_sequence"],
+        evidence=[*evident, "records", "lowest_offset", "first_sequence", "last_sequence"],
     )

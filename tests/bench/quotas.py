@@ -137,8 +137,8 @@ def becoming_known(images: Mapping[str, QuotasImage]) -> list[Row]:
 
     def case(image: QuotasImage) -> Callable[[], float]:
         talk = client_under(image)
-        context, quotas = talk.session.client.context, talk.gate.quotas
-        return lambda: took_us(lambda: ClientState(b"", context, quotas), TIMES)
+        context, basis, quotas = talk.session.client.context, talk.gate.basis, talk.gate.quotas
+        return lambda: took_us(lambda: ClientState(b"", context, basis, quotas), TIMES)
 
     return in_turns({name: case(image) for name, image in images.items()}, "client known")
 

@@ -22,6 +22,7 @@ QUOTA = ("quota_id", "quota_limit")
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "started": ("settings",),
     "stopped": (),
+    "settings_changed": ("settings", "settings_generation"),
     "high_water": ("count",),
     "records_dropped": ("count", "message"),
     "configuration_changed": ("settings",),

@@ -169,6 +169,26 @@ async def test_a_boot_tells_which_record_was_the_last_one_before_it(tmp_path: Pa
     await second.close(1_000)
 
 
+@pytest.mark.spec("D2", "D3", "O9")
+async def test_changed_settings_are_recorded_by_number_though_the_spool_is_full(tmp_path: Path) -> None:
+    sink = Sink()
+    audit = an_audit_log(tmp_path, sink)
+    audit.start({"super.users": "User:admin"})
+    while not audit.drops.total:
+        audit.append(AuditEvent(event="authentication", message="x" * 1_000))
+
+    assert [audit.change_settings({"super.users": name}) for name in ("User:a", "User:b")] == [1, 2]
+
+    async with running(audit):
+        records = await sink.has(audit.sequence)
+    changed = [record for record in records if record["event"] == "settings_changed"]
+    assert [(record["settings_generation"], record["settings"]) for record in changed] == [
+        (1, {"super.users": "User:a"}),
+        (2, {"super.users": "User:b"}),
+    ]
+    await audit.close(1_000)
+
+
 @pytest.mark.spec("D3")
 async def test_a_checkpoint_that_cannot_be_written_does_not_end_the_shipping(tmp_path: Path) -> None:
     sink = Sink()

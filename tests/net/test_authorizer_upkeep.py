@@ -15,7 +15,7 @@ from proxy.check import check
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep, renewed
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep, UpkeepInTurn
 from proxy.net.watched_file import FileReloads
 from proxy.process import EXIT_CONFIG, ProxyProcess, run_proxy
 from proxy.security.authorizer import Action, AllowAll, Decision, GuardedAuthorizer, RequestContext
@@ -150,6 +150,13 @@ class Kept:
     def forget(self) -> None:
         self.forgotten += 1
 
+    async def has_forgotten(self) -> None:
+        """Once more than now."""
+        before = self.forgotten
+        async with asyncio.timeout(20):
+            while self.forgotten == before:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+
     async def until(self, wanted: Callable[[], bool]) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.upkeep.run())
@@ -176,6 +183,26 @@ async def test_a_changed_file_is_decided_by_and_decisions_are_forgotten(tmp_path
     await kept.until(lambda: kept.forgotten > forgotten)
 
     assert (before, authorizer.authorize(ALICE, [READ])[0].allowed) == (True, False)
+
+
+@pytest.mark.spec("A1", "O9")
+async def test_another_authorizers_upkeep_takes_the_place_of_the_one_before() -> None:
+    class Brief(Closing):
+        def decisions_last_ms(self) -> int:
+            return 0
+
+    first, second = Kept(Brief()), Kept(Brief())
+    in_turn = UpkeepInTurn(first.upkeep)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(in_turn.run())
+        await first.has_forgotten()
+        in_turn.replace(second.upkeep)
+        await second.has_forgotten()
+        before = first.forgotten
+        await second.has_forgotten()
+        running.cancel()
+
+    assert first.forgotten == before
 
 
 @pytest.mark.spec("A1")
@@ -206,16 +233,3 @@ async def test_errors_of_an_authorizer_are_told_with_their_traceback() -> None:
     assert [(line["count"], line["last_error"].splitlines()[-1]) for line in lines] == [
         (2, "RuntimeError: the door is stuck")
     ]
-
-
-@pytest.mark.spec("A4")
-def test_a_renewed_image_is_equal_and_another_one() -> None:
-    image = MetadataImage(7)
-
-    again = renewed(image)
-
-    assert again == image
-    assert again is not image
-    assert again is not None
-    assert again.acls is not image.acls
-    assert renewed(None) is None

@@ -11,17 +11,27 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy import gate_setup
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.demo import certificates
 from proxy.demo.ports import free_addresses
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.image import MetadataImage
 from proxy.process import ProxyProcess
+from proxy.quota.throttle import PRODUCER_BYTE_RATE
+from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.passwords import hash_password
+from proxy.security.principal import Principal
 from proxy.session.session import Session
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support.edges import SHOULD_NOT_TAKE_S, Client, on_uvloop
 
 pytestmark = pytest.mark.spec("O9")
+
+STANDARD = "proxy.security.standard.StandardAuthorizer"
+SIMPLE = "proxy.security.simple.SimpleAclAuthorizer"
+READ = Action(Operation.READ, ResourceType.TOPIC, "orders")
 
 
 class Place:
@@ -221,6 +231,72 @@ async def test_the_next_login_of_an_open_connection_is_by_the_new_settings(tmp_p
         assert before_ms is not None
         assert after_ms is not None
         assert after_ms < before_ms - 3_000_000
+
+
+def decided(process: ProxyProcess, user: str, action: Action = READ) -> Decision:
+    context = RequestContext(Principal("User", user), "10.0.0.1", "ONE", None, image=MetadataImage.EMPTY)
+    (decision,) = process._gate.authorizer.authorize(context, [action])
+    return decision
+
+
+@on_uvloop
+@pytest.mark.spec("A4", "D2")
+async def test_another_authorizer_decides_for_the_next_request_by_settings_that_are_on_record(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    place.document["authorizer"] = {"class.name": STANDARD, "super.users": "User:admin"}
+    async with place.runs() as process:
+        gate_setup.protect_writer(process._gate, "company-writer")
+        recorded = process._audit.sequence
+        place.document["authorizer"]["super.users"] = "User:bob"
+        await place.changes()
+
+        assert [decided(process, user).rule for user in ("admin", "bob")] == ["default.deny", "super.users"]
+        assert (process._audit.sequence - recorded, process._gate.basis.settings_generation) == (1, 1)
+        # What the controller has named is protected as before.
+        of_the_writer = Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "company-writer")
+        assert not decided(process, "bob", of_the_writer).allowed
+
+        file = tmp_path / "acls.json"
+        file.write_text('{"version": 1, "acls": []}', encoding="utf-8")
+        place.document["authorizer"] = {"class.name": SIMPLE, "broker.acl.file.path": "acls.json"}
+        await place.changes()
+        assert decided(process, "bob").rule == "allow.everyone.if.no.acl.found"
+        # Nothing that decisions rest on has changed.
+        place.document["limits"] = {"max.connections": 7}
+        await place.changes()
+        assert process._gate.basis.settings_generation == 2
+
+
+@on_uvloop
+async def test_an_authorizer_that_cannot_be_used_leaves_the_one_in_effect(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.document["authorizer"] = {"class.name": STANDARD, "super.users": "User:admin"}
+    async with place.runs() as process:
+        basis, recorded = process._gate.basis, process._audit.sequence
+        (tmp_path / "acls.json").write_text("{", encoding="utf-8")
+        place.document["authorizer"] = {"class.name": SIMPLE, "broker.acl.file.path": "acls.json"}
+        with pytest.raises(ValueError, match=r"acls\.json: line 1"):
+            await place.changes()
+
+        assert (process._gate.basis, process._audit.sequence) == (basis, recorded)
+
+
+@on_uvloop
+@pytest.mark.spec("Q2")
+async def test_other_quotas_are_in_effect_for_the_next_request_and_connection(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.document["quota"] = {"producer.default": 1_000, "mode": "observe"}
+    async with place.runs() as process:
+        place.document["quota"] = {"producer.default": 500, "excluded.principals": "User:backup"}
+        await place.changes()
+
+        quotas = process._gate.quotas
+        bucket = quotas.bucket(PRODUCER_BYTE_RATE, MetadataImage.EMPTY.quotas, "alice", "app")
+        assert (bucket.limit, bucket.enforced, bucket.settings_generation) == (500, True, 1)
+        assert quotas.excludes("User:backup")
+        assert process._listeners._connection_quotas.enforced
 
 
 @on_uvloop

@@ -158,6 +158,7 @@ async def test_keys_that_need_a_restart_are_named_and_the_rest_is_in_effect(
         def change(document: dict[str, Any]) -> None:
             document["proxy.id"] = "proxy-2"
             document["authorizer"]["super.users"] = "User:admin;User:bob"
+            document["quota"] = {"window.num": 7}
             document["audit"]["rate.per.principal"] = 7
 
         edit(file, change)
@@ -168,15 +169,22 @@ async def test_keys_that_need_a_restart_are_named_and_the_rest_is_in_effect(
         told = capfd.readouterr()
         assert told.out.count("audit > rate.per.principal: in effect") == 1
         assert told.err.count("proxy.id needs a restart: still proxy-1\n") == 2
-        assert "authorizer > super.users needs a restart: still User:admin\n" in told.err
+        assert "quota > window.num needs a restart: still 11\n" in told.err
         assert await lone.metric("penstock_config_restart_needed", lambda keys: keys == 2) == 2
         assert await lone.stops() == 0
     records = [
         line for path in (tmp_path / "spool").glob("*.spool") for line in path.read_bytes().split(b"\n")
     ]
     (record, _) = [line for line in records if b"configuration_changed" in line]
-    assert b'"changed":"audit > rate.per.principal"' in record
+    assert b'"changed":"authorizer > super.users, audit > rate.per.principal"' in record
     assert b'"restart.needed":"proxy.id needs a restart: still proxy-1, ' in record
+    (settings,) = [
+        json.loads(line[line.index(b"{") :])["data"] for line in records if b"settings_changed" in line
+    ]
+    assert (settings["settings_generation"], settings["settings"]["super.users"]) == (
+        1,
+        "User:admin;User:bob",
+    )
     # Nobody answers any more.
     assert await command(file) == EXIT_NO_OUTCOME
 

@@ -36,7 +36,7 @@ from proxy.session.effects import (
     ToController,
     Verify,
 )
-from proxy.session.gate import Gate, Limits, ListenerPolicy, Peer
+from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy, Peer
 from proxy.session.session import Session
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -124,14 +124,13 @@ def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate
     authorizer = StandardAuthorizer()
     authorizer.configure({"super.users": "User:root"})
     gate = Gate(
-        ProtectedResources(authorizer, OWN),
+        Basis(ProtectedResources(authorizer, OWN), image),
         ClientQuotas(quotas or Quotas()),
         Limits(
             socket_request_max_bytes=1 << 20,
             decoded_request_max_bytes=1 << 16,
             sasl_server_max_receive_size=1 << 12,
         ),
-        image,
         versions=served.versions({}),
     )
     if Conversation.takes_turns:

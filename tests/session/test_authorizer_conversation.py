@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.authorizer_upkeep import renewed
 from proxy.security.simple import SimpleAclAuthorizer
 from proxy.session.gate import Gate
 from proxy.wire import types as t
@@ -38,7 +37,7 @@ def by_file() -> SimpleAclAuthorizer:
 def file_changes(authorizer: SimpleAclAuthorizer, gate: Gate) -> None:
     document = {"version": 1, "acls": [], "topics": CLOSED_TO_ALICE}
     authorizer.load_file(Path("acls.json"), json.dumps(document).encode())
-    gate.image = renewed(gate.image)
+    gate.forget_decisions()
 
 
 def produce_error(talk: Conversation) -> int:
@@ -134,7 +133,7 @@ def test_an_authorizer_that_decides_by_the_hour_closes_a_connection_that_has_pro
     assert produce_error(talk) == 0
 
     authorizer.now_hour = 18
-    talk.gate.image = renewed(talk.gate.image)
+    talk.gate.forget_decisions()
 
     assert produce_error(talk) == DENIED
     assert [event.rule for event in talk.told("authorization")] == ["office.closed"]

@@ -58,6 +58,7 @@ class Process:
     boot_id: str = "boot-1"
     settings: dict[str, str] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
+    generation: int = 0
 
     def start(self) -> None:
         defaults = {
@@ -67,6 +68,12 @@ class Process:
         }
         self.settings = defaults | self.settings
         self.write("started", settings=self.settings)
+
+    def change_settings(self, **settings: str) -> Record:
+        """What a reload records; `super_users` for super.users."""
+        self.generation += 1
+        self.settings = self.settings | {name.replace("_", "."): text for name, text in settings.items()}
+        return self.write("settings_changed", settings=self.settings, settings_generation=self.generation)
 
     def write(self, event: str, **fields: Any) -> Record:
         record: Record = dict.fromkeys(S.DATA.names)
@@ -104,6 +111,7 @@ class Process:
             S.RULE: answer.rule,
             S.ACL_ID: answer.acl_id,
             S.METADATA_OFFSET: offset,
+            S.SETTINGS_GENERATION: self.generation or None,
         }
         return self.write(event, **(shape | fields))
 

@@ -117,6 +117,13 @@ def spoiled() -> Trail:
     trail.remove_acl(read)
     forge("late", Answer(True, "acl", read["id"]))
     forge("dates-back", Answer(True, "acl", read["id"]), offset=trail.offset - 2)
+    trail.proxy.change_settings(super_users="User:promoted;User:ahead")
+    forge("promoted", Answer(True, "super.users"))
+    forge("ahead", Answer(True, "super.users"), settings_generation=None)
+    forge("admin", Answer(True, "super.users"))
+    forge("unrecorded", Answer(True, "super.users"), settings_generation=7)
+    forge("foreseen", Answer(True, "super.users"), settings_generation=2)
+    trail.proxy.change_settings(super_users="User:foreseen")
     return trail
 
 
@@ -150,6 +157,10 @@ def found(spark: SparkSession, spoiled: Trail) -> Found:
         ("time-traveller", "decisions.unverifiable"),
         ("nowhere", "decisions.unverifiable"),
         ("undecided", "decisions.unverifiable"),
+        ("ahead", "decisions.wrongly_granted"),
+        ("admin", "decisions.wrongly_granted"),
+        ("unrecorded", "decisions.unverifiable"),
+        ("foreseen", "decisions.unverifiable"),
     ],
 )
 def test_a_forged_decision_is_found(found: Found, principal: str, check: str) -> None:
@@ -157,8 +168,8 @@ def test_a_forged_decision_is_found(found: Found, principal: str, check: str) ->
 
 
 def test_what_was_right_at_its_offset_is_no_finding(found: Found) -> None:
-    assert not {"honest", "dates-back"} & found.keys()
-    assert len(found) == 18
+    assert not {"honest", "dates-back", "promoted"} & found.keys()
+    assert len(found) == 22
 
 
 def test_a_finding_says_in_words_what_was_decided_and_what_should_have_been(
@@ -185,6 +196,16 @@ def test_a_process_that_never_told_its_settings_cannot_be_checked_and_that_is_sa
 
     assert check == "decisions.unverifiable"
     assert evidence["explanation"].endswith("no `started` record tells the settings of this process")
+
+
+def test_a_finding_names_the_settings_that_the_record_names(found: Found) -> None:
+    told = {who: (found[who][1].get("settings_generation"), found[who][1]["explanation"]) for who in found}
+
+    assert told["ahead"][0] is None
+    assert told["admin"] == (1, told["admin"][1])
+    assert ", settings 1; the ACLs of that offset say denied" in told["admin"][1]
+    assert told["unrecorded"][1].endswith("no `settings_changed` record tells the settings that it names")
+    assert told["foreseen"][1].endswith("the settings that it names are recorded after it")
 
 
 def test_what_cannot_be_evaluated_is_counted_with_its_reason(spark: SparkSession) -> None:

@@ -184,6 +184,13 @@ def test_where_the_log_has_no_quota_the_default_that_the_process_told_governs(sp
     trail.proxy.write("throttled", principal="User:frugal", quota_id=":an app", quota_limit=1_000.0, **told)
     trail.proxy.write("throttled", principal="User:rich", quota_id=":an app", quota_limit=1_000.0, **told)
     trail.proxy.write("throttled", principal="User:backup", quota_id=":an app", quota_limit=1_000.0, **told)
+    changed = {"quota_producer_default": "2000.0", "quota_excluded_principals": "User:greedy"}
+    trail.proxy.change_settings(**changed)
+    busy(trail, "later", 1_300, client_id="later app", settings_generation=1)
+    busy(trail, "greedy", 10**6, client_id="spared app", settings_generation=1)
+    told |= {"client_id": "later app", "quota_id": ":later app", "quota_limit": 2_000.0}
+    trail.proxy.write("throttled", principal="User:frugal", settings_generation=1, **told)
+    trail.proxy.write("throttled", principal="User:forged", **told)
 
     rows = quotas(*frames(spark, trail)).orderBy("check", "evidence").collect()
 
@@ -192,8 +199,9 @@ def test_where_the_log_has_no_quota_the_default_that_the_process_told_governs(sp
         ("quotas.exceeded", ":greedy app"),
         ("quotas.other_limit", ":an app"),
         ("quotas.other_limit", ":an app"),
+        ("quotas.other_limit", ":later app"),
     ]
-    assert {proof["principal"] for proof in evidence[1:]} == {"User:rich", "User:backup"}
+    assert {proof["principal"] for proof in evidence[1:]} == {"User:rich", "User:backup", "User:forged"}
 
 
 @pytest.mark.spec("Q7")

@@ -31,6 +31,7 @@ def a_long_trail() -> tuple[Trail, list[Line]]:
     lines: list[Line] = []
     for number, days in ((1, (0, 1)), (2, (1, 2))):
         boot = trail.process("long-lived", boot_id=f"long-lived-{number}")
+        boot.change_settings(super_users="User:bob")
         for day in days:
             trail.clock.now_ms = NOON_MS + day * DAY_MS + number * 60_000
             for _ in range(5):
@@ -84,7 +85,7 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     assert run(*expire) == 0
     audit, log = sources.read_table(spark, tables.audit), log_frame(spark, trail.log)
     old = [row[S.EVENT] for row in audit.where(f"{S.DATE} < '2026-11-25'").collect()]
-    assert set(old) == {"started", "forwarded", "forwarded_received", "high_water"}
+    assert set(old) == {"started", "settings_changed", "forwarded", "forwarded_received", "high_water"}
     assert old.count("high_water") == 2
     expired = sources.read_state(spark, tables.expired, S.EXPIRED)
     for check in (gaps(audit, expired=expired), chain(audit), boots(audit), changes(audit, log)):

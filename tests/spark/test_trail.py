@@ -23,15 +23,22 @@ def test_of_records_with_one_sequence_the_one_that_kafka_got_first_is_kept(spark
     assert [(row["sequence"], row["message"]) for row in kept] == [(0, None), (1, "first")]
 
 
-def test_settings_come_from_the_record_of_the_start(spark: SparkSession) -> None:
+def test_settings_come_from_the_first_record_of_each_number_that_of_the_start_being_0(
+    spark: SparkSession,
+) -> None:
     process = Process("proxy-1", Clock(), settings={"super.users": "User:admin; User:CN=ops,O=x"})
     process.start()
     process.write("high_water", settings={"super.users": "User:mallory"})
     process.write("started", settings={"super.users": "User:mallory"})
+    process.write("settings_changed", settings={"super.users": "User:mallory"}, settings_generation=0)
+    process.change_settings(super_users="User:ops")
+    process.write("settings_changed", settings={"super.users": "User:mallory"}, settings_generation=1)
     process.records.reverse()
 
-    [row] = audit_frame(spark, process.records).transform(trail.settings).collect()
+    rows = audit_frame(spark, process.records).transform(trail.settings).collect()
 
+    row, changed = sorted(rows, key=lambda each: each["settings_generation"])
+    assert (changed["settings_generation"], changed[trail.SUPER_USERS]) == (1, ["User:ops"])
     assert row[trail.SUPER_USERS] == ["User:admin", "User:CN=ops,O=x"]
     assert row[trail.ALLOW_EVERYONE] is False
     assert row[trail.AUTHORIZER].endswith("StandardAuthorizer")

@@ -26,6 +26,7 @@ EXPECTED = {
         "gaps.hole 2:0",
         *(told.format(2) for told in UNKNOWN_SETTINGS),
     },
+    "removed: settings": {"gaps.hole 1:4", "settings.missing 1", "decisions.unverifiable 1:7"},
     "altered: link": {"chain.altered 1:2-3"},
     "altered: envelope": {"chain.altered 1:2"},
     "altered: name": {"chain.altered 1:1"},
@@ -35,6 +36,9 @@ EXPECTED = {
     "reordered: exchanged": {"chain.altered 1:4-5", "chain.altered 2:4-5"},
     "reordered: under another key": {"gaps.hole 1:4"},
     "reordered: behind the next boot": {"gaps.reordered 1:5"},
+    "settings: of before": {"decisions.wrong_rule 1:7"},
+    "settings: not recorded": {"settings.missing 1", "decisions.unverifiable 1:2"},
+    "settings: twice": {"settings.repeated 1"},
     "flipped: denied": {"decisions.wrongly_denied 1:2"},
     "flipped: by a super user": {"decisions.wrongly_granted 1:3"},
     "flipped: before its ACL": {"decisions.wrongly_granted 1:2-7"},
@@ -74,7 +78,7 @@ def as_ingested(spark: SparkSession, trail: Trail) -> tuple[DataFrame, DataFrame
 
 
 def test_each_variant_is_named_and_nothing_else_is(spark: SparkSession) -> None:
-    trail = a_true_trail([*EDITS, *LIES, "untouched"])
+    trail = a_true_trail([*dict.fromkeys((*EDITS, *LIES)), "untouched"])
     trail.controller = trail.process("administered", role="controller")
     trail.proxy = trail.process("administering")
     done = list(administered(trail))

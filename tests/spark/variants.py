@@ -59,6 +59,7 @@ def _under_another_key(boots: Boots) -> Boots:
 
 EDITS: dict[str, Callable[[Boots], Boots]] = {
     "removed: two": lambda boots: [without(boots[0], DENIAL, AGAIN), boots[1]],
+    "removed: settings": lambda boots: [without(boots[0], MARK), boots[1]],
     "removed: start": lambda boots: [without(boots[0], 0), boots[1]],
     "removed: end and start": lambda boots: [without(boots[0], LATER, THROTTLED), without(boots[1], 0)],
     "altered: link": lambda boots: [
@@ -133,7 +134,38 @@ def _under_another_id(records: list[Record]) -> None:
         records[place].update(request_bytes=400_000, quota_id=":app")
 
 
+def _settings(
+    records: list[Record], place: int, generation: int = 1, super_users: str = "User:alice"
+) -> None:
+    settings = records[0]["settings"] | {"super.users": super_users}
+    records[place].update(
+        event="settings_changed", settings=settings, settings_generation=generation, count=None
+    )
+
+
+def _by_changed_settings(records: list[Record]) -> None:
+    """As an honest process records it."""
+    _settings(records, MARK)
+    records[LATER].update(rule="super.users", acl_id=None, settings_generation=1)
+
+
+def _by_the_settings_of_before(records: list[Record]) -> None:
+    _by_changed_settings(records)
+    records[LATER]["settings_generation"] = None
+
+
+def _settings_twice(records: list[Record]) -> None:
+    _settings(records, MARK, super_users="User:alice;User:mallory")
+    _settings(records, THROTTLED)
+
+
+REMOVED_SETTINGS = "removed: settings"
 LIES: dict[str, Callable[[list[Record]], None]] = {
+    REMOVED_SETTINGS: _by_changed_settings,
+    "settings: changed": _by_changed_settings,
+    "settings: of before": _by_the_settings_of_before,
+    "settings: not recorded": _at(FETCH, settings_generation=1),
+    "settings: twice": _settings_twice,
     "flipped: denied": _at(FETCH, granted=False),
     "flipped: by a super user": _at(DENIAL, granted=True, rule="super.users", acl_id=None),
     "flipped: before its ACL": _an_acl_not_yet_there,

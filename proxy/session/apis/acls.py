@@ -41,7 +41,7 @@ def decide_alter(call: Call, request: Any) -> Verdict:
     call.api.check(request)
     if not call.allows_cluster(Operation.ALTER):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if not acls_in_log(call.gate.authorizer):
+    if not acls_in_log(call.basis.authorizer):
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_ALTER)
     return to_the_controller(request)
 
@@ -51,7 +51,7 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     _check([request])
     if not call.allows_cluster(Operation.DESCRIBE):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if not acls_in_log(call.gate.authorizer):
+    if not acls_in_log(call.basis.authorizer):
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE)
     wanted = AclFilter.requested(request)
     response = types.DescribeAclsResponse

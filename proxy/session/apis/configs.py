@@ -175,7 +175,7 @@ def decide_describe_configs(call: Call, request: Any) -> Verdict:
 
 def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
     """What we keep of each topic, where we keep anything of topics at all."""
-    if not call.gate.keeps_topic_configs or not acls_in_log(call.gate.authorizer):
+    if not call.gate.keeps_topic_configs or not acls_in_log(call.basis.authorizer):
         return {}
     found = {
         resource: kept_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC

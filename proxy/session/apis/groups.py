@@ -54,7 +54,7 @@ def decide_list(call: Call, request: Any) -> Verdict:
     """
     if not call.shows(Operation.DESCRIBE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return _shown(lambda names: call.shows(Operation.DESCRIBE, ResourceType.GROUP, names))
-    own = protected_names(call.gate.authorizer, ResourceType.GROUP)
+    own = protected_names(call.basis.authorizer, ResourceType.GROUP)
     hidden = own - call.shows(Operation.DESCRIBE, ResourceType.GROUP, own)
     return _shown(lambda names: set(names) - hidden) if hidden else Forward()
 

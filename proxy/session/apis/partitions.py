@@ -66,7 +66,7 @@ def decide_delete_records(call: Call, request: Any) -> Verdict:
 def decide_offset_for_leader_epoch(call: Call, request: Any) -> Verdict:
     """OffsetForLeaderEpoch."""
     names = [topic.topic for topic in request.topics]
-    own = protected_among(call.gate.authorizer, ResourceType.TOPIC, names)
+    own = protected_among(call.basis.authorizer, ResourceType.TOPIC, names)
     if not own and call.shows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return Forward()
     return filter_topics(call, request, OFFSET_FOR_LEADER_EPOCH, Operation.DESCRIBE)

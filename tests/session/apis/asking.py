@@ -7,7 +7,7 @@ asked.told(answer)       # what comes to the client of that answer of the broker
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxy.metadata.acl import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
@@ -19,7 +19,7 @@ from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Answer, Ask, Call, Forward, LookUp, ToTheController, Verdict
-from proxy.session.gate import Gate, Limits, ListenerPolicy
+from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy
 from proxy.session.share_sessions import ShareSessions, Sharing
 from proxy.session.withheld import WithheldAssignments
 from proxy.wire import codecs
@@ -180,7 +180,8 @@ class Asking:
         self.image = image_with(*rights, base=base or MetadataImage.EMPTY)
         authorizer = ProtectedResources(StandardAuthorizer(), OWN)
         authorizer.configure({"super.users": "User:root"})
-        self.gate = Gate(authorizer, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16), self.image)
+        basis = Basis(authorizer, self.image)
+        self.gate = Gate(basis, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16))
         self.share_sessions, self.withheld = ShareSessions(), WithheldAssignments()
         for name, topic_id in KNOWN_TOPICS.items():
             self.gate.topic_names.learn(topic_id, name)
@@ -192,7 +193,8 @@ class Asking:
         api = TABLE[self.api_key]
         context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, security_protocol=self.security_protocol)
-        call = Call(self.api_key, self.version, 7, context, self.gate, listener, 0, api=api)
+        basis = replace(self.gate.basis, image=self.image)
+        call = Call(self.api_key, self.version, 7, context, basis, self.gate, listener, 0, api=api)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         call.withheld = self.withheld
         return Asked(call, api.decide(call, decoded), decoded)

@@ -21,6 +21,7 @@ _OUTCOME = {"granted", "rule", "metadata_offset"}
 SHAPES: dict[str, list[set[str]]] = {
     "started": [{"settings"}],
     "stopped": [set()],
+    "settings_changed": [{"settings", "settings_generation"}],
     "high_water": [{"count"}],
     "records_dropped": [{"count", "message"}],
     "configuration_changed": [{"settings"}],

@@ -238,3 +238,22 @@ def test_nobody_configures_the_election_of_the_controllers(principal: Principal)
     assert isinstance(verdict.decision, AskBroker)
     assert [sent.resource_name for sent in verdict.decision.request.resources] == ["team"]
     assert [event.rule for event in verdict.events if event.granted is False] == ["protected.group"]
+
+
+@pytest.mark.spec("O9", "D2")
+def test_other_super_users_decide_from_the_next_request_and_the_records_name_the_settings() -> None:
+    served, envelope = controller(), envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest(), ADMIN)
+    forwarded, _ = served.open(envelope, PROXY, MetadataImage.EMPTY)
+    assert isinstance(forwarded, Forwarded)
+
+    def records() -> list[tuple[str | None, int | None]]:
+        verdict = served.decide(forwarded, PROXY, MetadataImage.EMPTY, {}, NOW_MS)
+        return [(event.rule, event.settings_generation) for event in verdict.events]
+
+    assert records() == [("super.users", None)]
+    served.decide_by(controller("User:proxy-1")._deciding.authorizer, 1)
+    assert records() == [("default.deny", 1)]
+    served.decide_by(controller("User:admin")._deciding.authorizer, 2)
+    refused, events = served.open(envelope, PROXY, MetadataImage.EMPTY)
+    assert isinstance(refused, Refused)
+    assert [(event.rule, event.settings_generation) for event in events] == [("default.deny", 2)]

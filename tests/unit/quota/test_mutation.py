@@ -195,3 +195,18 @@ def test_only_buckets_that_are_not_full_are_shown() -> None:
 
     assert (found.quota_id, found.limit, bucket.tokens(NOW)) == (":busy", 10, 80)
     assert quotas.used(NOW + 3_000) == []
+
+
+@pytest.mark.spec("O9", "D2")
+def test_other_settings_hold_from_the_next_request_and_what_was_used_counts() -> None:
+    quotas = MutationQuotas(window_num=1, enforced=False)
+    before = quota(quotas)
+    assert before.record(30, NOW)
+    quotas.follow(enforced=True, excluded=["User:bob"], generation=3)
+
+    after = quota(quotas)
+
+    assert (before.enforced, before.settings_generation) == (False, 0)
+    assert (after.enforced, after.settings_generation) == (True, 3)
+    assert not after.record(1, NOW)
+    assert (quotas.excludes("User:bob"), quotas.excludes("User:alice")) == (True, False)
