@@ -31,7 +31,7 @@ from proxy.net.audit_log import AuditLog
 from proxy.net.audit_metrics import AuditCollector
 from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep, UpkeepInTurn
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
@@ -40,6 +40,8 @@ from proxy.net.event_lines import log_event
 from proxy.net.hangup import HANGUP
 from proxy.net.http import HttpServer
 from proxy.net.http_access import HttpAccess
+from proxy.net.http_port import HttpPort
+from proxy.net.in_turn import InTurn
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
 from proxy.net.loop_lag import LoopLag
@@ -76,12 +78,11 @@ def run_controller(config_path: str | Path) -> int:
         authorizer = _authorizer(config)
         registry = CollectorRegistry()
         reloads = FileReloads(registry)
-        upkeep = UpkeepInTurn(AuthorizerUpkeep(authorizer, reloads, _nothing))
+        upkeep = InTurn(AuthorizerUpkeep(authorizer, reloads, _nothing).run)
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         access = http_access(config.http)
-        certificates = Certificates([settings.tls, settings.broker.tls, access.tls], reloads)
-        registry.register(CertificateSeries(lambda: certificates.expiries))
         tracing = traces(config.telemetry, config.controller_id, registry, reloads)
+        certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         backoff = LoginBackoff(config.login_backoff.settings())
         logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
@@ -112,12 +113,12 @@ def run_controller(config_path: str | Path) -> int:
                 reloads,
                 access,
                 tracing,
+                certificates,
                 upkeep,
                 [
                     certificates.run,
                     users.run,
                     LoopLag(registry).run,
-                    partial(access.run, reloads),
                     tracing.run,
                 ],
             )
@@ -142,9 +143,10 @@ async def _run(
     policy: AuditPolicy,
     registry: CollectorRegistry,
     reloads: FileReloads,
-    access: HttpAccess,
+    access: HttpAccess | None,
     tracing: Traces,
-    authorizer_upkeep: UpkeepInTurn,
+    certificates: Certificates,
+    authorizer_upkeep: InTurn,
     upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     audit = AuditLog(
@@ -174,21 +176,22 @@ async def _run(
     stop = StopSignals(registry)
     stop.install()
     audit.start(_told_settings(config))
-    reload = partial(_Reload, logins, process, audit, reloads, authorizer_upkeep)
-    reloading = _reloading(path, config, reload(config, authorizer), reloads, registry)
+    http = HttpPort(access, partial(_http, registry, process, audit), reloads)
+    registry.register(CertificateSeries(lambda: certificates.expiries | http.expiries))
+    reload = _Reload(logins, process, audit, reloads, authorizer_upkeep, http, config, authorizer)
+    reloading = _reloading(path, config, reload, reloads, registry)
     async with asyncio.TaskGroup() as tasks:
         upkeep_runs = (run() for run in (authorizer_upkeep.run, *upkeep, *logins.background))
-        parts = [_stop(process, stop), audit.run(), reloading.run(), *upkeep_runs]
+        parts = [_stop(process, stop), audit.run(), reloading.run(), http.run(), *upkeep_runs]
         background = [tasks.create_task(part) for part in parts]
-        http = await _http(config, access, registry, process, audit)
+        await http.open()
         try:
             await process.run()
         finally:
             HANGUP.tell(None)
             for task in background:
                 task.cancel()
-            if http is not None:
-                await http.close()
+            await http.close()
     audit.append(AuditEvent(event="stopped"))
     async with stop.unless_at_once(AT_ONCE_S):
         await asyncio.gather(audit.close(AUDIT_CLOSE_MS), tracing.close(AUDIT_CLOSE_MS))
@@ -221,22 +224,14 @@ def _reloading(
     )
 
 
-async def _http(
-    config: ControllerConfig,
-    access: HttpAccess,
-    registry: CollectorRegistry,
-    process: ControllerProcess,
-    audit: AuditLog,
-) -> HttpServer | None:
-    if config.http is None:
-        return None
+def _http(
+    registry: CollectorRegistry, process: ControllerProcess, audit: AuditLog, access: HttpAccess | None
+) -> HttpServer:
     pages = {
         "/quotas": partial(mutation_page, process.mutation_quotas, now_ms),
         "/audit": partial(audit_page.audit_page, audit),
     }
-    http = HttpServer(access, registry, lambda: _readiness(process, audit), pages)
-    await http.start()
-    return http
+    return HttpServer(access, registry, lambda: _readiness(process, audit), pages)
 
 
 def _readiness(process: ControllerProcess, audit: AuditLog) -> Readiness:
@@ -251,7 +246,8 @@ class _Reload:
     process: ControllerProcess
     audit: AuditLog
     reloads: FileReloads
-    upkeep: UpkeepInTurn
+    upkeep: InTurn
+    http: HttpPort
     config: ControllerConfig
     authorizer: Authorizer
 
@@ -260,12 +256,21 @@ class _Reload:
         other = None
         if new.authorizer != self.config.authorizer:
             other = await asyncio.to_thread(self._new_authorizer, new)
+        if new.http != self.config.http:
+            await self._follow_http(new)
         self._decide_by(new, other)
         self.logins.config, self.logins.backoff.settings = new, new.login_backoff.settings()
         self.process.server.limits = limits
         self.audit.follow(policy)
         log_lines.set_level(new.log.level)
         self.config = new
+
+    async def _follow_http(self, new: ControllerConfig) -> None:
+        prepared = await asyncio.to_thread(lambda: self.http.prepare(http_access(new.http)))
+        try:
+            await self.http.follow(prepared)
+        except OSError as error:
+            raise ConfigError(f"http > bind: {error}") from error
 
     def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerUpkeep]:
         authorizer = _authorizer(new)
@@ -277,7 +282,7 @@ class _Reload:
         generation = self.audit.change_settings(_told_settings(new))
         if other is not None:
             self.authorizer = other[0]
-            self.upkeep.replace(other[1])
+            self.upkeep.replace(other[1].run)
         rules = DecisionRules(self.authorizer, new.quota.enforced, new.quota.excluded)
         self.process.decide_by(rules, generation)
 

@@ -73,6 +73,11 @@ class Prepared:
     def tls(self) -> set[ServerTls]:
         return {entry.tls for entry in self.entries.values() if entry.tls is not None}
 
+    def close_sockets(self) -> None:
+        """It will not be in effect."""
+        for each in self.sockets.values():
+            each.close()
+
 
 class Listeners:
     """Their policies are there from the start; the sockets from `start` on."""
@@ -168,8 +173,7 @@ class Listeners:
                 if self._opens_now(wanted.name, prepared.config) and wanted.name not in heirs:
                     prepared.sockets[wanted.name] = self._socket(wanted)
         except OSError as error:
-            for each in prepared.sockets.values():
-                each.close()
+            prepared.close_sockets()
             raise ConfigError(f"listeners > {wanted.name} > bind: {error}") from error
 
     def apply(self, prepared: Prepared) -> None:

@@ -35,7 +35,7 @@ from proxy.net import audit_page, collector, descriptors, log_lines
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_room import AuditPolicy
 from proxy.net.audit_sink import AuditSink
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep, UpkeepInTurn
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep
 from proxy.net.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.certificate_series import CertificateSeries
 from proxy.net.certificates import Certificates
@@ -43,6 +43,9 @@ from proxy.net.clock import now_ms
 from proxy.net.credentials import Credentials, token_logins
 from proxy.net.hangup import HANGUP
 from proxy.net.http import HttpServer
+from proxy.net.http_access import HttpAccess
+from proxy.net.http_port import HttpPort, PreparedAccess
+from proxy.net.in_turn import InTurn
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
 from proxy.net.loop_lag import LoopLag
@@ -144,8 +147,8 @@ class ProxyProcess:
         self._registry = CollectorRegistry()
         self._telemetry = Telemetry(self._registry)
         self._reloads = FileReloads(self._registry)
-        self._http_access = http_access(config.http)
         self._traces = traces(config.telemetry, config.proxy_id, self._registry, self._reloads)
+        self._http = HttpPort(http_access(config.http), self._http_server, self._reloads)
         self._revocations = Revocations(lambda: self._listeners.connections())
         self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
         self._tasks: asyncio.TaskGroup | None = None
@@ -171,7 +174,7 @@ class ProxyProcess:
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._gate = gate_setup.gate(config, member)
-        self._upkeep = UpkeepInTurn(self._upkeep_of(self._gate.authorizer))
+        self._upkeep = InTurn(self._upkeep_of(self._gate.authorizer).run)
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(
             config,
@@ -217,7 +220,7 @@ class ProxyProcess:
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(
-            [*self._listeners.tls, *(each.tls for each in endpoints), self._http_access.tls], self._reloads
+            [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
         )
         self._reloading = None if path is None else self._reloading_of(path, read)
         self._quota_changes: deque[tuple[int, str]] = deque()
@@ -237,7 +240,7 @@ class ProxyProcess:
         self._registry.register(RequestSeries(self._listeners.policies))
         self._registry.register(LogSeries())
         self._registry.register(ProcessSeries())
-        self._registry.register(CertificateSeries(lambda: self._certificates.expiries))
+        self._registry.register(CertificateSeries(lambda: self._certificates.expiries | self._http.expiries))
         self._lag = LoopLag(self._registry)
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
         self._registry.register(TopicLookupSeries(self._listeners.lookups))
@@ -271,12 +274,11 @@ class ProxyProcess:
         self._stop.install()
         asyncio.get_running_loop().set_exception_handler(_log_fault)
         self._audit.start(self._config.told_settings())
-        http = None
         try:
             async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 background = self._running = [tasks.create_task(part) for part in self._background()]
-                http = await self._start_http()
+                await self._http.open()
                 if self._member is not None:
                     pages = worker_pages(
                         self._registry, self.readiness, self._quota_page, self._audit_page, self._reload_page
@@ -304,8 +306,7 @@ class ProxyProcess:
         self._audit.append(AuditEvent(event="stopped"))
         async with self._stop.unless_at_once(AT_ONCE_S):
             await asyncio.gather(self._audit.close(AUDIT_CLOSE_MS), self._traces.close(AUDIT_CLOSE_MS))
-        if http is not None:
-            await http.close()
+        await self._http.close()
         log.info("proxy has stopped")
 
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
@@ -321,12 +322,12 @@ class ProxyProcess:
             self._identity,
             self._revocations,
             self._traces,
+            self._http,
         ):
             yield part.run()
         yield self._record_quota_changes()
         yield self._ship_left_over()
         yield self._sweep()
-        yield self._http_access.run(self._reloads)
 
     async def _drain(self) -> None:
         log.info("draining", connections=sum(1 for _ in self._listeners.connections()))
@@ -354,6 +355,8 @@ class ProxyProcess:
         finally:
             self._run_credentials()  # Keys that nobody keeps fresh must not be found there later.
         self._listeners.open_sockets(made.listeners)
+        if made.http is not None:
+            await self._follow_http(made.http, made.listeners)
         before, stale = self._config, set(self._listeners.tls)
         self._decide_by(config, made.authorizer)
         self._config, self._credentials = config, credentials
@@ -378,6 +381,13 @@ class ProxyProcess:
         async for stale_tls in in_pieces(stale.difference(self._listeners.tls)):
             self._certificates.release(stale_tls)
 
+    async def _follow_http(self, http: PreparedAccess, listeners: Prepared) -> None:
+        try:
+            await self._http.follow(http)
+        except OSError as error:
+            listeners.close_sockets()
+            raise ConfigError(f"http > bind: {error}") from error
+
     def _decide_by(self, config: ProxyConfig, other: "_AnAuthorizer | None") -> None:
         if (config.authorizer, config.quota) == (self._config.authorizer, self._config.quota):
             return
@@ -385,14 +395,16 @@ class ProxyProcess:
         authorizer = None if other is None else other.authorizer
         gate_setup.decide_by(self._gate, config, authorizer, generation)
         if other is not None:
-            self._upkeep.replace(other.upkeep)
+            self._upkeep.replace(other.upkeep.run)
 
     def _upkeep_of(self, authorizer: Authorizer) -> AuthorizerUpkeep:
         return AuthorizerUpkeep(authorizer, self._reloads, self._gate.forget_decisions)
 
     def _made(self, config: ProxyConfig, credentials: Credentials) -> "_Made":
         """What another configuration needs besides its values; it reads files."""
-        users = authorizer = None
+        users = authorizer = http = None
+        if config.http != self._config.http:
+            http = self._http.prepare(http_access(config.http))
         if config.authorizer != self._config.authorizer:
             other = gate_setup.authorizer(config)
             authorizer = _AnAuthorizer(other, self._upkeep_of(other))
@@ -402,7 +414,7 @@ class ProxyProcess:
         fresh = listeners.tls.difference(self._listeners.tls)
         certificates = {each: self._certificates.read(each) for each in fresh}
         policy = config.audit.policy()
-        return _Made(listeners, users, certificates, proxy_principals(config), policy, authorizer)
+        return _Made(listeners, users, certificates, proxy_principals(config), policy, authorizer, http)
 
     def _run_credentials(self) -> None:
         """Begin what mechanisms have to do and has not begun."""
@@ -537,13 +549,9 @@ class ProxyProcess:
                 served.ANSWERED_HERE,
             )
 
-    async def _start_http(self) -> HttpServer | None:
-        if self._config.http is None:
-            return None
+    def _http_server(self, access: HttpAccess | None) -> HttpServer:
         pages = {"/quotas": self._quota_page, "/audit": self._audit_page}
-        http = HttpServer(self._http_access, self._registry, self.readiness, pages)
-        await http.start()
-        return http
+        return HttpServer(access, self._registry, self.readiness, pages)
 
     async def _audit_page(self) -> bytes:
         return await audit_page.audit_page(self._audit)
@@ -568,6 +576,8 @@ class _Made:
     audit_policy: AuditPolicy
     authorizer: "_AnAuthorizer | None"
     """None: the one in effect stays."""
+    http: PreparedAccess | None
+    """None: the port stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,8 @@ _PEER = (
     | _under("ssl", _each(Effect.RESTART, "ca certificate key endpoint_identification"))
 )
 
-_HTTP = _each(Effect.RESTART, "bind bearer_token_file") | _under(
-    "ssl", _each(Effect.RESTART, "certificate key ca")
-)
+# Each request of it has a connection of its own.
+_HTTP = _each(Effect.LIVE, "bind bearer_token_file") | _under("ssl", _each(Effect.LIVE, "certificate key ca"))
 
 _TELEMETRY = _under(
     "otlp",

@@ -72,10 +72,13 @@ class Http(Part):
         return None
 
 
-def http_access(http: Http | None, *, logged: bool = True) -> HttpAccess:
-    """TlsError or TokenFileError name the file that cannot be used. `logged`: with a warning."""
+def http_access(http: Http | None, *, logged: bool = True) -> HttpAccess | None:
+    """None: there is no such port. TlsError or TokenFileError name the file that cannot be used.
+
+    `logged`: with a warning where it is open to the network.
+    """
     if http is None:
-        return HttpAccess(host="", port=0)
+        return None
     exposure = http.exposure()
     if exposure is not None and logged:
         log.warning("the HTTP port is open to the network", message=exposure)

@@ -23,7 +23,7 @@ collector                            the garbage collector, and what it is spare
 telemetry, login_metrics             metrics
 request_metrics, process_metrics, loop_lag, certificate_series  latency and errors; the process itself
 spans, traced_session, otlp, traces  trace spans: what they are, those of sessions, where they go, or none
-http, http_stream, http_access       the HTTP port, and who may see what there
+http, http_stream, http_access, http_port  the HTTP port, and who may see what there
 readiness, cause                     what /readyz says
 reach, backoff                       a peer that is away: its log lines, and when it is tried again
 log_lines, log_queue, log_sampling   log lines, which never hold anybody up
@@ -31,7 +31,7 @@ log_settings, event_lines            what they look like, and those of audit eve
 quota_page, quota_series, exposition, pieces  /quotas, the metrics of quotas; both made in pieces
 shown_clients                        which client ids have series of their own
 loop_time                            what the loop spends on one client
-watched_file                         files that are read again when they change
+watched_file, in_turn                files that are read again when they change; parts that are replaced
 authorizer_upkeep                    an authorizer's files, and what sessions remember of its decisions
 jwks, bearer_token, http_client      an identity provider: its keys, and tokens for our own logins
 oauthbearer, kerberos                how a listener checks tokens, and tickets

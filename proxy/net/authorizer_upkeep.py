@@ -82,28 +82,6 @@ class AuthorizerUpkeep:
             await asyncio.sleep(self._interval_ms / 1000)
 
 
-class UpkeepInTurn:
-    """That of the authorizer in effect, of which there is another after a reload."""
-
-    def __init__(self, first: AuthorizerUpkeep) -> None:
-        self._upkeep = first
-        self._replaced = asyncio.Event()
-
-    def replace(self, upkeep: AuthorizerUpkeep) -> None:
-        """The former one ends."""
-        self._upkeep = upkeep
-        self._replaced.set()
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            self._replaced.clear()
-            async with asyncio.TaskGroup() as tasks:
-                running = tasks.create_task(self._upkeep.run())
-                await self._replaced.wait()
-                running.cancel()
-
-
 def _nothing() -> None:
     """There is nothing to forget."""
 

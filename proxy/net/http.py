@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from proxy.net.exposition import exposition
 from proxy.net.http_access import HttpAccess
 from proxy.net.http_stream import PlainStream, TlsStream
-from proxy.net.listening import opening
+from proxy.net.listening import CannotListen, opening
 from proxy.net.readiness import Readiness
 
 MAX_CONNECTIONS = 64
@@ -49,13 +49,16 @@ class HttpServer:
 
     def __init__(
         self,
-        access: HttpAccess,
+        access: HttpAccess | None,
         registry: CollectorRegistry,
         readiness: Callable[[], Readiness],
         pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`pages`: JSON by its path. `before`: awaited with the path of each request, for who asks others."""
+        """`access`: where, and for whom; None: nowhere yet. `pages`: JSON by its path.
+
+        `before`: awaited with the path of each request, for who asks others.
+        """
         self._access = access
         self._registry = registry
         self._readiness = readiness
@@ -72,12 +75,43 @@ class HttpServer:
 
         CannotListen.
         """
-        host, port = self._access.host, self._access.port
-        with opening(host, port):
-            self._server = await asyncio.start_server(
-                self._serve, host, port, limit=_MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
-            )
+        assert self._access is not None
+        self._server = await self._bound(self._access)
+        await self._server.start_serving()
         return int(self._server.sockets[0].getsockname()[1])
+
+    async def follow(self, access: HttpAccess | None) -> None:
+        """The same from the next connection on; None: nowhere. CannotListen leaves all as it was."""
+        before, old = self._access, self._server
+        if access is not None and before is not None and access.address == before.address:
+            self._access = access
+            return
+        if old is not None and access is not None and before is not None and access.port == before.port:
+            # One port at two addresses, of which one may be all of them.
+            old.close()
+            old = None
+        try:
+            new = None if access is None else await self._bound(access)
+        except CannotListen:
+            if old is None and before is not None:
+                await self.start()
+            raise
+        self._access, self._server = access, new
+        if new is not None:
+            await new.start_serving()
+        if old is not None:
+            old.close()
+
+    async def _bound(self, access: HttpAccess) -> asyncio.Server:
+        """Nobody is accepted yet: the credentials may still be those of before."""
+        with opening(*access.address):
+            return await asyncio.start_server(
+                self._serve,
+                *access.address,
+                limit=_MAX_HEAD_BYTES,
+                backlog=MAX_CONNECTIONS,
+                start_serving=False,
+            )
 
     async def close(self) -> None:
         if self._server is not None:
@@ -85,15 +119,16 @@ class HttpServer:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._open >= MAX_CONNECTIONS and not self._give_way():
+        access = self._access  # Of this connection to its end, whatever is in effect then.
+        if access is None or (self._open >= MAX_CONNECTIONS and not self._give_way()):
             writer.close()
             return
         self._open += 1
         self._idle[writer] = None
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                stream = await self._stream(reader, writer)
-                await self._converse(stream, writer)
+                stream = await self._stream(reader, writer, access)
+                await self._converse(stream, writer, access)
                 await stream.finish()
         except (TimeoutError, OSError):
             pass  # Whoever it was did not speak HTTP, or left. Errors of TLS are OSErrors.
@@ -105,11 +140,11 @@ class HttpServer:
             writer.close()
 
     async def _stream(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, access: HttpAccess
     ) -> PlainStream | TlsStream:
-        if self._access.tls is None:
+        if access.tls is None:
             return PlainStream(reader, writer)
-        stream = TlsStream(reader, writer, self._access.tls.context)
+        stream = TlsStream(reader, writer, access.tls.context)
         try:
             await stream.handshake(self._handshakes)
         except ssl.SSLError as error:
@@ -118,7 +153,9 @@ class HttpServer:
             raise
         return stream
 
-    async def _converse(self, stream: PlainStream | TlsStream, writer: asyncio.StreamWriter) -> None:
+    async def _converse(
+        self, stream: PlainStream | TlsStream, writer: asyncio.StreamWriter, access: HttpAccess
+    ) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
         method = b"GET"
         try:
@@ -127,7 +164,7 @@ class HttpServer:
                 return
             method = request.method
             self._idle.pop(writer, None)
-            content_type, body = await self._found(request, stream)
+            content_type, body = await self._found(request, stream, access)
             headers, status = {"Content-Type": content_type}, HTTPStatus.OK
         except h11.RemoteProtocolError as error:
             status, headers, body = HTTPStatus(error.error_status_hint), {}, b"not HTTP/1.1\n"
@@ -144,7 +181,9 @@ class HttpServer:
         # To HEAD only the length of the body is sent (RFC 9110).
         await stream.write(data if method == b"HEAD" else data + body)
 
-    async def _found(self, request: h11.Request, stream: PlainStream | TlsStream) -> tuple[str, bytes]:
+    async def _found(
+        self, request: h11.Request, stream: PlainStream | TlsStream, access: HttpAccess
+    ) -> tuple[str, bytes]:
         """Content type and body; _Answer for everything that is not a 200."""
         if request.method not in (b"GET", b"HEAD"):
             raise _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", Allow="GET, HEAD")
@@ -152,7 +191,7 @@ class HttpServer:
         if path in _ALIVE:
             return _PLAIN, b"alive\n"
         authorization = dict(request.headers).get(b"authorization", b"")
-        allowed = self._access.allows(authorization, has_certificate=stream.has_client_certificate)
+        allowed = access.allows(authorization, has_certificate=stream.has_client_certificate)
         if not allowed and path != _READY:
             log.warning("HTTP request without a valid credential rejected", path=path[:100], stranger=True)
             raise _Answer(

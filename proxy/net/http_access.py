@@ -1,15 +1,16 @@
 """Where the HTTP port is, and who may see more than whether the process is alive and ready.
 
-Made from the configuration; asked by proxy.net.http with each request. The token is read again when its file
-changes: `run` belongs in the process's TaskGroup. The certificate is watched with the process's others
-(proxy.net.certificates).
+Made from the configuration; asked by proxy.net.http with each request. The certificate and the token are
+read again when their files change (`HttpFiles`).
 """
 
+import asyncio
 import hashlib
 import hmac
 from dataclasses import dataclass
 from pathlib import Path
 
+from proxy.net.certificates import Certificates
 from proxy.net.tls import ServerTls
 from proxy.net.watched_file import FileReloads, WatchedFile
 
@@ -71,13 +72,34 @@ class HttpAccess:
             return True
         return self.token is not None and self.token.is_in(authorization)
 
-    async def run(self, reloads: FileReloads) -> None:
-        """Look at the token's file until cancelled; returns at once where there is no token."""
-        if self.token is not None:
-            file = WatchedFile(self.token.path, FILE_KIND, self.token.take, reloads)
-            file.load()
-            await file.run()
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
 
     @property
     def _asks_clients(self) -> bool:
         return self.tls is not None and self.tls.asks_clients
+
+
+class HttpFiles:
+    """What an access rests on: read once, and again whenever it changes."""
+
+    def __init__(self, access: HttpAccess | None, reloads: FileReloads) -> None:
+        """TlsError, TokenFileError or OSError for a file that has become unusable since `access` was made."""
+        tls, token = (None, None) if access is None else (access.tls, access.token)
+        self._certificates = Certificates([tls], reloads)
+        self._token = None if token is None else WatchedFile(token.path, FILE_KIND, token.take, reloads)
+        if self._token is not None:
+            self._token.load()
+
+    @property
+    def expiries(self) -> dict[Path, float]:
+        """As of proxy.net.certificates."""
+        return self._certificates.expiries
+
+    async def run(self) -> None:
+        """Look at the files until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._certificates.run())
+            if self._token is not None:
+                tasks.create_task(self._token.run())

@@ -49,12 +49,10 @@ class Front(Collector):
         self._registry.register(self.exposition)
         self._registry.register(self)
 
-    async def serve(self, access: HttpAccess) -> HttpServer:
-        """Begin to answer where the configuration says."""
+    def server(self, access: HttpAccess | None) -> HttpServer:
+        """What answers where the configuration says."""
         pages = {"/quotas": self._merged_quotas, "/audit": self._audit, "/workers": self._workers}
-        http = HttpServer(access, self._registry, self.readiness, pages, before=self._ask_for)
-        await http.start()
-        return http
+        return HttpServer(access, self._registry, self.readiness, pages, before=self._ask_for)
 
     async def ask_all(self) -> None:
         """Bring what we know of the workers up to date."""

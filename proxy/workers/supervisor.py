@@ -19,9 +19,9 @@ from proxy.config import ConfigError, ProxyConfig, effects, http_access, load
 from proxy.config.reloading import Reloading, checked
 from proxy.net import log_lines
 from proxy.net.certificate_series import CertificateSeries
-from proxy.net.certificates import Certificates
 from proxy.net.clock import now_ms
 from proxy.net.hangup import HANGUP
+from proxy.net.http_port import HttpPort
 from proxy.net.listening import CannotListen
 from proxy.net.log_lines import LogSeries
 from proxy.net.reload_status import ReloadMetrics
@@ -76,13 +76,10 @@ class Supervisor:
         registry = CollectorRegistry()
         registry.register(LogSeries())
         self._reloads = FileReloads(registry)
-        self._http_access = None if config.http is None else http_access(config.http)
-        # The workers have no HTTP port: this certificate is ours alone.
-        http_tls = None if self._http_access is None else self._http_access.tls
-        certificates = Certificates([http_tls], self._reloads)
-        registry.register(CertificateSeries(lambda: certificates.expiries))
-        self._certificates = certificates
         self._front = Front(config.workers, self._segment.connections, registry)
+        self._http = HttpPort(http_access(config.http), self._front.server, self._reloads)
+        # The workers have no HTTP port: its certificate is ours alone.
+        registry.register(CertificateSeries(lambda: self._http.expiries))
         self._reloading = Reloading(
             path,
             config,
@@ -102,21 +99,17 @@ class Supervisor:
         self._stop.install()
         if not await self._locked():
             return 0
-        access = self._http_access
-        http = None if access is None else await self._front.serve(access)
+        await self._http.open()
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
-            parts = [self._poll(), self._reloading.run()]
-            if access is not None:
-                parts += [access.run(self._reloads), self._certificates.run()]
+            parts = [self._poll(), self._reloading.run(), self._http.run()]
             upkeep = [tasks.create_task(part) for part in parts]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
             HANGUP.tell(None)
             for task in upkeep:
                 task.cancel()
-        if http is not None:
-            await http.close()
+        await self._http.close()
         self._held.close()
         log.info("supervisor has stopped")
         return self._exit_code
@@ -180,6 +173,9 @@ class Supervisor:
 
     async def _reconfigure(self, config: ProxyConfig) -> None:
         """Every worker takes it, those that start from now on too. ConfigError names one that cannot."""
+        if config.http != self._config.http:
+            http = await asyncio.to_thread(lambda: self._http.prepare(http_access(config.http)))
+            await self._http.follow(http)
         give(self._given.config, config)
         self._config = config
         log_lines.set_level(config.log.level)

@@ -15,7 +15,8 @@ from proxy.check import check
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep, UpkeepInTurn
+from proxy.net.authorizer_upkeep import AuthorizerUpkeep
+from proxy.net.in_turn import InTurn
 from proxy.net.watched_file import FileReloads
 from proxy.process import EXIT_CONFIG, ProxyProcess, run_proxy
 from proxy.security.authorizer import Action, AllowAll, Decision, GuardedAuthorizer, RequestContext
@@ -192,11 +193,11 @@ async def test_another_authorizers_upkeep_takes_the_place_of_the_one_before() ->
             return 0
 
     first, second = Kept(Brief()), Kept(Brief())
-    in_turn = UpkeepInTurn(first.upkeep)
+    in_turn = InTurn(first.upkeep.run)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(in_turn.run())
         await first.has_forgotten()
-        in_turn.replace(second.upkeep)
+        in_turn.replace(second.upkeep.run)
         await second.has_forgotten()
         before = first.forgotten
         await second.has_forgotten()

@@ -12,10 +12,12 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from proxy.config.http import Http
+from proxy.demo.ports import free_addresses
 from proxy.net.cause import Cause
-from proxy.net.certificates import Certificates
 from proxy.net.http import MAX_CONNECTIONS, HttpServer
-from proxy.net.http_access import HttpAccess
+from proxy.net.http_access import HttpAccess, HttpFiles
+from proxy.net.http_port import HttpPort
+from proxy.net.listening import CannotListen
 from proxy.net.readiness import Note, Readiness
 from proxy.net.watched_file import FileReloads
 from tests.support.edges import on_uvloop
@@ -159,8 +161,7 @@ async def test_a_new_certificate_and_a_new_token_count_from_the_next_connection_
         return (await client.get(address + "/quotas", headers=headers)).status_code == 200
 
     async with serving(access) as address, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        watching = [tasks.create_task(access.run(reloads))]
-        watching.append(tasks.create_task(Certificates([access.tls], reloads).run()))
+        watching = tasks.create_task(HttpFiles(access, reloads).run())
         files.ca = trustme.CA()
         async with files.client() as client:
             with pytest.raises(httpx.ConnectError):
@@ -176,8 +177,100 @@ async def test_a_new_certificate_and_a_new_token_count_from_the_next_connection_
             files.token.write_text(new, encoding="utf-8")
             while not await is_taken(client, address):  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.1)
-        for each in watching:
-            each.cancel()
+        watching.cancel()
+
+
+class Port:
+    """An HTTP port that follows one configuration after the other."""
+
+    def __init__(self, **http: object) -> None:
+        self.port = HttpPort(self._access(http), self._server, FileReloads(CollectorRegistry()))
+
+    async def follows(self, **http: object) -> None:
+        """Without a key: there is to be none."""
+        await self.port.follow(self.port.prepare(self._access(http)))
+
+    async def status(self, address: str, token: str = "") -> int | None:
+        """Of a page that names users; None: nobody listens there."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with httpx.AsyncClient(timeout=20) as client:
+            try:
+                return (await client.get(f"http://{address}/quotas", headers=headers)).status_code
+            except httpx.ConnectError:
+                return None
+
+    @staticmethod
+    def _access(http: Mapping[str, object]) -> HttpAccess | None:
+        document = {name.replace("_", "."): value for name, value in http.items()}
+        return Http.model_validate(document).access() if http else None
+
+    @staticmethod
+    def _server(access: HttpAccess | None) -> HttpServer:
+        return HttpServer(access, CollectorRegistry(), lambda: Readiness((), ()), {"/quotas": a_page})
+
+
+@on_uvloop
+@pytest.mark.spec("O9")
+async def test_the_port_opens_moves_asks_for_a_token_and_closes_while_the_process_runs(
+    tmp_path: Path,
+) -> None:
+    files, (first, second) = Files(tmp_path), free_addresses(2)
+    everywhere = f"0.0.0.0:{first.rpartition(':')[2]}"
+    port = Port()
+    await port.port.open()
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(port.port.run())
+        await port.follows(bind=first)
+        assert [await port.status(each) for each in (first, second)] == [200, None]
+        await port.follows(bind=second, bearer_token_file=files.token)
+        assert await port.status(first) is None
+        assert [await port.status(second, token) for token in ("", TOKEN)] == [401, 200]
+        await port.follows(bind=first, bearer_token_file=files.token)
+        # The same port at all addresses.
+        await port.follows(bind=everywhere, bearer_token_file=files.token)
+        assert [await port.status(first, token) for token in ("", TOKEN)] == [401, 200]
+        await port.follows()
+        assert await port.status(first) is None
+        watching.cancel()
+    await port.port.close()
+
+
+@on_uvloop
+@pytest.mark.spec("O9")
+async def test_an_address_that_is_taken_leaves_the_port_where_it_is_and_as_it_is(tmp_path: Path) -> None:
+    files, (first, second) = Files(tmp_path), free_addresses(2)
+    port, other = Port(bind=first, bearer_token_file=files.token), Port(bind=second)
+    await port.port.open()
+    await other.port.open()
+
+    with pytest.raises(CannotListen, match="the port is in use"):
+        await port.follows(bind=second)
+    of_nobody = f"203.0.113.1:{first.rpartition(':')[2]}"
+    with pytest.raises(CannotListen, match="no network interface of this machine"):
+        await port.follows(bind=of_nobody)
+
+    assert [await port.status(first, token) for token in ("", TOKEN)] == [401, 200]
+    await port.port.close()
+    await other.port.close()
+
+
+@on_uvloop
+@pytest.mark.spec("O9")
+async def test_a_connection_is_judged_by_the_credentials_it_began_under(tmp_path: Path) -> None:
+    files, (bind,) = Files(tmp_path), free_addresses(1)
+    port = Port(bind=bind, bearer_token_file=files.token)
+    await port.port.open()
+    host, _, number = bind.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(number))
+    # Served, so the one before it was accepted too.
+    assert await port.status(bind, TOKEN) == 200
+    await port.follows(bind=bind)
+    writer.write(b"GET /quotas HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+    assert await port.status(bind) == 200
+    writer.close()
+    await port.port.close()
 
 
 @on_uvloop

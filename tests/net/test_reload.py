@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.demo import probe
 from proxy.demo.ports import free_addresses
 from proxy.net.clock import now_ms
 from proxy.net.reload_status import ReloadStatus
@@ -48,6 +49,29 @@ async def is_served(client: Client) -> bool:
     return bool((await client.hears(ApiKey.API_VERSIONS, 0)).api_keys)
 
 
+async def asks_for_a_token(lone: LoneProcess) -> bool:
+    """Whether the HTTP port shows pages that name users to those only who have one."""
+    status, _ = await asyncio.to_thread(probe.get, lone.http, "/audit")
+    assert (await asyncio.to_thread(probe.get, lone.http, "/livez"))[0] == 200
+    return status == 401
+
+
+def wants_a_token(document: dict[str, Any], directory: Path) -> None:
+    (directory / "token").write_text("0123456789abcdef", encoding="utf-8")
+    document["http"]["bearer.token.file"] = "token"
+
+
+def settings_on_record(spool: Path) -> list[tuple[int, str]]:
+    """What reloads have changed in this spool: the number of the settings, and who the super users are."""
+    lines = [line for path in spool.glob("*.spool") for line in path.read_bytes().split(b"\n")]
+    records = [json.loads(line[line.index(b"{") :])["data"] for line in lines if b"{" in line]
+    return [
+        (record["settings_generation"], record["settings"]["super.users"])
+        for record in records
+        if record["event"] == "settings_changed"
+    ]
+
+
 async def command(file: Path) -> int:
     return await asyncio.to_thread(reload, file, None, int(1000 * SHOULD_NOT_TAKE_S))
 
@@ -73,12 +97,20 @@ async def test_a_changed_file_is_in_effect_and_connections_stay(tmp_path: Path) 
             document["listeners"].append({**listener, "name": "SECOND", "bind": other})
             document["connections.max.reauth.ms"] = 60_000
             document["log"] = {"level": "WARNING"}
+            wants_a_token(document, tmp_path)
 
+        assert not await asks_for_a_token(lone)
         edit(file, change)
         status = await reloaded(lone, tmp_path / "spool")
         assert (status.error, status.restart) == (None, [])
-        assert sorted(status.changed) == ["connections.max.reauth.ms", "listeners > SECOND", "log > level"]
+        assert sorted(status.changed) == [
+            "connections.max.reauth.ms",
+            "http > bearer.token.file",
+            "listeners > SECOND",
+            "log > level",
+        ]
 
+        assert await asks_for_a_token(lone)
         assert await is_served(client)
         again = await lone.login()
         assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
@@ -178,13 +210,7 @@ async def test_keys_that_need_a_restart_are_named_and_the_rest_is_in_effect(
     (record, _) = [line for line in records if b"configuration_changed" in line]
     assert b'"changed":"authorizer > super.users, audit > rate.per.principal"' in record
     assert b'"restart.needed":"proxy.id needs a restart: still proxy-1, ' in record
-    (settings,) = [
-        json.loads(line[line.index(b"{") :])["data"] for line in records if b"settings_changed" in line
-    ]
-    assert (settings["settings_generation"], settings["settings"]["super.users"]) == (
-        1,
-        "User:admin;User:bob",
-    )
+    assert settings_on_record(tmp_path / "spool") == [(1, "User:admin;User:bob")]
     # Nobody answers any more.
     assert await command(file) == EXIT_NO_OUTCOME
 
@@ -239,18 +265,29 @@ async def test_a_controller_reloads_too(tmp_path: Path) -> None:
         def change(document: dict[str, Any]) -> None:
             document["connections.max.reauth.ms"] = 60_000
             document["metadata"] = {"topic": "elsewhere"}
+            document["authorizer"]["super.users"] = "User:admin;User:proxy-2"
+            document["quota"] = {"mode": "observe"}
+            wants_a_token(document, tmp_path)
 
         edit(file, change)
         assert await command(file) == EXIT_RESTART
         status = ReloadStatus.read(tmp_path / "spool")
         assert status is not None
         assert (status.changed, status.restart) == (
-            ["connections.max.reauth.ms"],
+            [
+                "connections.max.reauth.ms",
+                "authorizer > super.users",
+                "quota > mode",
+                "http > bearer.token.file",
+            ],
             ["metadata > topic needs a restart: still __penstock_metadata"],
         )
+        assert await asks_for_a_token(lone)
         again = await lone.login()
         assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
         assert await is_served(client)
+        assert await lone.stops() == 0
+    assert settings_on_record(tmp_path / "spool") == [(1, "User:admin;User:proxy-2")]
 
 
 async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Path) -> None:
@@ -261,13 +298,14 @@ async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Pa
         def change(document: dict[str, Any]) -> None:
             document["connections.max.reauth.ms"] = 60_000
             document["listeners"][0]["bind"] = "127.0.0.1:1"
+            document["authorizer"]["super.users"] = "User:admin;User:bob"
 
         edit(file, change)
         assert await command(file) == EXIT_RESTART
         status = ReloadStatus.read(tmp_path / "spool")
         assert status is not None
         assert (status.changed, status.restart) == (
-            ["connections.max.reauth.ms"],
+            ["connections.max.reauth.ms", "authorizer > super.users"],
             [f"listeners > SASL > bind needs a restart: still {lone.bind}"],
         )
         reports = await lines(lone, "configuration reloaded", 3)
@@ -282,4 +320,11 @@ async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Pa
         for _ in range(8):  # At either worker.
             again = await lone.login()
             assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+        # The supervisor's own port; nobody could read metrics from now on.
+        edit(file, lambda document: wants_a_token(document, tmp_path))
+        assert await command(file) == EXIT_RESTART
+        assert await asks_for_a_token(lone)
         assert await lone.stops() == 0
+    # The first boot of each worker: one that starts later begins with them.
+    recorded = [settings_on_record(tmp_path / "spool" / place) for place in (".", "worker-1")]
+    assert recorded == [[(1, "User:admin;User:bob")]] * 2

@@ -80,7 +80,7 @@ def test_every_key_that_differs_is_named_with_its_effect() -> None:
         ("listeners > PLAIN > max.connections", Effect.LIVE, "not set"),
         ("listeners > OTHER", Effect.LIVE, "open"),
         ("listeners > THIRD", Effect.LIVE, "not open"),
-        ("http > bind", Effect.RESTART, "not set"),
+        ("http > bind", Effect.LIVE, "not set"),
         ("log > level", Effect.LIVE, "INFO"),
     ]
 
