@@ -5,7 +5,7 @@ of Kafka's own quorum are both, and there is no controller process of ours. Put 
 proxy.process; which requests are forwarded is not known here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.net.forwarder import ApiVersions, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
-from proxy.config import ProxyConfig, endpoint
+from proxy.config import ProxyConfig, endpoint, split_host_port
 from proxy.metadata.loader import Loader, OnImage
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
@@ -71,6 +71,14 @@ class ControlPlane:
             leader=self._leader,
             spans=spans,
         )
+
+    def follow(self, addresses: Sequence[str]) -> None:
+        """The controllers are at these addresses from now on."""
+        like = self.endpoints[0]
+        self.endpoints = [like.at(*split_host_port(address)) for address in addresses]
+        self.forwarder.follow(self.endpoints)
+        if self._quorum is not None:
+            self._quorum.follow(self.endpoints)
 
     @property
     def next_offset(self) -> int | None:

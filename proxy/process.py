@@ -363,6 +363,8 @@ class ProxyProcess:
         self._listeners.apply(made.listeners)
         if self._facts is not None:
             self._listeners.tell_addresses(self._facts)
+        if config.controller.endpoints != before.controller.endpoints:
+            self._plane.follow(config.controller.endpoints)
         self._gate.limits = gate_setup.limits(config)
         self._gate.memory.limit(config.limits.queued_max_request_bytes)
         self._gate.proxy_principals = made.proxy_principals

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, cycle
+from itertools import count
 from typing import Any
 
 import structlog
@@ -85,6 +85,7 @@ class Forwarder:
             raise ValueError("no controller endpoint")
         self._attempt_timeout_ms = attempt_timeout_ms
         self._endpoints = tuple(map(self._impatient, endpoints))
+        self._tried = 0
         self._leader = leader
         self._prefix = forward_id_prefix
         self._metrics = metrics
@@ -134,10 +135,9 @@ class Forwarder:
 
     async def run(self) -> None:
         """Keep a channel open, to the next endpoint whenever the present one will not do."""
-        in_turn = cycle(self._endpoints)
         endpoint: EndpointSettings | None = None
         while True:
-            endpoint = self._known_leader(endpoint) or next(in_turn)
+            endpoint = self._known_leader(endpoint) or self._next_endpoint()
             try:
                 async with await Channel.open(endpoint) as channel:
                     self._use(channel)
@@ -268,6 +268,21 @@ class Forwarder:
             return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
         body = bytes(data[body_offset:])
         return ControllerReply(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
+
+    def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
+        """These are the controllers from now on; the connection to one that is none of them ends."""
+        self._endpoints = tuple(map(self._impatient, endpoints))
+        self._tried = 0
+        self.reach.follow(len(self._endpoints))
+        channel, addresses = self._channel, {each.address for each in self._endpoints}
+        # Kafka's own quorum tells where its leader is, whatever the file lists.
+        if channel is not None and channel.endpoint.address not in addresses and self._leader() is None:
+            self._abandon(channel)
+
+    def _next_endpoint(self) -> EndpointSettings:
+        endpoint = self._endpoints[self._tried % len(self._endpoints)]
+        self._tried += 1
+        return endpoint
 
     def _impatient(self, endpoint: EndpointSettings) -> EndpointSettings:
         # Connecting is a part of an attempt and may not take longer.

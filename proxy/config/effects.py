@@ -146,7 +146,9 @@ PROXY: Effects = MappingProxyType(
         )
         | _each(Effect.LIVE, "node_id advertised_brokers"),
     )
-    | _under("controller", _PEER | _each(Effect.RESTART, "mode endpoints start_wait_ms"))
+    | _under(
+        "controller", _PEER | _each(Effect.RESTART, "mode start_wait_ms") | _each(Effect.LIVE, "endpoints")
+    )
     | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
     | _under("authorizer", _AUTHORIZER)
     | _under("delegation_token", _each(Effect.RESTART, "secret_key_file"))

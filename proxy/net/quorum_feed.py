@@ -58,6 +58,11 @@ class QuorumFeed:
         self.connected = False
         """At the leader, and caught up with what was committed when it was found."""
 
+    def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
+        """These controllers are tried from now on while the leader is not known."""
+        self.leader.follow([_impatient(endpoint) for endpoint in endpoints])
+        self.reach.follow(len(endpoints))
+
     async def run(self) -> None:
         """Follow the quorum until cancelled; MetadataError when its log holds what cannot be applied."""
         try:

@@ -23,6 +23,10 @@ class QuorumLeader:
         self.endpoint: EndpointSettings | None = None
         """Where the leader is; None while it is looked for."""
 
+    def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
+        """These are tried from now on while the leader is not known."""
+        self._endpoints = tuple(endpoints)
+
     def candidate(self) -> EndpointSettings:
         """The leader, or while it is not known one configured endpoint after the other."""
         if self.endpoint is not None:

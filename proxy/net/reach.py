@@ -91,6 +91,13 @@ class Reach:
         """Why the peer is not reached; None while it is, and until all of its addresses were tried."""
         return self._line.cause
 
+    def follow(self, addresses: int) -> None:
+        """From now on there are so many addresses, and others than before."""
+        self._addresses = addresses
+        self._causes.clear()
+        self._in_a_row = 0
+        self.poke()
+
     def reached(self, **fields: object) -> None:
         """A connection is there, and did what it is for."""
         self._causes.clear()

@@ -121,6 +121,25 @@ async def test_a_leader_that_is_known_wrongly_does_not_keep_the_others_from_bein
     assert reply.error_code == ErrorCode.NONE
 
 
+@pytest.mark.spec("E5", "O9")
+async def test_a_controller_that_is_not_listed_any_more_is_left_for_one_that_is() -> None:
+    async with (
+        FakeBroker(in_turn(answered)) as first,
+        FakeBroker(in_turn(answered)) as second,
+        a_forwarder(endpoint_of(first.address)) as forwarder,
+    ):
+        await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+        # One that stays in the list keeps its connection.
+        forwarder.follow([endpoint_of(second.address), endpoint_of(first.address)])
+        await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+        forwarder.follow([endpoint_of(second.address)])
+        reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert reply.error_code == ErrorCode.NONE
+    assert (len(first.received(ApiKey.ENVELOPE)), len(second.received(ApiKey.ENVELOPE))) == (2, 1)
+    assert first.connections == 1
+
+
 @pytest.mark.spec("E5")
 async def test_a_lost_connection_is_tried_again_with_the_same_forward_id() -> None:
     async with FakeBroker(in_turn(lambda _: broker.hang_up(), answered)) as broker:

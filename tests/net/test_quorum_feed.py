@@ -54,6 +54,16 @@ async def test_everything_up_to_the_high_watermark_is_loaded_in_one_piece() -> N
     assert shown(follower) == [["a", "b", "c"]]
 
 
+@pytest.mark.spec("S3", "O9")
+async def test_a_quorum_is_looked_for_at_the_addresses_of_another_configuration() -> None:
+    node, nobody = leader("a"), endpoint_of("127.0.0.1:1")
+    async with node.listening(), asyncio.timeout(60), following(nobody) as follower:
+        follower.feed.follow([endpoint_of(node.address)])
+        await follower.loaded()
+
+    assert shown(follower) == [["a"]]
+
+
 @pytest.mark.spec("S3")
 async def test_a_new_leader_that_has_committed_nothing_yet_is_waited_for() -> None:
     node = leader("a")
