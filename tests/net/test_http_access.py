@@ -184,11 +184,24 @@ class Port:
     """An HTTP port that follows one configuration after the other."""
 
     def __init__(self, **http: object) -> None:
-        self.port = HttpPort(self._access(http), self._server, FileReloads(CollectorRegistry()))
+        self._port = HttpPort(self._access(http), self._server, FileReloads(CollectorRegistry()))
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, **http: object) -> AsyncIterator["Port"]:
+        made = cls(**http)
+        await made._port.open()
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(made._port.run())
+            try:
+                yield made
+            finally:
+                watching.cancel()
+                await made._port.close()
 
     async def follows(self, **http: object) -> None:
         """Without a key: there is to be none."""
-        await self.port.follow(self.port.prepare(self._access(http)))
+        await self._port.follow(self._port.prepare(self._access(http)))
 
     async def status(self, address: str, token: str = "") -> int | None:
         """Of a page that names users; None: nobody listens there."""
@@ -216,61 +229,55 @@ async def test_the_port_opens_moves_asks_for_a_token_and_closes_while_the_proces
 ) -> None:
     files, (first, second) = Files(tmp_path), free_addresses(2)
     everywhere = f"0.0.0.0:{first.rpartition(':')[2]}"
-    port = Port()
-    await port.port.open()
-    async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(port.port.run())
+    async with Port.opened() as port:
         await port.follows(bind=first)
         assert [await port.status(each) for each in (first, second)] == [200, None]
         await port.follows(bind=second, bearer_token_file=files.token)
         assert await port.status(first) is None
         assert [await port.status(second, token) for token in ("", TOKEN)] == [401, 200]
         await port.follows(bind=first, bearer_token_file=files.token)
+        # Its file is read again when it changes.
+        files.token.write_text("f" * 32, encoding="utf-8")
+        async with asyncio.timeout(60):
+            while await port.status(first, "f" * 32) != 200:  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(0.1)
         # The same port at all addresses.
         await port.follows(bind=everywhere, bearer_token_file=files.token)
-        assert [await port.status(first, token) for token in ("", TOKEN)] == [401, 200]
+        assert [await port.status(first, token) for token in (TOKEN, "f" * 32)] == [401, 200]
         await port.follows()
         assert await port.status(first) is None
-        watching.cancel()
-    await port.port.close()
 
 
 @on_uvloop
 @pytest.mark.spec("O9")
 async def test_an_address_that_is_taken_leaves_the_port_where_it_is_and_as_it_is(tmp_path: Path) -> None:
     files, (first, second) = Files(tmp_path), free_addresses(2)
-    port, other = Port(bind=first, bearer_token_file=files.token), Port(bind=second)
-    await port.port.open()
-    await other.port.open()
-
-    with pytest.raises(CannotListen, match="the port is in use"):
-        await port.follows(bind=second)
     of_nobody = f"203.0.113.1:{first.rpartition(':')[2]}"
-    with pytest.raises(CannotListen, match="no network interface of this machine"):
-        await port.follows(bind=of_nobody)
+    async with Port.opened(bind=first, bearer_token_file=files.token) as port, Port.opened(bind=second):
+        with pytest.raises(CannotListen, match="the port is in use"):
+            await port.follows(bind=second)
+        with pytest.raises(CannotListen, match="no network interface of this machine"):
+            await port.follows(bind=of_nobody)
 
-    assert [await port.status(first, token) for token in ("", TOKEN)] == [401, 200]
-    await port.port.close()
-    await other.port.close()
+        assert [await port.status(first, token) for token in ("", TOKEN)] == [401, 200]
 
 
 @on_uvloop
 @pytest.mark.spec("O9")
 async def test_a_connection_is_judged_by_the_credentials_it_began_under(tmp_path: Path) -> None:
     files, (bind,) = Files(tmp_path), free_addresses(1)
-    port = Port(bind=bind, bearer_token_file=files.token)
-    await port.port.open()
     host, _, number = bind.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(number))
-    # Served, so the one before it was accepted too.
-    assert await port.status(bind, TOKEN) == 200
-    await port.follows(bind=bind)
-    writer.write(b"GET /quotas HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with Port.opened(bind=bind, bearer_token_file=files.token) as port:
+        reader, writer = await asyncio.open_connection(host, int(number))
+        # Served, so the one before it was accepted too.
+        assert await port.status(bind, TOKEN) == 200
+        await port.follows(bind=bind)
+        writer.write(b"GET /quotas HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
 
-    assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
-    assert await port.status(bind) == 200
-    writer.close()
-    await port.port.close()
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert await port.status(bind) == 200
 
 
 @on_uvloop

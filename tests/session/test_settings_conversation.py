@@ -55,6 +55,21 @@ def test_a_super_user_who_is_none_any_more_is_denied_at_the_next_request() -> No
     ]
 
 
+def test_so_it_is_with_a_fetch_that_is_like_the_one_before() -> None:
+    talk = Conversation(principal="root")
+    for _ in range(2):
+        talk.asks(FETCH, 12, fetch("orders"))
+        talk.answers(FETCH, 12, fetched("orders"))
+    assert len(talk.forwarded()) == 2
+    talk.heard_bytes()
+    super_users_are(talk, 1, "User:admin")
+
+    talk.asks(FETCH, 12, fetch("orders"))
+
+    error: int = talk.heard(FETCH, 12).responses[0].partitions[0].error_code
+    assert (error, talk.forwarded_bytes()) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
+
+
 def test_who_becomes_a_super_user_is_one_at_the_next_request() -> None:
     talk = Conversation()
     assert produce_error(talk) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
