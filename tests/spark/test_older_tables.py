@@ -21,7 +21,7 @@ from tests.spark.sealed import seal, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4")]
 
-SINCE_VERSION_2 = (S.CHAIN, S.LINE, S.ENVELOPE_ERROR_CODE)
+SINCE_VERSION_2 = (S.CHAIN, S.LINE, S.ENVELOPE_ERROR_CODE, S.SETTINGS_GENERATION)
 
 
 def of_version_1(spark: SparkSession, tables: Tables, trail: Trail) -> None:
