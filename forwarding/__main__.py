@@ -19,8 +19,9 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from forwarding.config import ControllerConfig, process_settings, server_limits
 from forwarding.net.mutation_page import mutation_page
 from forwarding.net.process import ControllerProcess, DecisionRules, ProcessSettings
+from proxy.audit import events
 from proxy.audit.classes import CLASSES
-from proxy.audit.record import AuditEvent, Author
+from proxy.audit.record import Author
 from proxy.check import check
 from proxy.config import ConfigError, WatchedUsers, effects, http_access, load, traces
 from proxy.config.reloading import Reloading, checked
@@ -192,7 +193,7 @@ async def _run(
             for task in background:
                 task.cancel()
             await http.close()
-    audit.append(AuditEvent(event="stopped"))
+    audit.append(events.stopped())
     async with stop.unless_at_once(AT_ONCE_S):
         await asyncio.gather(audit.close(AUDIT_CLOSE_MS), tracing.close(AUDIT_CLOSE_MS))
     log.info("controller has stopped", spool_bytes=spool.size_bytes)

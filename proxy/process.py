@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.versions import for_clients
 from proxy import gate_setup
+from proxy.audit import events
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
@@ -303,7 +304,7 @@ class ProxyProcess:
             log.warning("requests of clients that have left were still on their way")
         for event in self._quota_events():
             self._audit.append(event)
-        self._audit.append(AuditEvent(event="stopped"))
+        self._audit.append(events.stopped())
         async with self._stop.unless_at_once(AT_ONCE_S):
             await asyncio.gather(self._audit.close(AUDIT_CLOSE_MS), self._traces.close(AUDIT_CLOSE_MS))
         await self._http.close()
@@ -508,9 +509,7 @@ class ProxyProcess:
             offset, path = self._quota_changes.popleft()
             # KIP-55 has the notification spelled like this.
             notification = json.dumps({"version": 2, "entity_path": path})
-            yield AuditEvent(
-                event="quota_changed", entity_path=path, message=notification, metadata_offset=offset
-            )
+            yield events.quota_changed(entity_path=path, message=notification, metadata_offset=offset)
 
     def _credentials_changed(self) -> None:
         if self._config.sessions_revoke_immediately:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from proxy.admin.authorization import Authorization
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
@@ -36,8 +37,7 @@ class Access(Authorization):
     def note(self, action: Action, decision: Decision) -> None:
         context = self.context
         forwarding = context.forwarding_principal
-        event = AuditEvent(
-            event="authorization",
+        event = events.authorization(
             listener=context.listener,
             host=context.host,
             principal=str(context.principal),

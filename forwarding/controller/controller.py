@@ -12,7 +12,7 @@ from typing import Any
 
 from forwarding import controller
 from forwarding.controller.access import Access
-from forwarding.controller.facts import of_forwarded
+from forwarding.controller.facts import requester
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
 from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.served import Asked, Repeated, Served, TokenSettings
@@ -21,6 +21,7 @@ from forwarding.envelope import Forwarded, Refused, Sender, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.admin.rejection import MESSAGES
 from proxy.admin.topics import TopicKey
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Acl, Operation
 from proxy.metadata.image import MetadataImage
@@ -203,11 +204,13 @@ def _rejected(asked: Asked, api_key: int, error_code: ErrorCode, message: str) -
 def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> Verdict:
     """A client logged in at the sending proxy with the proxy's own principal: it is no user (KIP-590)."""
     header = forwarded.header
-    event = of_forwarded("request_refused", sender, forwarded)
-    event.granted = False
-    event.error_code = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    event.metadata_offset = image.offset
-    event.message = f"a client of the proxy {sender.principal} has logged in with the proxy's own principal"
+    event = events.request_refused(
+        **requester(sender, forwarded),
+        granted=False,
+        error_code=int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        metadata_offset=image.offset,
+        message=f"a client of the proxy {sender.principal} has logged in with the proxy's own principal",
+    )
     answer = rejection(
         header.api_key,
         header.api_version,

@@ -6,10 +6,12 @@ encoding are proxy.audit.record's.
 
 import json
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 from forwarding.controller.records import quota_entity
 from forwarding.envelope import Forwarded, Sender
+from proxy.audit import events
+from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
 from proxy.session.summaries import OBSERVE
@@ -25,18 +27,19 @@ def forwarded_received(
     message: str | None = None,
 ) -> AuditEvent:
     """The controller's side of a forward; `offsets` are the first and last its records were committed at."""
-    event = of_forwarded("forwarded_received", sender, forwarded)
-    event.error_code = error_code
-    event.first_offset, event.last_offset = offsets
-    event.metadata_offset = metadata_offset
-    event.message = message
-    return event
+    return events.forwarded_received(
+        **requester(sender, forwarded),
+        error_code=error_code,
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        metadata_offset=metadata_offset,
+        message=message,
+    )
 
 
 def envelope_refused(sender: Sender, error_code: int, message: str) -> AuditEvent:
     """An Envelope that was not even opened."""
-    return AuditEvent(
-        event="request_refused",
+    return events.request_refused(
         listener=sender.listener,
         host=sender.host,
         principal=str(sender.principal),
@@ -53,8 +56,7 @@ def quotas_changed(records: Iterable[Any], last_offset: int | None) -> list[Audi
         quota_entity(record.entity).path for record in records if type(record).__name__ == "ClientQuotaRecord"
     )
     return [
-        AuditEvent(
-            event="quota_changed",
+        events.quota_changed(
             entity_path=path,
             last_offset=last_offset,
             message=json.dumps({"version": 2, "entity_path": path}, separators=(",", ":")),
@@ -67,39 +69,52 @@ def mutations_throttled(
     sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int, throttle_time_ms: int
 ) -> AuditEvent:
     """A client that has changed more partitions than its quota allows (KIP-599)."""
-    event = _of_quota("throttled", sender, forwarded, quota, metadata_offset)
-    event.count, event.throttle_time_ms = 1, throttle_time_ms
-    return event
+    return events.throttled(
+        **requester(sender, forwarded),
+        **_quota(quota),
+        metadata_offset=metadata_offset,
+        count=1,
+        throttle_time_ms=throttle_time_ms,
+    )
 
 
 def mutations_counted(
     sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int, now_ms: int
 ) -> AuditEvent:
     """How many partitions a request was charged for, before a broker carries it out."""
-    event = _of_quota("quota_used", sender, forwarded, quota, metadata_offset)
-    event.count = quota.taken
-    event.interval_start_ms = event.interval_end_ms = now_ms
-    return event
+    return events.quota_used(
+        **requester(sender, forwarded),
+        **_quota(quota),
+        metadata_offset=metadata_offset,
+        count=quota.taken,
+        interval_start_ms=now_ms,
+        interval_end_ms=now_ms,
+    )
 
 
-def _of_quota(
-    name: str, sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int
-) -> AuditEvent:
-    event = of_forwarded(name, sender, forwarded)
-    event.quota_key = CONTROLLER_MUTATION_RATE
-    event.quota_id, event.quota_limit = quota.governing.quota_id, quota.governing.limit
-    event.metadata_offset = metadata_offset
-    event.settings_generation = quota.settings_generation or None
-    event.rule = None if quota.enforced else OBSERVE
-    return event
+class _Quota(TypedDict):
+    quota_key: str
+    quota_id: str
+    quota_limit: float
+    settings_generation: int | None
+    rule: str | None
+
+
+def _quota(quota: MutationQuota) -> _Quota:
+    return {
+        "quota_key": CONTROLLER_MUTATION_RATE,
+        "quota_id": quota.governing.quota_id,
+        "quota_limit": quota.governing.limit,
+        "settings_generation": quota.settings_generation or None,
+        "rule": None if quota.enforced else OBSERVE,
+    }
 
 
 def tokens_expired(
     records: Collection[Any], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
     """Delegation tokens that the controller removed by itself, and where in the log it did."""
-    return AuditEvent(
-        event="tokens_expired",
+    return events.tokens_expired(
         method=ApiKey.name_of(ApiKey.EXPIRE_DELEGATION_TOKEN),
         count=len(records),
         first_offset=offsets[0],
@@ -112,8 +127,7 @@ def topics_gone(
     records: Collection[Any], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
     """Topics deleted at a broker without us: what the log said of them is taken back."""
-    return AuditEvent(
-        event="topics_gone",
+    return events.topics_gone(
         method=ApiKey.name_of(ApiKey.DELETE_TOPICS),
         count=sum(type(record).__name__ == "RemoveTopicRecord" for record in records),
         first_offset=offsets[0],
@@ -122,18 +136,17 @@ def topics_gone(
     )
 
 
-def of_forwarded(event: str, sender: Sender, forwarded: Forwarded) -> AuditEvent:
+def requester(sender: Sender, forwarded: Forwarded) -> Requester:
     """Who asked for what, through whom, and by which forward."""
     header = forwarded.header
-    return AuditEvent(
-        event=event,
-        listener=sender.listener,
-        host=forwarded.host,
-        principal=str(forwarded.principal),
-        forwarding_principal=str(sender.principal),
-        client_id=header.client_id,
-        method=ApiKey.name_of(header.api_key),
-        api_version=header.api_version,
-        correlation_id=header.correlation_id,
-        forward_id=forwarded.forward_id,
-    )
+    return {
+        "listener": sender.listener,
+        "host": forwarded.host,
+        "principal": str(forwarded.principal),
+        "forwarding_principal": str(sender.principal),
+        "client_id": header.client_id,
+        "method": ApiKey.name_of(header.api_key),
+        "api_version": header.api_version,
+        "correlation_id": header.correlation_id,
+        "forward_id": forwarded.forward_id,
+    }

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from forwarding.controller.access import Access
 from forwarding.controller.topic_owner import Fault, without
-from proxy.audit.record import AuditEvent
+from proxy.audit import events
 from proxy.security.plugin import plugin
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -183,8 +183,7 @@ def _asked(key: str, ask: Callable[[Any], None], policy: Any, access: Access) ->
         return ErrorCode.POLICY_VIOLATION, str(violation) or "Policy violation."
     except Exception as error:  # noqa: BLE001 - a foreign policy may raise anything, and must not let pass
         context = access.context
-        event = AuditEvent(
-            event="request_refused",
+        event = events.request_refused(
             listener=context.listener,
             host=context.host,
             principal=str(context.principal),

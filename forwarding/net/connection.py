@@ -10,6 +10,7 @@ from typing import Any
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
 from forwarding.versions import TRANSACTIONAL_ID_TAG
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.net.verification import Client, Verifications
 from proxy.security.principal import Principal
@@ -102,8 +103,7 @@ class Connection:
         try:
             return around.principal_builder.build(context)
         except Exception as error:
-            event = AuditEvent(
-                event="authentication_failed",
+            event = events.authentication_failed(
                 connection_id=self._connection_id,
                 listener=around.listener,
                 host=self._host,
@@ -142,16 +142,16 @@ class Connection:
             header = decode_request_header(frame)
             return await self._request(header, frame, now_ms)
         except WireError as error:
-            self._record(AuditEvent(event="request_refused", message=str(error)), None)
+            self._record(events.request_refused(message=str(error)), None)
             return Reply(close="malformed request")
 
     async def _request(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
         authentication = self._authentication
         if authentication.refuses(header.api_key, now_ms):
-            self._record(AuditEvent(event="session_expired"), header)
+            self._record(events.session_expired(), header)
             return Reply(close="session expired")
         if self._around.revoke_immediately and authentication.revoked:
-            self._record(AuditEvent(event="session_revoked"), header)
+            self._record(events.session_revoked(), header)
             return Reply(close="session revoked")
         match header.api_key:
             case ApiKey.SASL_HANDSHAKE | ApiKey.SASL_AUTHENTICATE:
@@ -214,7 +214,7 @@ class Connection:
     def _unexpected(self, header: RequestHeader) -> Reply:
         name = ApiKey.name_of(header.api_key)
         message = f"{name} v{header.api_version} is not served on the controller's endpoint"
-        self._record(AuditEvent(event="request_refused", message=message), header)
+        self._record(events.request_refused(message=message), header)
         return Reply(close="unexpected request")
 
     def _tell(self, step: Step, header: RequestHeader | None) -> None:

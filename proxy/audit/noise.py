@@ -9,7 +9,8 @@ never counted here.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from proxy.audit.classes import READS, class_of
+from proxy.audit.classes import READS
+from proxy.audit.events import class_of
 from proxy.audit.record import AuditEvent
 
 BURST_S = 10

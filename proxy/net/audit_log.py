@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
+from proxy.audit import events
 from proxy.audit.chain import Chain, link, sealed
-from proxy.audit.classes import ADMIN, DENIAL, PROCESS, class_of
+from proxy.audit.classes import ADMIN, DENIAL, PROCESS
 from proxy.audit.noise import Noise
 from proxy.audit.record import AuditEvent, Author, Encoder
 from proxy.net.audit_room import DROP_ALL_BUT_ADMIN, REFUSE, AuditPolicy, Drops, Room
@@ -149,7 +150,7 @@ class AuditLog:
 
         What the controller is asked for has `admits_change`.
         """
-        event_class = class_of(event)
+        event_class = events.class_of(event)
         if event_class != ADMIN:
             return event_class if event_class in self._policy.synced else None
         waits = ADMIN in self._policy.synced or self._policy.by_class.get(ADMIN) == REFUSE
@@ -167,7 +168,7 @@ class AuditLog:
         told = dict(settings) | {"audit.chain": self._chain.algorithm}
         if self._previous is not None:
             told["audit.previous"] = link(self._previous)
-        self.append(AuditEvent(event="started", settings=told))
+        self.append(events.started(settings=told))
 
     def change_settings(self, settings: Mapping[str, str]) -> int:
         """Record what will be decided by from now on; the generation that later records name it by.
@@ -177,7 +178,7 @@ class AuditLog:
         self._settings_generation += 1
         generation = self._settings_generation
         # There is always room for it: without it nothing after it could be checked.
-        self.append(AuditEvent(event="settings_changed", settings=settings, settings_generation=generation))
+        self.append(events.settings_changed(settings=settings, settings_generation=generation))
         return generation
 
     def append(self, event: AuditEvent) -> None:
@@ -185,7 +186,7 @@ class AuditLog:
 
         It is in the kernel's hands once `kept` has come back.
         """
-        event_class = class_of(event)
+        event_class = events.class_of(event)
         if event_class == PROCESS:
             self._tell_collapsed(at_end=True)
             self._tell_drops()  # Nothing may come after the record that ends the boot.
@@ -228,12 +229,12 @@ class AuditLog:
                 method=event.method,
                 count=event.count,
             )
-            self._put(event, class_of(event))
+            self._put(event, events.class_of(event))
 
     def _tell_drops(self) -> None:
         if self.drops.untold:
             count, message = self.drops.tell()
-            self._put(AuditEvent(event="records_dropped", count=count, message=message), PROCESS)
+            self._put(events.records_dropped(count=count, message=message), PROCESS)
 
     def _put(self, event: AuditEvent, event_class: str) -> bool:
         body = self._encoder.body(event, self.sequence, self._now_ms())
@@ -258,7 +259,7 @@ class AuditLog:
         for loss in self.losses[self._told_losses :]:
             self._told_losses += 1
             log.error("audit spool damaged by another process or by hand", message=loss.in_words())
-            self._put(AuditEvent(event="records_dropped", count=loss.count, message=loss.in_words()), PROCESS)
+            self._put(events.records_dropped(count=loss.count, message=loss.in_words()), PROCESS)
 
     def _tell_refusals(self) -> None:
         refused = self._room.refused()
@@ -280,4 +281,4 @@ class AuditLog:
                 self._tell_collapsed()
             if abs(self._now_ms() - self._last_high_water_ms) >= HIGH_WATER_INTERVAL_MS:
                 self._last_high_water_ms = self._now_ms()
-                self.append(AuditEvent(event="high_water", count=self.sequence))
+                self.append(events.high_water(count=self.sequence))

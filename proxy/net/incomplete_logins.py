@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 
 INTERVAL_MS = 1_000
@@ -44,8 +45,7 @@ class IncompleteLogins:
         counts, self._counts = self._counts, Counter()
         for (host, reason), count in counts.items():
             self._record(
-                AuditEvent(
-                    event="authentication_incomplete",
+                events.authentication_incomplete(
                     listener=self._listener,
                     host=host,
                     message=reason,

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import structlog
 
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.net.acceptor import Acceptor, listening_socket
 from proxy.net.admission import Admission
@@ -268,8 +269,7 @@ class Listener:
     def _failed(self, host: str, reason: str) -> None:
         """A client that was turned away for what its transport proves, or does not."""
         self.record(
-            AuditEvent(
-                event="authentication_failed",
+            events.authentication_failed(
                 listener=self.policy.name,
                 host=host_address(host),
                 mechanism="SSL",

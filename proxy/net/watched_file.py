@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 
 INTERVAL_MS = 1_000
@@ -62,7 +63,7 @@ class FileReloads:
         settings = {"file": str(path), "file.kind": file_kind, "outcome": outcome, **(about or {})}
         if digest is not None and file_kind not in GUESSABLE:
             settings["file.sha256"] = digest.hex()
-        self.record(AuditEvent(event="configuration_changed", settings=settings, message=error))
+        self.record(events.configuration_changed(settings=settings, message=error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import types as T
 
 from proxy.audit import record
-from proxy.audit.classes import EVENTS
+from proxy.audit.events import EVENTS
 from spark_audit import schema as S
 from tests.contract.audit_rules import REQUIRED
 

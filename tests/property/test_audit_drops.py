@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proxy.audit.chain import Chain
-from proxy.audit.classes import ADMIN, AUTHENTICATION, DENIAL, SUMMARY, class_of
+from proxy.audit.classes import ADMIN, AUTHENTICATION, DENIAL, SUMMARY
+from proxy.audit.events import class_of
 from proxy.audit.record import AuditEvent, Author
 from proxy.net.audit_log import AuditLog
 from proxy.net.audit_room import DROP_AND_COUNT, REFUSE, AuditPolicy
