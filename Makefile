@@ -166,7 +166,7 @@ format: $(INSTALLED) ## Format the code and let ruff repair what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-schemas: $(INSTALLED) ## Write the message tables anew from the Kafka release in the cache
+schemas: $(INSTALLED) ## Write the message tables and type stubs from the Kafka release in the cache
 	libs="$$($(BIN)/python -c 'from proxy.demo.kafka import libs; print(libs(report=lambda _: None))')"; \
 	$(BIN)/python -m proxy.wire.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 import uvloop
@@ -148,7 +147,7 @@ async def _run(
     tracing: Traces,
     certificates: Certificates,
     authorizer_upkeep: InTurn,
-    upkeep: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+    upkeep: Sequence[Callable[[], Coroutine[object, object, None]]],
 ) -> None:
     audit = AuditLog(
         author,
@@ -304,7 +303,7 @@ class _Logins:
     users: PlainUsers
     keys: KeySources
     backoff: LoginBackoff
-    background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+    background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
 
     def listener(self, image: Callable[[], MetadataImage | None]) -> SaslListener | None:
         """Over the image in force; ValueError names a key that cannot be used."""

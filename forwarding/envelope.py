@@ -4,9 +4,11 @@ The proxy wraps and reads the answer, the controller unwraps and answers. Knows 
 or of what the request inside asks for.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
@@ -16,6 +18,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header, encode_request, encode_response
+from proxy.wire.message import Message
+from proxy.wire.primitives import Buffer
 
 FORWARD_ID_TAG = 10_000
 """Tagged field of EnvelopeRequest: the proxy's id for this forward, UTF-8. Kafka's controllers skip it."""
@@ -33,6 +37,15 @@ OLDEST_VERSION, MAX_VERSION = 0, 1
 AUTHORIZER_NOT_READY). Only our controller offers it."""
 
 LENGTH_PREFIX_BYTES = 4
+
+
+class HasThrottleTime(Protocol):
+    """A response of an API that can be throttled."""
+
+    throttle_time_ms: int
+
+
+Throttled = TypeVar("Throttled", bound=HasThrottleTime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,7 @@ def wrap(
     client_address: bytes,
     forward_id: str,
     traceparent: str | None = None,
-) -> Any:
+) -> types.EnvelopeRequest:
     """The EnvelopeRequest that carries a request. `body` is the request without header."""
     tags = {FORWARD_ID_TAG: forward_id.encode()}
     if traceparent is not None:
@@ -91,7 +104,9 @@ def wrap(
 
 
 def unwrap(
-    envelope: Any, deserialize_principal: Callable[[bytes], Principal], forwardable: Container[int]
+    envelope: types.EnvelopeRequest,
+    deserialize_principal: Callable[[bytes], Principal],
+    forwardable: Container[int],
 ) -> Forwarded | Refused:
     """The request inside; the checks come in the order in which Kafka's controller makes them.
 
@@ -123,7 +138,7 @@ def unwrap(
     return Forwarded(header, message, principal, host, forward_id(envelope))
 
 
-def answer(header: RequestHeader, response: Any, last_offset: int | None) -> Any:
+def answer(header: RequestHeader, response: Message, last_offset: int | None) -> types.EnvelopeResponse:
     """The EnvelopeResponse around the response to the request inside."""
     body = codecs.response(header.api_key, header.api_version).encode(response)
     frame = encode_response(header.api_key, header.api_version, header.correlation_id, body)
@@ -131,7 +146,7 @@ def answer(header: RequestHeader, response: Any, last_offset: int | None) -> Any
     return types.EnvelopeResponse(response_data=frame[LENGTH_PREFIX_BYTES:], unknown_tags=tags)
 
 
-def refusal(error_code: int, envelope_version: int) -> Any:
+def refusal(error_code: int, envelope_version: int) -> types.EnvelopeResponse:
     """The EnvelopeResponse that says only what is wrong with the forwarding itself."""
     if error_code >= OWN_CODES_FROM and envelope_version < 1:
         # KIP-801: an older sender gets the error it knows.
@@ -139,20 +154,20 @@ def refusal(error_code: int, envelope_version: int) -> Any:
     return types.EnvelopeResponse(error_code=error_code)
 
 
-def forward_id(envelope: Any) -> str | None:
+def forward_id(envelope: types.EnvelopeRequest) -> str | None:
     """The proxy's id for this forward; None from a sender that gives none."""
     raw = (envelope.unknown_tags or {}).get(FORWARD_ID_TAG)
     # Only for the audit trail, and never trusted: cut, and anything unreadable replaced.
     return None if raw is None else bytes(raw[:256]).decode("utf-8", "replace")
 
 
-def traceparent(envelope: Any) -> str | None:
+def traceparent(envelope: types.EnvelopeRequest) -> str | None:
     """What names the sender's trace span; it may be anything."""
     raw = (envelope.unknown_tags or {}).get(TRACEPARENT_TAG)
     return None if raw is None else bytes(raw[:64]).decode("ascii", "replace")
 
 
-def last_offset(response: Any) -> int | None:
+def last_offset(response: types.EnvelopeResponse) -> int | None:
     """The metadata offset an answer was committed at; None from Kafka's own controller."""
     raw = (response.unknown_tags or {}).get(LAST_OFFSET_TAG)
     if raw is None or len(raw) != 8:
@@ -178,15 +193,13 @@ def client_sees(envelope_error: int) -> ClientSees:
     return ClientSees(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)
 
 
-def throttled(response: Any, local_ms: int) -> Any:
+def throttled(response: Throttled, local_ms: int) -> Throttled:
     """The response with the larger of the controller's and the local throttle_time_ms."""
     response.throttle_time_ms = max(response.throttle_time_ms, local_ms)
     return response
 
 
-def _principal(
-    data: memoryview | bytes | None, deserialize: Callable[[bytes], Principal]
-) -> Principal | Refused:
+def _principal(data: Buffer | None, deserialize: Callable[[bytes], Principal]) -> Principal | Refused:
     if data is None:
         return Refused(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, "the envelope names no principal")
     try:

@@ -4,9 +4,10 @@ Validation and per-binding errors are those of KRaft's controller. Called by con
 cluster is granted.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container
 from enum import IntEnum
-from typing import Any
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.served import Repeated, Served
@@ -14,6 +15,7 @@ from proxy.metadata.acl import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
+    Binding,
     Operation,
     PatternType,
     PermissionType,
@@ -28,11 +30,13 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
 
-def create_acls(request: Any, image: MetadataImage, new_id: Callable[[], bytes]) -> Outcome:
+def create_acls(
+    request: types.CreateAclsRequest, image: MetadataImage, new_id: Callable[[], bytes]
+) -> Outcome:
     """One result for each binding, in order; one that exists already is a success without a record."""
     result = types.CreateAclsResponse.AclCreationResult
     results = []
-    created: dict[Any, Acl] = {}
+    created: dict[Binding, Acl] = {}
     for creation in request.creations:
         fault = _fault(creation)
         if fault is not None:
@@ -48,7 +52,7 @@ def create_acls(request: Any, image: MetadataImage, new_id: Callable[[], bytes])
     return Outcome(records, types.CreateAclsResponse(results=results))
 
 
-def delete_acls(request: Any, image: MetadataImage) -> Outcome:
+def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Outcome:
     """All filters are matched before anything is deleted, so two of them may report the same binding."""
     response = types.DeleteAclsResponse
     removed: dict[str, Acl] = {}
@@ -76,7 +80,7 @@ def delete_acls(request: Any, image: MetadataImage) -> Outcome:
     return Outcome(records, response(filter_results=results))
 
 
-def _fault(creation: Any) -> str | None:
+def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
     """What is wrong with a binding, in the words of KRaft's AclControlManager; None: nothing."""
     checks = (
         _not_one_of(creation.resource_type, ResourceType, "resourceType", _NO_RESOURCE),
@@ -100,7 +104,7 @@ def _not_one_of(number: int, kind: type[IntEnum], what: str, refused: Container[
     return f"Invalid {what} {value.name}" if value in refused else None
 
 
-def _name_fault(creation: Any) -> str | None:
+def _name_fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
     if not creation.resource_name:
         return "Resource name should not be empty"
     if creation.resource_type == ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
@@ -129,7 +133,7 @@ def _filter_fault(wanted: AclFilter) -> str | None:
     return None
 
 
-def _acl(creation: Any, acl_id: bytes) -> Acl:
+def _acl(creation: types.CreateAclsRequest.AclCreation, acl_id: bytes) -> Acl:
     return Acl(
         id=uuid_text(acl_id),
         resource_type=ResourceType(creation.resource_type),
@@ -142,7 +146,7 @@ def _acl(creation: Any, acl_id: bytes) -> Acl:
     )
 
 
-def _record(acl: Acl) -> Any:
+def _record(acl: Acl) -> types.AccessControlEntryRecord:
     return types.AccessControlEntryRecord(
         id=uuid_bytes(acl.id),
         resource_type=acl.resource_type,
@@ -155,7 +159,7 @@ def _record(acl: Acl) -> Any:
     )
 
 
-def _matching_acl(acl: Acl) -> Any:
+def _matching_acl(acl: Acl) -> types.DeleteAclsResponse.DeleteAclsMatchingAcl:
     """A deleted ACL as a response tells it."""
     return types.DeleteAclsResponse.DeleteAclsMatchingAcl(
         error_message=None,
@@ -169,11 +173,10 @@ def _matching_acl(acl: Acl) -> Any:
     )
 
 
-def _deleted_before(repeated: Repeated) -> Any:
+def _deleted_before(repeated: Repeated[types.DeleteAclsResponse]) -> types.DeleteAclsResponse:
     """The ACLs that each filter matched then."""
-    for asked, result in zip(
-        repeated.forwarded.message.filters, repeated.response.filter_results, strict=True
-    ):
+    request: types.DeleteAclsRequest = repeated.forwarded.message
+    for asked, result in zip(request.filters, repeated.response.filter_results, strict=True):
         if result.error_code == ErrorCode.NONE:
             wanted = AclFilter.requested(asked)
             result.matching_acls = [

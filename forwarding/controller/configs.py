@@ -7,13 +7,14 @@ to keep (topic_owner.py): cut out, and committed once the broker has done its pa
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from forwarding.controller.access import Access
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
+from forwarding.controller.policy import Alterable, AlterableConfig
 from forwarding.controller.served import Asked, Served
 from forwarding.controller.topic_owner import KEYS, Keeping, later, owner_of, wanted, without
-from forwarding.controller.topic_records import Alteration
+from forwarding.controller.topic_records import Alteration, Altered
 from proxy.admin.configs import BROKER_LOGGER, DELETE, SET, TOPIC, denial, is_config_resource, resource_key
 from proxy.admin.rejection import in_request_order
 from proxy.admin.topics import NO_TOPIC_ID, NOT_HOSTED, TopicKey
@@ -25,15 +26,16 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 Resource = tuple[int, str]
+Altering: TypeAlias = "types.AlterConfigsRequest | types.IncrementalAlterConfigsRequest"
 Fault = tuple[ErrorCode, str]
 
 
-def _kept_topics(request: Any) -> list[TopicKey]:
+def _kept_topics(request: Altering) -> list[TopicKey]:
     """The topics whose `owner` or `acls` a request is about."""
     return [(resource.resource_name, NO_TOPIC_ID) for resource in request.resources if _is_kept(resource)]
 
 
-def alter_configs(asked: Asked) -> Decision:
+def alter_configs(asked: Asked[Altering]) -> Decision:
     """Serves both APIs: their requests and responses differ in what is inside a resource only."""
     request, access, image, topic_ids = asked.request, asked.access, asked.image, asked.topic_ids
     times = Counter(resource_key(resource) for resource in request.resources)
@@ -55,14 +57,14 @@ def alter_configs(asked: Asked) -> Decision:
     rejected = {resource: _part(response, resource, *fault) for resource, fault in faults.items() if fault}
     resources = [resource for resource in request.resources if resource_key(resource) not in rejected]
     alteration = Alteration(keeping, topic_ids, asked.new_id)
-    for_broker = [resource for resource in resources if _concerns_broker(resource)]
+    for_broker: list[Any] = [resource for resource in resources if _concerns_broker(resource)]
     ours = [
         _part(response, resource_key(resource), ErrorCode.NONE, None)
         for resource in resources
         if not _concerns_broker(resource)
     ]
 
-    def merge(answer: Any) -> Any:
+    def merge(answer: Altered) -> Altered:
         parts = [*answer.responses, *ours, *rejected.values()]
         answer.responses = in_request_order(times, parts, resource_key)
         return answer
@@ -80,21 +82,21 @@ def alter_configs(asked: Asked) -> Decision:
     )
 
 
-def _is_kept(resource: Any) -> bool:
+def _is_kept(resource: Alterable) -> bool:
     return resource.resource_type == TOPIC and any(config.name in KEYS for config in resource.configs)
 
 
-def _concerns_broker(resource: Any) -> bool:
+def _concerns_broker(resource: Alterable) -> bool:
     """AlterConfigs puts back to its default whatever it does not name: an empty one says a lot."""
     return not _is_kept(resource) or not _is_incremental(resource) or bool(without(resource.configs))
 
 
-def _is_incremental(resource: Any) -> bool:
+def _is_incremental(resource: Alterable) -> bool:
     return all(hasattr(config, "config_operation") for config in resource.configs)
 
 
 def _keeping(
-    resource: Any, access: Access, image: MetadataImage, topic_ids: Mapping[str, bytes]
+    resource: Alterable, access: Access, image: MetadataImage, topic_ids: Mapping[str, bytes]
 ) -> Keeping | Fault:
     """What is to change of our configs of a topic, or why it cannot."""
     name = resource.resource_name
@@ -126,7 +128,7 @@ def _changed(name: str, topic_id: bytes, asked: Keeping, image: MetadataImage) -
     return Keeping(owner, acls)
 
 
-def _value(config: Any) -> str | None:
+def _value(config: AlterableConfig) -> str | None:
     return None if getattr(config, "config_operation", SET) == DELETE else config.value
 
 
@@ -148,7 +150,7 @@ def _part(response: Any, resource: Resource, error_code: ErrorCode, message: str
     )
 
 
-def _response_of(request: Any) -> Any:
+def _response_of(request: Altering) -> Any:
     incremental = isinstance(request, types.IncrementalAlterConfigsRequest)
     return types.IncrementalAlterConfigsResponse if incremental else types.AlterConfigsResponse
 

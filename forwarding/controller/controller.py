@@ -5,6 +5,8 @@ asked itself, with the sender as forwarding principal in the context. Fed by for
 knows nothing of sockets, nor of the log that commits the records.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +16,7 @@ from forwarding import controller
 from forwarding.controller.access import Access
 from forwarding.controller.facts import requester
 from forwarding.controller.outcome import AskBroker, Decision, Outcome
-from forwarding.controller.policy import NO_POLICIES, Policies
+from forwarding.controller.policy import NO_POLICIES, Policies, Tried
 from forwarding.controller.served import Asked, Repeated, Served, TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.envelope import Forwarded, Refused, Sender, unwrap
@@ -28,14 +30,16 @@ from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import ANONYMOUS, Principal
 from proxy.session.apis.table import FORWARDED, TABLE, collected, rejection
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 
 CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 PROXYS_PRINCIPAL = "A proxy's principal must not be used by clients for administrative requests."
 NO_TOKENS = TokenSettings()
 NO_IDS: Mapping[str, bytes] = MappingProxyType({})
-NOTHING_TRIED: Mapping[str, Any] = MappingProxyType({})
+NOTHING_TRIED: Mapping[str, Tried] = MappingProxyType({})
 
 SERVED: dict[int, Served] = collected(controller, "SERVED")
 """The forwarded APIs that are decided by code of their own."""
@@ -85,7 +89,7 @@ class Controller:
         self._deciding = Deciding(authorizer, settings_generation)
 
     def open(
-        self, envelope: Any, sender: Sender, image: MetadataImage | None
+        self, envelope: types.EnvelopeRequest, sender: Sender, image: MetadataImage | None
     ) -> tuple[Forwarded | Refused, tuple[AuditEvent, ...]]:
         """The request inside, if its sender may forward at all; `image` None: nothing is loaded yet."""
         deciding = self._deciding
@@ -107,7 +111,7 @@ class Controller:
         served = SERVED.get(forwarded.header.api_key)
         return () if served is None else served.topics(forwarded.message)
 
-    def creation_to_try(self, forwarded: Forwarded) -> Any:
+    def creation_to_try(self, forwarded: Forwarded) -> types.CreateTopicsRequest | None:
         """The dry run of a creation whose response the decision will need; None: none."""
         served = SERVED.get(forwarded.header.api_key)
         return None if served is None else served.try_first(self._policies, forwarded.message)
@@ -120,7 +124,7 @@ class Controller:
         topic_names: Mapping[TopicKey, str],
         now_ms: int,
         topic_ids: Mapping[str, bytes] = NO_IDS,
-        tried: Mapping[str, Any] = NOTHING_TRIED,
+        tried: Mapping[str, Tried] = NOTHING_TRIED,
     ) -> Verdict:
         """What is to become of a request that was opened; the image is one whole, read once."""
         header, deciding = forwarded.header, self._deciding
@@ -161,11 +165,11 @@ class Controller:
     def as_before(
         self,
         forwarded: Forwarded,
-        response: Any,
-        records: Sequence[Any],
+        response: Message,
+        records: Sequence[Message],
         removed: Mapping[str, Acl],
         now_ms: int,
-    ) -> Any:
+    ) -> Message:
         """The response to a forward that the log already has, from what was decided again: see `Repeated`."""
         served = SERVED.get(forwarded.header.api_key)
         if served is None:
@@ -182,7 +186,7 @@ class Controller:
         )
 
 
-def _decision(api_key: int, asked: Asked) -> Decision:
+def _decision(api_key: int, asked: Asked[Any]) -> Decision:
     """First the right on the cluster that the API's row names, then the controller's own code or a broker."""
     request, access = asked.request, asked.access
     right, served = TABLE[api_key].cluster_right, SERVED.get(api_key)
@@ -196,7 +200,7 @@ def _decision(api_key: int, asked: Asked) -> Decision:
     return AskBroker(request, lambda response: response)
 
 
-def _rejected(asked: Asked, api_key: int, error_code: ErrorCode, message: str) -> Outcome:
+def _rejected(asked: Asked[Message], api_key: int, error_code: ErrorCode, message: str) -> Outcome:
     version = asked.access.api_version
     return Outcome((), rejection(api_key, version, asked.request, error_code, message))
 

@@ -6,7 +6,7 @@ encoding are proxy.audit.record's.
 
 import json
 from collections.abc import Collection, Iterable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from forwarding.controller.records import quota_entity
 from forwarding.envelope import Forwarded, Sender
@@ -15,7 +15,9 @@ from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
 from proxy.session.summaries import OBSERVE
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.message import Message
 
 
 def forwarded_received(
@@ -50,10 +52,10 @@ def envelope_refused(sender: Sender, error_code: int, message: str) -> AuditEven
     )
 
 
-def quotas_changed(records: Iterable[Any], last_offset: int | None) -> list[AuditEvent]:
+def quotas_changed(records: Iterable[Message], last_offset: int | None) -> list[AuditEvent]:
     """One event for each entity whose quotas changed, with the notification of KIP-55 (Q9)."""
     paths = dict.fromkeys(
-        quota_entity(record.entity).path for record in records if type(record).__name__ == "ClientQuotaRecord"
+        quota_entity(record.entity).path for record in records if isinstance(record, types.ClientQuotaRecord)
     )
     return [
         events.quota_changed(
@@ -111,7 +113,7 @@ def _quota(quota: MutationQuota) -> _Quota:
 
 
 def tokens_expired(
-    records: Collection[Any], offsets: tuple[int | None, int], metadata_offset: int
+    records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
     """Delegation tokens that the controller removed by itself, and where in the log it did."""
     return events.tokens_expired(
@@ -124,12 +126,12 @@ def tokens_expired(
 
 
 def topics_gone(
-    records: Collection[Any], offsets: tuple[int | None, int], metadata_offset: int
+    records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
     """Topics deleted at a broker without us: what the log said of them is taken back."""
     return events.topics_gone(
         method=ApiKey.name_of(ApiKey.DELETE_TOPICS),
-        count=sum(type(record).__name__ == "RemoveTopicRecord" for record in records),
+        count=sum(isinstance(record, types.RemoveTopicRecord) for record in records),
         first_offset=offsets[0],
         last_offset=offsets[1],
         metadata_offset=metadata_offset,

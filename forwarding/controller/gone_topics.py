@@ -5,11 +5,11 @@ A broker can be behind, so a topic has to be missing twice in a row.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from forwarding.controller.topic_owner import forgotten
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.image import MetadataImage
+from proxy.wire.message import Message
 
 MAX_TOPICS_AT_ONCE = 1_000
 
@@ -20,7 +20,7 @@ class GoneTopics:
     def __init__(self) -> None:
         self._missing: set[tuple[str, str | None]] = set()
 
-    def records(self, image: MetadataImage, found: Mapping[str, bytes | None]) -> tuple[Any, ...]:
+    def records(self, image: MetadataImage, found: Mapping[str, bytes | None]) -> tuple[Message, ...]:
         """`found`: the id that each topic has at a broker, None where it has no such topic.
 
         A topic that is not in it was not asked for, or the broker did not say.

@@ -5,19 +5,28 @@ paid for like the real thing, and each topic is taken or refused by itself. forw
 broker for what has to be known first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey, deletion_of, topics_to_delete, with_topics
 from proxy.quota.mutation import MutationQuota
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
-EXCEEDED = {
-    "error_code": ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-    "error_message": "The throttling quota has been exceeded.",
-}
+
+class ErrorFields(TypedDict):
+    """What the results of all these responses say of a topic that has failed."""
+
+    error_code: int
+    error_message: str
+
+
+EXCEEDED = ErrorFields(
+    error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message="The throttling quota has been exceeded."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,9 @@ class Charge:
         return version >= self.strict_since
 
 
-def charge_creation(request: Any, tried: Any, quota: MutationQuota, now_ms: int) -> Charged:
+def charge_creation(
+    request: types.CreateTopicsRequest, tried: types.CreateTopicsResponse, quota: MutationQuota, now_ms: int
+) -> Charged:
     """CreateTopics; `tried`: what the broker answered when it only had to validate the same request."""
     result = types.CreateTopicsResponse.CreatableTopicResult
     outcomes = {topic.name: topic for topic in tried.topics}
@@ -78,7 +89,9 @@ def charge_creation(request: Any, tried: Any, quota: MutationQuota, now_ms: int)
     return Charged(with_topics(request, left) if left else None, answered)
 
 
-def charge_deletion(request: Any, topics: Topics, quota: MutationQuota, now_ms: int) -> Charged:
+def charge_deletion(
+    request: types.DeleteTopicsRequest, topics: Topics, quota: MutationQuota, now_ms: int
+) -> Charged:
     """DeleteTopics; of one that does not exist the broker is left to say so."""
     result = types.DeleteTopicsResponse.DeletableTopicResult
     answered, left = [], []
@@ -91,7 +104,9 @@ def charge_deletion(request: Any, topics: Topics, quota: MutationQuota, now_ms: 
     return Charged(deletion_of(request, left) if left else None, answered)
 
 
-def charge_partitions(request: Any, topics: Topics, quota: MutationQuota, now_ms: int) -> Charged:
+def charge_partitions(
+    request: types.CreatePartitionsRequest, topics: Topics, quota: MutationQuota, now_ms: int
+) -> Charged:
     """CreatePartitions; what is no increase, or assigns another number, the broker is left to refuse."""
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
     answered, left = [], []
@@ -104,13 +119,18 @@ def charge_partitions(request: Any, topics: Topics, quota: MutationQuota, now_ms
     return Charged(with_topics(request, left) if left else None, answered)
 
 
-def _created(topic: Any, outcome: Any) -> int:
+def _created(
+    topic: types.CreateTopicsRequest.CreatableTopic,
+    outcome: types.CreateTopicsResponse.CreatableTopicResult | None,
+) -> int:
     """Of a new topic; the broker tells how many it makes where none were asked for (KIP-464)."""
     told = -1 if outcome is None else outcome.num_partitions
     return told if told > 0 else max(1, topic.num_partitions, len(topic.assignments))
 
 
-def _added(topic: Any, existing: Existing | None) -> int | None:
+def _added(
+    topic: types.CreatePartitionsRequest.CreatePartitionsTopic, existing: Existing | None
+) -> int | None:
     if existing is None or topic.count <= existing.partitions:
         return None
     added = int(topic.count) - existing.partitions

@@ -4,12 +4,14 @@ Classes named by create.topic.policy.class.name and alter.config.policy.class.na
 topic_rules has one that needs no Python. Asked once the rights are granted. A policy that fails refuses.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from forwarding.controller.access import Access
-from forwarding.controller.topic_owner import Fault, without
+from forwarding.controller.topic_owner import KEYS, Fault, without
 from proxy.audit import events
 from proxy.security.plugin import plugin
 from proxy.wire import types
@@ -79,6 +81,14 @@ class AlterConfigPolicy(Protocol):
 
 
 Policy = TypeVar("Policy", CreateTopicPolicy, AlterConfigPolicy)
+Tried: TypeAlias = "types.CreateTopicsResponse.CreatableTopicResult"
+Alterable: TypeAlias = (
+    "types.AlterConfigsRequest.AlterConfigsResource"
+    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
+)
+AlterableConfig: TypeAlias = (
+    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ class Policies:
     create: CreateTopicPolicy | None = None
     alter: AlterConfigPolicy | None = None
 
-    def creation_to_try(self, request: Any) -> Any:
+    def creation_to_try(self, request: types.CreateTopicsRequest) -> types.CreateTopicsRequest | None:
         """What a broker is asked first, as a dry run: topics whose size is its to choose. None: nothing."""
         if self.create is None:
             return None
@@ -102,7 +112,13 @@ class Policies:
             return None
         return types.CreateTopicsRequest(topics=unsized, timeout_ms=request.timeout_ms)
 
-    def of_creation(self, topic: Any, access: Access, tried: Mapping[str, Any], dry: bool) -> Fault | None:
+    def of_creation(
+        self,
+        topic: types.CreateTopicsRequest.CreatableTopic,
+        access: Access,
+        tried: Mapping[str, Tried],
+        dry: bool,
+    ) -> Fault | None:
         """`tried`: what the dry run told of each topic in it."""
         if self.create is None:
             return None
@@ -113,14 +129,14 @@ class Policies:
         creation = _creation(topic, told, str(access.context.principal), dry)
         return _asked(CREATE_KEY, lambda policy: policy.validate_creation(creation), self.create, access)
 
-    def of_alteration(self, resource: Any, access: Access) -> Fault | None:
+    def of_alteration(self, resource: Alterable, access: Access) -> Fault | None:
         if self.alter is None:
             return None
         alteration = ConfigAlteration(
             RESOURCE_TYPES.get(resource.resource_type, "UNKNOWN"),
             resource.resource_name,
             str(access.context.principal),
-            {config.name: _new_value(config) for config in without(resource.configs)},
+            {config.name: _new_value(config) for config in resource.configs if config.name not in KEYS},
         )
         return _asked(ALTER_KEY, lambda policy: policy.validate_alteration(alteration), self.alter, access)
 
@@ -158,7 +174,9 @@ def _loaded(
     return policy
 
 
-def _creation(topic: Any, told: Any, principal: str, dry: bool) -> TopicCreation:
+def _creation(
+    topic: types.CreateTopicsRequest.CreatableTopic, told: Tried | None, principal: str, dry: bool
+) -> TopicCreation:
     assignments = {each.partition_index: list(each.broker_ids) for each in topic.assignments}
     sized = topic if told is None else told
     return TopicCreation(
@@ -176,7 +194,7 @@ def _known(number: int) -> int | None:
     return number if number > 0 else None
 
 
-def _asked(key: str, ask: Callable[[Any], None], policy: Any, access: Access) -> Fault | None:
+def _asked(key: str, ask: Callable[[Policy], None], policy: Policy, access: Access) -> Fault | None:
     try:
         ask(policy)
     except PolicyViolation as violation:
@@ -198,6 +216,6 @@ def _asked(key: str, ask: Callable[[Any], None], policy: Any, access: Access) ->
     return None
 
 
-def _new_value(config: Any) -> str | None:
+def _new_value(config: AlterableConfig) -> str | None:
     deleted = getattr(config, "config_operation", 0) == DELETE
     return None if deleted else config.value

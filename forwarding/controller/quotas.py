@@ -5,10 +5,12 @@ infinity, host names as ip). Each entity succeeds or fails as a whole. Asked by 
 ALTER_CONFIGS on the cluster is granted.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import math
 from collections import Counter
-from typing import Any
+from typing import TypeAlias
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.records import quota_entity
@@ -18,6 +20,8 @@ from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+
+Part: TypeAlias = "types.AlterClientQuotasRequest.EntityData"
 
 LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
 
@@ -31,7 +35,7 @@ IP_KEYS: dict[str, int | None] = {"connection_creation_rate": INT_MAX}
 """Quota keys of each kind of entity -> the largest value of an integral one, None for a real number."""
 
 
-def alter_client_quotas(request: Any, image: MetadataImage) -> Outcome:
+def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> Outcome:
     """One result for each entity of the request, in order; `validate_only` writes nothing."""
     entry_data = types.AlterClientQuotasResponse.EntryData
     times = Counter(_identity(entry.entity) for entry in request.entries)
@@ -56,7 +60,7 @@ def alter_client_quotas(request: Any, image: MetadataImage) -> Outcome:
     return Outcome(() if request.validate_only else tuple(records), response)
 
 
-def _fault(entry: Any, times: int) -> str | None:
+def _fault(entry: types.AlterClientQuotasRequest.EntryData, times: int) -> str | None:
     """What is wrong with one entry; None: nothing."""
     if times > 1:
         # Kafka keeps what it made of the first one and reports an error; here neither is stored.
@@ -73,7 +77,7 @@ def _fault(entry: Any, times: int) -> str | None:
     return next((fault for fault in faults if fault is not None), None)
 
 
-def _entity_fault(entity: Any) -> str | None:
+def _entity_fault(entity: list[Part]) -> str | None:
     if not entity:
         return "Invalid empty client quota entity"
     kinds = [part.entity_type for part in entity]
@@ -102,7 +106,7 @@ def _ip_fault(name: str | None) -> str | None:
     return None
 
 
-def _op_fault(op: Any, allowed: dict[str, int | None]) -> str | None:
+def _op_fault(op: types.AlterClientQuotasRequest.OpData, allowed: dict[str, int | None]) -> str | None:
     if op.remove:
         # Removing is always possible, also of a key that an older version allowed.
         return None
@@ -122,7 +126,9 @@ def _op_fault(op: Any, allowed: dict[str, int | None]) -> str | None:
     return None
 
 
-def _records(entry: Any, image: MetadataImage) -> list[Any]:
+def _records(
+    entry: types.AlterClientQuotasRequest.EntryData, image: MetadataImage
+) -> list[types.ClientQuotaRecord]:
     """What changes: a value already in force is not written again, nor one removed that is not there."""
     entity = quota_entity(entry.entity)
     changed = []
@@ -135,7 +141,7 @@ def _records(entry: Any, image: MetadataImage) -> list[Any]:
     return changed
 
 
-def _record(entity: Any, key: str, value: float, *, remove: bool) -> Any:
+def _record(entity: list[Part], key: str, value: float, *, remove: bool) -> types.ClientQuotaRecord:
     record = types.ClientQuotaRecord
     return record(
         entity=[
@@ -147,12 +153,12 @@ def _record(entity: Any, key: str, value: float, *, remove: bool) -> Any:
     )
 
 
-def _answered(entity: Any) -> list[Any]:
+def _answered(entity: list[Part]) -> list[types.AlterClientQuotasResponse.EntityData]:
     entity_data = types.AlterClientQuotasResponse.EntityData
     return [entity_data(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity]
 
 
-def _identity(entity: Any) -> frozenset[tuple[str, str | None]]:
+def _identity(entity: list[Part]) -> frozenset[tuple[str, str | None]]:
     return frozenset((part.entity_type, part.entity_name) for part in entity)
 
 

@@ -4,7 +4,9 @@ The client sends the salted password, never the password; what is stored are the
 (RFC 5802), as Kafka's brokers do. Asked by controller.py once ALTER on the cluster is granted.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TypeAlias
 
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.served import Repeated, Served
@@ -18,6 +20,7 @@ from proxy.metadata.scram import (
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import paced
 
 SALTED_PASSWORD_BYTES = {ScramMechanism.SCRAM_SHA_256: 32, ScramMechanism.SCRAM_SHA_512: 64}
@@ -26,18 +29,23 @@ SALTED_PASSWORD_BYTES = {ScramMechanism.SCRAM_SHA_256: 32, ScramMechanism.SCRAM_
 _ALTERATION_UNITS = 64
 """What a key made from a salted password costs at the most, in the units of proxy.wire.work."""
 
+Deletion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialDeletion"
+Upsertion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialUpsertion"
 Fault = tuple[ErrorCode, str]
 NO_FAULT: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None)
 
 
-def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
+def alter_user_scram_credentials(
+    request: types.AlterUserScramCredentialsRequest, image: MetadataImage
+) -> Outcome:
     """One result for each user, in the order of the request; of a user's faults the first is told."""
-    names = dict.fromkeys(alteration.name for alteration in [*request.deletions, *request.upsertions])
+    alterations: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
+    names = dict.fromkeys(alteration.name for alteration in alterations)
     if len(names) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, f"{len(names)} users in one request")
-    records: dict[str, Any] = {}
+    records: dict[str, Message] = {}
     faults: dict[str, Fault] = {}
-    for alteration in paced([*request.deletions, *request.upsertions], _ALTERATION_UNITS):
+    for alteration in paced(alterations, _ALTERATION_UNITS):
         name = alteration.name
         fault = faults.get(name) or _twice(name in records) or _fault(alteration, image)
         if fault is None:
@@ -49,7 +57,9 @@ def alter_user_scram_credentials(request: Any, image: MetadataImage) -> Outcome:
     return Outcome(tuple(records.values()), types.AlterUserScramCredentialsResponse(results=results))
 
 
-def _result(user: str, code: ErrorCode, message: str | None) -> Any:
+def _result(
+    user: str, code: ErrorCode, message: str | None
+) -> types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult:
     result = types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
     return result(user=user, error_code=code, error_message=message)
 
@@ -61,24 +71,24 @@ def _twice(is_again: bool) -> Fault | None:
     return None
 
 
-def _fault(alteration: Any, image: MetadataImage) -> Fault | None:
+def _fault(alteration: Deletion | Upsertion, image: MetadataImage) -> Fault | None:
     if not alteration.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     mechanism = ScramMechanism(alteration.mechanism)
     if mechanism is ScramMechanism.UNKNOWN:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
-    if _is_deletion(alteration):
+    if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
         return _deletion_fault(alteration, mechanism, image)
     return _upsertion_fault(alteration, mechanism)
 
 
-def _deletion_fault(alteration: Any, mechanism: ScramMechanism, image: MetadataImage) -> Fault | None:
+def _deletion_fault(alteration: Deletion, mechanism: ScramMechanism, image: MetadataImage) -> Fault | None:
     if image.scram.credential(mechanism, alteration.name) is None:
         return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
     return None
 
 
-def _upsertion_fault(alteration: Any, mechanism: ScramMechanism) -> Fault | None:
+def _upsertion_fault(alteration: Upsertion, mechanism: ScramMechanism) -> Fault | None:
     code = ErrorCode.UNACCEPTABLE_CREDENTIAL
     if alteration.iterations < MIN_ITERATIONS:
         return code, f"Too few iterations: {alteration.iterations}, at least {MIN_ITERATIONS}"
@@ -93,8 +103,8 @@ def _upsertion_fault(alteration: Any, mechanism: ScramMechanism) -> Fault | None
     return None
 
 
-def _record(alteration: Any) -> Any:
-    if _is_deletion(alteration):
+def _record(alteration: Deletion | Upsertion) -> Message:
+    if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
         return types.RemoveUserScramCredentialRecord(name=alteration.name, mechanism=alteration.mechanism)
     credential = credential_from_salted_password(
         ScramMechanism(alteration.mechanism),
@@ -112,13 +122,12 @@ def _record(alteration: Any) -> Any:
     )
 
 
-def _is_deletion(alteration: Any) -> bool:
-    return isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion)
-
-
-def _altered_before(repeated: Repeated) -> Any:
+def _altered_before(
+    repeated: Repeated[types.AlterUserScramCredentialsResponse],
+) -> types.AlterUserScramCredentialsResponse:
     """A credential that was deleted then is not found now."""
-    names = {record.name for record in repeated.records}
+    credentials = (types.UserScramCredentialRecord, types.RemoveUserScramCredentialRecord)
+    names = {record.name for record in repeated.records if isinstance(record, credentials)}
     for result in repeated.response.results:
         if result.user in names:
             result.error_code, result.error_message = ErrorCode.NONE, None

@@ -4,21 +4,25 @@ The rows of all files are collected by controller.py. A forwarded API without a 
 broker, once the principal has the right on the cluster that the API's row in proxy.session.apis names.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from forwarding.controller.access import Access
 from forwarding.controller.mutations import Charge
 from forwarding.controller.outcome import Decision
-from forwarding.controller.policy import Policies
+from forwarding.controller.policy import Policies, Tried
 from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.envelope import Forwarded
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.security.token_secret import TokenSecret
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.message import Message, Response
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -37,11 +41,14 @@ class TokenSettings:
     """Requests come in on a listener without TLS and without SASL, where Kafka hands out no secrets."""
 
 
+Requested = TypeVar("Requested", bound=Message)
+
+
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Generic[Requested]):
     """A forwarded request, and all that its decision depends on."""
 
-    request: Any
+    request: Requested
     access: Access
     image: MetadataImage
     now_ms: int
@@ -54,18 +61,18 @@ class Asked:
     """Of the topics in `Served.topics`: those that a broker has, with their names."""
     topic_ids: Mapping[str, bytes]
     """The ids of the same topics, by name."""
-    tried: Mapping[str, Any]
+    tried: Mapping[str, Tried]
     """What a broker responded to `Served.try_first`, by topic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Generic[Response]):
     """A forward whose change is in the log already, made by a controller that could not respond any more."""
 
     forwarded: Forwarded
-    response: Any
+    response: Response
     """What the request comes to if it is decided again, on an image that has the change."""
-    records: Sequence[Any]
+    records: Sequence[Message]
     """What the first attempt committed."""
     removed: Mapping[str, Acl]
     """The ACLs that it removed, by id."""
@@ -78,14 +85,14 @@ class Served:
     """One API that the controller decides by code of its own."""
 
     key: ApiKey
-    decide: Callable[[Asked], Decision]
+    decide: Callable[[Asked[Any]], Decision]
     to_broker: bool = False
     """A broker carries it out, so it is offered in the versions that the broker speaks."""
     topics: Callable[[Any], Sequence[TopicKey]] = lambda _request: ()
     """The topics of a request whose names and ids the decision needs, and whether they exist."""
-    try_first: Callable[[Policies, Any], Any] = lambda _policies, _request: None
+    try_first: Callable[[Policies, Any], types.CreateTopicsRequest | None] = lambda _policies, _request: None
     """The dry run that a broker makes before the decision; None: none."""
-    repeated: Callable[[Repeated], Any] = lambda repeated: repeated.response
+    repeated: Callable[[Repeated[Any]], Message] = lambda repeated: repeated.response
     """The response that the first attempt would have had."""
     charge: Charge | None = None
     """How it is charged to controller_mutation_rate (KIP-599); None: it mutates no partitions."""

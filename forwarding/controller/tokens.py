@@ -5,7 +5,9 @@ another; owner and renewers, and nobody else, renew and expire it, whatever righ
 into the answer to who created the token, never into a record. Asked by controller.py.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TypeVar
 
 from forwarding.controller.outcome import Outcome
 from forwarding.controller.served import Asked, Repeated, Served
@@ -25,6 +27,9 @@ from proxy.session.apis.table import rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
+
+Asking = TypeVar("Asking", bound=Message)
 
 LONG_MAX = 2**63 - 1
 MALFORMED = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -33,7 +38,7 @@ MAX_RECORDS_PER_SWEEP = 1_000
 """As KRaft's controller: what has expired goes in pieces, between which others have their turn."""
 
 
-def create_delegation_token(asked: Asked) -> Outcome:
+def create_delegation_token(asked: Asked[types.CreateDelegationTokenRequest]) -> Outcome:
     """A token for who asks, or for the owner named in the request (v3)."""
     request, requester, version = asked.request, asked.access.context.principal, asked.access.api_version
     owner = named_owner(request, requester)
@@ -57,7 +62,7 @@ def create_delegation_token(asked: Asked) -> Outcome:
     return Outcome((_record(token, token.expiry_timestamp_ms),), response)
 
 
-def renew_delegation_token(asked: Asked) -> Outcome:
+def renew_delegation_token(asked: Asked[types.RenewDelegationTokenRequest]) -> Outcome:
     """Longer, by the period asked for or the default one, but not beyond the token's maximum."""
     response = types.RenewDelegationTokenResponse
     if not _may_ask(asked):
@@ -75,7 +80,7 @@ def renew_delegation_token(asked: Asked) -> Outcome:
     return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
 
 
-def expire_delegation_token(asked: Asked) -> Outcome:
+def expire_delegation_token(asked: Asked[types.ExpireDelegationTokenRequest]) -> Outcome:
     """Over after the period asked for; a negative one removes the token at once."""
     response = types.ExpireDelegationTokenResponse
     if not _may_ask(asked):
@@ -94,13 +99,13 @@ def expire_delegation_token(asked: Asked) -> Outcome:
     return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
 
 
-def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[Any, ...]:
+def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[types.RemoveDelegationTokenRecord, ...]:
     """Records that remove what has expired, some at a time."""
     over = [token for token in image.tokens.by_id.each_value() if token.expired(now_ms)]
     return tuple(_removal(token) for token in over[:MAX_RECORDS_PER_SWEEP])
 
 
-def _new_token(asked: Asked, owner: Principal) -> DelegationToken:
+def _new_token(asked: Asked[types.CreateDelegationTokenRequest], owner: Principal) -> DelegationToken:
     settings, now_ms = asked.tokens, asked.now_ms
     max_ms = min(now_ms + _at_most(settings.max_lifetime_ms, asked.request.max_lifetime_ms), LONG_MAX)
     return DelegationToken(
@@ -114,20 +119,22 @@ def _new_token(asked: Asked, owner: Principal) -> DelegationToken:
     )
 
 
-def _found(asked: Asked) -> DelegationToken | ErrorCode:
+def _found(
+    asked: Asked[types.RenewDelegationTokenRequest] | Asked[types.ExpireDelegationTokenRequest],
+) -> DelegationToken | ErrorCode:
     """The token whose HMAC the request bears."""
     if asked.tokens.secret is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    found = asked.tokens.secret.token_of(asked.request.hmac, asked.image.tokens)
+    found = asked.tokens.secret.token_of(bytes(asked.request.hmac), asked.image.tokens)
     return ErrorCode.DELEGATION_TOKEN_NOT_FOUND if found is None else found
 
 
-def _may_ask(asked: Asked) -> bool:
+def _may_ask(asked: Asked[Asking]) -> bool:
     # A token must not be good for further ones: whoever stole it could stay for ever.
     return not (asked.tokens.plaintext_listener or asked.access.context.principal.token_authenticated)
 
 
-def _may_change(asked: Asked, token: DelegationToken) -> bool:
+def _may_change(asked: Asked[Asking], token: DelegationToken) -> bool:
     return token.renewable_by(str(asked.access.context.principal))
 
 
@@ -136,7 +143,7 @@ def _at_most(limit_ms: int, asked_ms: int) -> int:
     return min(limit_ms, asked_ms) if asked_ms > 0 else limit_ms
 
 
-def _record(token: DelegationToken, expiry_ms: int) -> Any:
+def _record(token: DelegationToken, expiry_ms: int) -> types.DelegationTokenRecord:
     return types.DelegationTokenRecord(
         owner=token.owner,
         requester=token.requester,
@@ -148,11 +155,13 @@ def _record(token: DelegationToken, expiry_ms: int) -> Any:
     )
 
 
-def _removal(token: DelegationToken) -> Any:
+def _removal(token: DelegationToken) -> types.RemoveDelegationTokenRecord:
     return types.RemoveDelegationTokenRecord(token_id=token.token_id)
 
 
-def _created_before(repeated: Repeated) -> Any:
+def _created_before(
+    repeated: Repeated[types.CreateDelegationTokenResponse],
+) -> types.CreateDelegationTokenResponse:
     token = _committed_token(repeated)
     if token is None or repeated.secret is None:
         return repeated.response
@@ -165,22 +174,26 @@ def _created_before(repeated: Repeated) -> Any:
     return response
 
 
-def _renewed_before(repeated: Repeated) -> Any:
+def _renewed_before(
+    repeated: Repeated[types.RenewDelegationTokenResponse],
+) -> types.RenewDelegationTokenResponse:
     token = _committed_token(repeated)
     if token is None:
         return repeated.response
     return types.RenewDelegationTokenResponse(expiry_timestamp_ms=token.expiration_timestamp)
 
 
-def _expired_before(repeated: Repeated) -> Any:
+def _expired_before(
+    repeated: Repeated[types.ExpireDelegationTokenResponse],
+) -> types.ExpireDelegationTokenResponse:
     token = _committed_token(repeated)
     expiry_ms = repeated.now_ms if token is None else token.expiration_timestamp
     return types.ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
 
 
-def _committed_token(repeated: Repeated) -> Any:
+def _committed_token(repeated: Repeated[Asking]) -> types.DelegationTokenRecord | None:
     """The record of the token; None: the forward committed none."""
-    records = (each for each in repeated.records if type(each).__name__ == "DelegationTokenRecord")
+    records = (each for each in repeated.records if isinstance(each, types.DelegationTokenRecord))
     return next(records, None)
 
 

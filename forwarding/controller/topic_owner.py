@@ -5,9 +5,11 @@ ALTER on the cluster, unless creators own what they create and name themselves; 
 ACLs need ALTER on the cluster, as CreateAcls does. Why: decision 0028.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypeVar
 
 from forwarding.controller.access import Access
 from proxy.metadata.acl import Operation, PatternType, ResourceType, uuid_bytes, uuid_text
@@ -18,12 +20,22 @@ from proxy.security.principal import ANONYMOUS, parse_principal
 from proxy.security.protected import acls_in_log
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 
 KEYS = (OWNER, ACLS)
 MAX_OWNER_CHARACTERS = 1_000
 EVERYBODY = "User:*"
 
 Fault = tuple[ErrorCode, str]
+
+
+class Named(Protocol):
+    """A config of whatever request."""
+
+    name: str
+
+
+Config = TypeVar("Config", bound=Named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,9 @@ class Keeping:
 NOTHING = Keeping()
 
 
-def at_creation(topic: Any, access: Access, settings: OwnerSettings) -> Keeping | Fault:
+def at_creation(
+    topic: types.CreateTopicsRequest.CreatableTopic, access: Access, settings: OwnerSettings
+) -> Keeping | Fault:
     """What a topic to be created is to have; its fault when it may not, or cannot, have it."""
     values = [(config.name, config.value) for config in topic.configs if config.name in KEYS]
     if not values:
@@ -99,14 +113,14 @@ def wanted(values: Sequence[tuple[str, str | None]], access: Access) -> Keeping 
         return ErrorCode.INVALID_CONFIG, str(error)
 
 
-def created(name: str, topic_id: bytes, keeping: Keeping, image: MetadataImage) -> list[Any]:
+def created(name: str, topic_id: bytes, keeping: Keeping, image: MetadataImage) -> list[Message]:
     """The records of a topic that was just created: what an older one of its name had is gone."""
     known = image.topics.by_name.get(name)
     old = [] if known is None or known.id == uuid_text(topic_id) else forgotten(name, image)
     return [*old, _topic(name, topic_id), _config(name, keeping.owner)] if keeping.owner else old
 
 
-def reowned(name: str, topic_id: bytes, owner: str, image: MetadataImage) -> list[Any]:
+def reowned(name: str, topic_id: bytes, owner: str, image: MetadataImage) -> list[Message]:
     """The records after which a topic that there is belongs to `owner`, "" for nobody."""
     known = image.topics.by_name.get(name)
     same = known is not None and known.id == uuid_text(topic_id)
@@ -117,7 +131,7 @@ def reowned(name: str, topic_id: bytes, owner: str, image: MetadataImage) -> lis
     return records if (owner or None) == has else [*records, _config(name, owner or None)]
 
 
-def forgotten(name: str, image: MetadataImage) -> list[Any]:
+def forgotten(name: str, image: MetadataImage) -> list[Message]:
     """The records that take a topic of the image out of it, none when it is not in it."""
     topic = image.topics.by_name.get(name)
     if topic is None:
@@ -129,7 +143,7 @@ def forgotten(name: str, image: MetadataImage) -> list[Any]:
 
 def replaced_acls(
     name: str, acls: Iterable[TopicAcl], image: MetadataImage, new_id: Callable[[], bytes], *, keep: bool
-) -> list[Any]:
+) -> list[Message]:
     """The records after which these are the ACLs on exactly this topic; `keep`: with those there are."""
     there = {stripped(acl): acl for acl in topic_acls(image, name)}
     asked = list(acls)
@@ -138,7 +152,7 @@ def replaced_acls(
     return [*removals, *(_acl(name, acl, new_id()) for acl in asked if acl not in there)]
 
 
-def without(configs: Iterable[Any]) -> list[Any]:
+def without(configs: Iterable[Config]) -> list[Config]:
     """What a broker is told."""
     return [config for config in configs if config.name not in KEYS]
 
@@ -180,15 +194,15 @@ def _acls(text: str | None) -> tuple[TopicAcl, ...]:
         raise ValueError(f"Invalid value for acls: {error}") from error
 
 
-def _topic(name: str, topic_id: bytes) -> Any:
+def _topic(name: str, topic_id: bytes) -> types.TopicRecord:
     return types.TopicRecord(name=name, topic_id=topic_id)
 
 
-def _config(name: str, value: str | None, key: str = OWNER) -> Any:
+def _config(name: str, value: str | None, key: str = OWNER) -> types.ConfigRecord:
     return types.ConfigRecord(resource_type=TOPIC_CONFIG, resource_name=name, name=key, value=value)
 
 
-def _acl(name: str, acl: TopicAcl, acl_id: bytes) -> Any:
+def _acl(name: str, acl: TopicAcl, acl_id: bytes) -> types.AccessControlEntryRecord:
     return types.AccessControlEntryRecord(
         id=acl_id,
         resource_type=ResourceType.TOPIC,

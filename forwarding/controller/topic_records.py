@@ -4,9 +4,11 @@ Made by topics.py and configs.py, asked by forwarding.net.writer with the whole 
 other requests may have come between. The records are topic_owner's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from forwarding.controller.topic_owner import Keeping, created, forgotten, reowned, replaced_acls
 from proxy.metadata.image import MetadataImage
@@ -14,9 +16,13 @@ from proxy.metadata.topic_acls import topic_acls_text
 from proxy.metadata.topics import ACLS, OWNER, TOPIC_CONFIG, Topic
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 
 DYNAMIC_TOPIC_CONFIG = 1
 """Where a config comes from that was set for this topic, by Kafka's number."""
+
+
+Altered: TypeAlias = "types.AlterConfigsResponse | types.IncrementalAlterConfigsResponse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +32,25 @@ class Creation:
     keeping: Mapping[str, Keeping]
     new_id: Callable[[], bytes]
 
-    def unknown_ids(self, response: Any) -> list[str]:
+    def unknown_ids(self, response: types.CreateTopicsResponse) -> list[str]:
         """CreateTopics tells ids from version 7 on."""
         return [topic.name for topic in self._done(response) if not any(topic.topic_id)]
 
-    def records(self, response: Any, image: MetadataImage, topic_ids: Mapping[str, bytes]) -> tuple[Any, ...]:
+    def records(
+        self, response: types.CreateTopicsResponse, image: MetadataImage, topic_ids: Mapping[str, bytes]
+    ) -> tuple[Message, ...]:
         return tuple(
             record
             for topic in self._done(response)
             for record in self._of_topic(topic, image, topic_ids.get(topic.name))
         )
 
-    def _of_topic(self, topic: Any, image: MetadataImage, asked: bytes | None) -> list[Any]:
+    def _of_topic(
+        self,
+        topic: types.CreateTopicsResponse.CreatableTopicResult,
+        image: MetadataImage,
+        asked: bytes | None,
+    ) -> list[Message]:
         topic_id = bytes(topic.topic_id) if any(topic.topic_id) else asked
         if topic_id is None:
             # It is gone again.
@@ -46,7 +59,9 @@ class Creation:
         acls = replaced_acls(topic.name, kept.acls or (), image, self.new_id, keep=True)
         return [*created(topic.name, topic_id, kept, image), *acls]
 
-    def _done(self, response: Any) -> list[Any]:
+    def _done(
+        self, response: types.CreateTopicsResponse
+    ) -> list[types.CreateTopicsResponse.CreatableTopicResult]:
         return [
             topic
             for topic in response.topics
@@ -60,16 +75,19 @@ class Deletion:
 
     known: Mapping[str, Topic]
 
-    def unknown_ids(self, response: Any) -> list[str]:
+    def unknown_ids(self, response: Message) -> list[str]:
         return []
 
-    def records(self, response: Any, image: MetadataImage, topic_ids: Mapping[str, bytes]) -> tuple[Any, ...]:
-        names = [t.name for t in response.responses if t.error_code == ErrorCode.NONE and self._is(t, image)]
+    def records(
+        self, response: types.DeleteTopicsResponse, image: MetadataImage, topic_ids: Mapping[str, bytes]
+    ) -> tuple[Message, ...]:
+        deleted = [topic.name for topic in response.responses if topic.error_code == ErrorCode.NONE]
+        names = [name for name in deleted if name is not None and self._is(name, image)]
         return tuple(record for name in names for record in forgotten(name, image))
 
-    def _is(self, topic: Any, image: MetadataImage) -> bool:
+    def _is(self, name: str, image: MetadataImage) -> bool:
         """A topic of its name may have been created since."""
-        was, now = self.known.get(topic.name), image.topics.by_name.get(topic.name)
+        was, now = self.known.get(name), image.topics.by_name.get(name)
         return was is not None and now is not None and was.id == now.id
 
 
@@ -81,10 +99,12 @@ class Alteration:
     topic_ids: Mapping[str, bytes]
     new_id: Callable[[], bytes]
 
-    def unknown_ids(self, response: Any) -> list[str]:
+    def unknown_ids(self, response: Message) -> list[str]:
         return []
 
-    def records(self, response: Any, image: MetadataImage, topic_ids: Mapping[str, bytes]) -> tuple[Any, ...]:
+    def records(
+        self, response: Altered, image: MetadataImage, topic_ids: Mapping[str, bytes]
+    ) -> tuple[Message, ...]:
         return tuple(
             record
             for part in response.responses
@@ -92,7 +112,7 @@ class Alteration:
             for record in self.of_topic(part.resource_name, image)
         )
 
-    def of_topic(self, name: str, image: MetadataImage) -> list[Any]:
+    def of_topic(self, name: str, image: MetadataImage) -> list[Message]:
         """None when nothing of ours was to change."""
         kept = self.keeping.get(name)
         if kept is None:
@@ -103,7 +123,7 @@ class Alteration:
         return [*owner, *replaced_acls(name, kept.acls, image, self.new_id, keep=False)]
 
 
-def shown(topic: Any, kept: Keeping | None) -> None:
+def shown(topic: types.CreateTopicsResponse.CreatableTopicResult, kept: Keeping | None) -> None:
     """Put into a created topic's configs what we keep of it, where a broker told its configs (KIP-525)."""
     if kept is None or topic.error_code != ErrorCode.NONE or not topic.configs:
         return

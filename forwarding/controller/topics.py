@@ -6,8 +6,9 @@ the broker has created it. Topic names behind ids come from forwarding.net.broke
 decision.
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from typing import Any
 
 from forwarding.controller.mutations import CREATION, DELETION, NEW_PARTITIONS
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome, over_limit
@@ -31,10 +32,11 @@ from proxy.admin.topics import (
     with_topics,
 )
 from proxy.metadata.acl import Operation, ResourceType
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 
 
-def create_topics(asked: Asked) -> Decision:
+def create_topics(asked: Asked[types.CreateTopicsRequest]) -> Decision:
     """The configs of a created topic are shown to those with DESCRIBE_CONFIGS on it."""
     request, access = asked.request, asked.access
     errors = creation_errors(access, request)
@@ -54,9 +56,9 @@ def create_topics(asked: Asked) -> Decision:
     count = sum(2 + len(kept.acls or ()) for kept in keeping.values() if kept.anything)
     if count > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.CREATE_TOPICS, request, f"Unable to keep {count} records of new topics")
-    merge = Merge(CREATE_TOPICS, request, errors)
+    merge: Merge[types.CreateTopicsResponse] = Merge(CREATE_TOPICS, request, errors)
 
-    def finish(response: Any) -> Any:
+    def finish(response: types.CreateTopicsResponse) -> types.CreateTopicsResponse:
         for topic in response.topics:
             shown(topic, keeping.get(topic.name))
         hide_configs(response.topics, describable)
@@ -72,15 +74,15 @@ def create_topics(asked: Asked) -> Decision:
     return AskBroker(with_topics(request, topics), finish, follow_up)
 
 
-def create_partitions(asked: Asked) -> Decision:
+def create_partitions(asked: Asked[types.CreatePartitionsRequest]) -> Decision:
     request = asked.request
     errors = partition_errors(asked.access, request)
-    merge = Merge(CREATE_PARTITIONS, request, errors)
+    merge: Merge[types.CreatePartitionsResponse] = Merge(CREATE_PARTITIONS, request, errors)
     topics = [topic for topic in request.topics if topic.name not in errors]
     return AskBroker(with_topics(request, topics), merge.into) if topics else Outcome((), merge.alone())
 
 
-def delete_topics(asked: Asked) -> Decision:
+def delete_topics(asked: Asked[types.DeleteTopicsRequest]) -> Decision:
     """A missing topic is reported as missing to clients that may describe it, and denied to others."""
     request, topic_names = asked.request, asked.topic_names
     times = Counter(topics_to_delete(request))
@@ -96,7 +98,7 @@ def delete_topics(asked: Asked) -> Decision:
     return AskBroker(deletion_of(request, merge.allowed), merge.into, Deletion(known) if known else None)
 
 
-def _topics_in_question(request: Any) -> list[TopicKey]:
+def _topics_in_question(request: types.DeleteTopicsRequest) -> list[TopicKey]:
     return [key for key in topics_to_delete(request) if (key[0] is None) == any(key[1])]
 
 

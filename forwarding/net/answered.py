@@ -4,10 +4,12 @@ A lost connection leaves a proxy not knowing whether its request was carried out
 same forward id. Kept by forwarding.net.writer. Bounded: the oldest answers go first.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
-from typing import Any
 
 from forwarding.envelope import Forwarded, Sender
+from proxy.wire import types
 
 MAX_ANSWERS = 2_000
 
@@ -26,14 +28,14 @@ class Answered:
     """Forward -> its EnvelopeResponse."""
 
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
-        self._answers: OrderedDict[Key, Any] = OrderedDict()
+        self._answers: OrderedDict[Key, types.EnvelopeResponse] = OrderedDict()
         self._max_answers = max_answers
 
-    def get(self, key: Key | None) -> Any | None:
+    def get(self, key: Key | None) -> types.EnvelopeResponse | None:
         """What was answered before; None if nothing was."""
         return None if key is None else self._answers.get(key)
 
-    def put(self, key: Key | None, answer: Any) -> None:
+    def put(self, key: Key | None, answer: types.EnvelopeResponse) -> None:
         """Remember a final answer."""
         if key is None:
             return

@@ -4,9 +4,10 @@ Asked by forwarding.net.writer and log. Goes in under the controller's identity,
 way that forwarding.controller has not allowed.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 import structlog
 
@@ -16,6 +17,7 @@ from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Request, Response
 
 METADATA_BY_ID_VERSIONS = (12, 12)
 METADATA_BY_NAME_VERSIONS = (4, 12)
@@ -49,7 +51,9 @@ class Broker:
         """What the broker speaks; ChannelError when there is none to ask."""
         return (await self._open()).api_versions
 
-    async def request(self, api_key: int, version: int, message: Any, timeout_ms: int) -> Any:
+    async def request(
+        self, api_key: int, version: int, message: Request[Response], timeout_ms: int
+    ) -> Response:
         """One request, not repeated: ChannelError means that it may or may not have been done."""
         channel = await self._open()
         return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
@@ -64,6 +68,8 @@ class Broker:
         found: dict[str, bytes | None] = {}
         for start in range(0, len(names), TOPICS_AT_ONCE):
             for topic in await self._described(names[start : start + TOPICS_AT_ONCE]):
+                if topic.name is None:
+                    continue  # Of a topic that was asked for by its id.
                 if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     found[topic.name] = None
                 elif topic.error_code == ErrorCode.NONE and any(topic.topic_id):
@@ -79,7 +85,7 @@ class Broker:
         found: dict[TopicKey, Existing] = {(topic.name, NO_TOPIC_ID): topic for topic in by_name}
         return found | {(None, topic.topic_id): topic for topic in by_id}
 
-    async def try_creation(self, request: Any) -> Any:
+    async def try_creation(self, request: types.CreateTopicsRequest) -> types.CreateTopicsResponse:
         """What would come of a CreateTopics request; nothing is created."""
         tried = types.CreateTopicsRequest(
             topics=request.topics, timeout_ms=request.timeout_ms, validate_only=True
@@ -88,7 +94,9 @@ class Broker:
         version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
         return await channel.request(ApiKey.CREATE_TOPICS, version, tried, timeout_ms=request.timeout_ms)
 
-    async def sizes_of(self, creation: Any) -> dict[str, Any]:
+    async def sizes_of(
+        self, creation: types.CreateTopicsRequest | None
+    ) -> dict[str, types.CreateTopicsResponse.CreatableTopicResult]:
         """What a dry run tells of each topic: its size, where that is the broker's to choose."""
         if creation is None:
             return {}
@@ -131,18 +139,22 @@ class Broker:
         topic = types.MetadataRequest.MetadataRequestTopic
         return await self._metadata([topic(name=name) for name in names], METADATA_BY_NAME_VERSIONS)
 
-    async def _metadata(self, topics: list[Any], versions: tuple[int, int]) -> list[Existing]:
+    async def _metadata(
+        self, topics: list[types.MetadataRequest.MetadataRequestTopic], versions: tuple[int, int]
+    ) -> list[Existing]:
         return [
             Existing(topic.name, bytes(topic.topic_id), len(topic.partitions))
             for topic in await self._told(topics, versions)
-            if topic.error_code == ErrorCode.NONE
+            if topic.error_code == ErrorCode.NONE and topic.name is not None
         ]
 
-    async def _described(self, names: list[str]) -> list[Any]:
+    async def _described(self, names: list[str]) -> list[types.MetadataResponse.MetadataResponseTopic]:
         topic = types.MetadataRequest.MetadataRequestTopic
         return await self._told([topic(name=name) for name in names], IDS_BY_NAME_VERSIONS)
 
-    async def _told(self, topics: list[Any], versions: tuple[int, int]) -> list[Any]:
+    async def _told(
+        self, topics: list[types.MetadataRequest.MetadataRequestTopic], versions: tuple[int, int]
+    ) -> list[types.MetadataResponse.MetadataResponseTopic]:
         if not topics:
             # An empty list would mean all that there are, or none, by version.
             return []

@@ -8,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from forwarding.net.log import FORWARD_ID_HEADER
 from proxy.metadata.acl import Acl, uuid_text
 from proxy.metadata.acls_delta import acl_from_record
 from proxy.metadata.image import MetadataImage
 from proxy.net.transactions import Committed
-from proxy.wire import metadata_records
+from proxy.wire import metadata_records, types
+from proxy.wire.message import Message
 
 MAX_FORWARDS = 500
 
@@ -24,7 +24,7 @@ MAX_FORWARDS = 500
 class Transaction:
     """What one forward has put into the log."""
 
-    records: tuple[Any, ...]
+    records: tuple[Message, ...]
     offsets: tuple[int, int]
     removed: dict[str, Acl]
     """The ACLs that it removed, by id, as far as they are known."""
@@ -61,7 +61,7 @@ class CarriedOut:
             return None
         records = _records(kept.step)
         gone = [
-            uuid_text(bytes(r.id)) for r in records if type(r).__name__ == "RemoveAccessControlEntryRecord"
+            uuid_text(bytes(r.id)) for r in records if isinstance(r, types.RemoveAccessControlEntryRecord)
         ]
         return Transaction(records, kept.step.offsets, self._acls(gone, kept.before))
 
@@ -74,9 +74,9 @@ class CarriedOut:
 
     def _created(self) -> Iterator[Acl]:
         for record in chain.from_iterable(_records(kept.step) for kept in self._kept.values()):
-            if type(record).__name__ == "AccessControlEntryRecord":
+            if isinstance(record, types.AccessControlEntryRecord):
                 yield acl_from_record(record)
 
 
-def _records(step: Committed) -> tuple[Any, ...]:
+def _records(step: Committed) -> tuple[Message, ...]:
     return tuple(metadata_records.decode_record(value) for value in step.values)

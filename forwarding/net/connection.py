@@ -4,9 +4,10 @@ Fed by forwarding.net.server, one frame at a time, so that answers leave in the 
 the proxy is comes from proxy.session.authentication; what an Envelope asks for goes to `serve`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
 from forwarding.versions import TRANSACTIONAL_ID_TAG
@@ -25,6 +26,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header, encode_response
+from proxy.wire.message import Message
 
 VersionRange = tuple[int, int]
 
@@ -46,7 +48,7 @@ class Surroundings:
     sasl: SaslListener | None
     forwardable_versions: Callable[[], Mapping[int, VersionRange]]
     """What may come inside an Envelope, for the proxies' ApiVersions (E8)."""
-    serve: Callable[[Any, int, Sender], Awaitable[Any]]
+    serve: Callable[[types.EnvelopeRequest, int, Sender], Awaitable[types.EnvelopeResponse]]
     """An EnvelopeRequest, its version and its sender -> the EnvelopeResponse."""
     record: Callable[[AuditEvent], None]
     now_ms: Callable[[], int]
@@ -167,10 +169,10 @@ class Connection:
 
     async def _envelope(self, header: RequestHeader, frame: bytes) -> Reply:
         # Version 1 has the same layout: only what may be answered differs.
-        message, _ = codecs.request(ApiKey.ENVELOPE, OLDEST_VERSION).decode(frame, header.body_offset)
+        message, _ = codecs.of(types.EnvelopeRequest, OLDEST_VERSION).decode(frame, header.body_offset)
         sender = Sender(self._authentication.principal, self._host, self._around.listener, header.client_id)
         response = await self._around.serve(message, header.api_version, sender)
-        body = codecs.response(ApiKey.ENVELOPE, OLDEST_VERSION).encode(response)
+        body = codecs.of(types.EnvelopeResponse, OLDEST_VERSION).encode(response)
         return Reply(encode_response(header.api_key, header.api_version, header.correlation_id, body))
 
     async def _sasl(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
@@ -235,12 +237,14 @@ class Connection:
         self._around.record(event)
 
 
-def _frame(header: RequestHeader, response: Any) -> bytes:
+def _frame(header: RequestHeader, response: Message) -> bytes:
     body = codecs.response(header.api_key, header.api_version).encode(response)
     return encode_response(header.api_key, header.api_version, header.correlation_id, body)
 
 
-def _versions_response(offered: Mapping[int, VersionRange], error_code: ErrorCode) -> Any:
+def _versions_response(
+    offered: Mapping[int, VersionRange], error_code: ErrorCode
+) -> types.ApiVersionsResponse:
     response = types.ApiVersionsResponse
     return response(
         error_code=error_code,

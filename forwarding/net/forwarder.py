@@ -5,12 +5,13 @@ are known before a client asks; `forward` is what the proxy's net layer calls fo
 effect. What may be retried is forwarding.retry's, what clients see of errors forwarding.envelope's.
 """
 
+from __future__ import annotations
+
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
 
 import structlog
 
@@ -25,7 +26,7 @@ from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSet
 from proxy.net.reach import Reach
 from proxy.net.spans import NO_SPANS, Spans
 from proxy.session.controller_reply import ControllerReply
-from proxy.wire import codecs
+from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
@@ -59,7 +60,7 @@ class _Request:
 class _Reply:
     error_code: int | None
     """The envelope-level error, or CONNECTION_LOST."""
-    message: Any = None
+    message: types.EnvelopeResponse | None = None
 
 
 class Forwarder:
@@ -182,7 +183,7 @@ class Forwarder:
             forward_id=forward_id,
             traceparent=span.traceparent,
         )
-        encoded = codecs.request(ApiKey.ENVELOPE, 0).encode(message)
+        encoded = codecs.of(types.EnvelopeRequest, 0).encode(message)
         request = _Request(api_key, api_version, correlation_id, forward_id, encoded, span)
         self._metrics.count(client_id)
         reply = None
@@ -217,7 +218,7 @@ class Forwarder:
             raw = await channel.send_body(
                 ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=left_ms
             )
-            message, _ = codecs.response(ApiKey.ENVELOPE, 0).decode(raw)
+            message, _ = codecs.of(types.EnvelopeResponse, 0).decode(raw)
         except ChannelTimeout as error:
             # The client's own deadline, which says nothing about the controller. Others share the channel:
             # it is given up by `_until_silent` alone.
@@ -237,6 +238,7 @@ class Forwarder:
 
     def _outcome(self, request: _Request, reply: _Reply, attempts: int) -> ControllerReply:
         if reply.error_code == ErrorCode.NONE:
+            assert reply.message is not None
             return replace(self._answer(request, reply.message), attempts=attempts)
         final = next_step(reply.error_code) is Step.DONE
         error_code = reply.error_code if final else ErrorCode.REQUEST_TIMED_OUT
@@ -255,7 +257,7 @@ class Forwarder:
             ErrorCode(seen.error_code), None, request.forward_id, close=seen.close, attempts=attempts
         )
 
-    def _answer(self, request: _Request, message: Any) -> ControllerReply:
+    def _answer(self, request: _Request, message: types.EnvelopeResponse) -> ControllerReply:
         data = message.response_data
         try:
             if data is None:

@@ -5,14 +5,17 @@ which re-authenticates. The group has a protocol type of its own, so that no con
 while a controller is, and Kafka cannot turn it into a group of the newer consumer protocol.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from proxy.net.channel import Channel, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message, Request, Response
 
 PROTOCOL_TYPE = "penstock"
 PROTOCOL = "penstock-incumbency"
@@ -170,7 +173,7 @@ class Coordinator:
         version = self._channel.version(ApiKey.LEAVE_GROUP, (3, 5))
         await self._channel.request(ApiKey.LEAVE_GROUP, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
 
-    async def _join(self, request: Any, timeout_ms: int) -> Any:
+    async def _join(self, request: types.JoinGroupRequest, timeout_ms: int) -> types.JoinGroupResponse:
         version = self._channel.version(ApiKey.JOIN_GROUP, (5, 9))
         return await self._channel.request(ApiKey.JOIN_GROUP, version, request, timeout_ms=timeout_ms)
 
@@ -189,14 +192,16 @@ class Coordinator:
         return Description(state, members, is_ours=False)
 
 
-async def _asked(channel: Channel, api_key: int, versions: tuple[int, int], request: Any) -> Any:
+async def _asked(
+    channel: Channel, api_key: int, versions: tuple[int, int], request: Request[Response]
+) -> Response:
     version = channel.version(api_key, versions)
     answer = await channel.request(api_key, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
     _check(api_key, answer)
     return answer
 
 
-def _check(api_key: int, answer: Any) -> None:
+def _check(api_key: int, answer: Message) -> None:
     error_code = getattr(answer, "error_code", ErrorCode.NONE)
     if error_code != ErrorCode.NONE:
         raise GroupError(api_key, error_code)

@@ -16,8 +16,9 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.quota.mutation import MutationQuota, MutationQuotas
 from proxy.wire import types
+from proxy.wire.message import Request, Response
 
-Ask = Callable[[Any], Awaitable[Any]]
+Ask = Callable[[Request[Response]], Awaitable[Response]]
 """A request of the client's API and version -> the broker's answer; ChannelError."""
 
 
@@ -37,8 +38,13 @@ class Mutations:
         self._now_ms = now_ms
 
     async def carry_out(
-        self, forwarded: Forwarded, sender: Sender, request: Any, image: MetadataImage, ask: Ask
-    ) -> Any:
+        self,
+        forwarded: Forwarded,
+        sender: Sender,
+        request: Request[Response],
+        image: MetadataImage,
+        ask: Ask[Response],
+    ) -> Response:
         """The broker's answer to `request`, and ours where the quota is used up; ChannelError."""
         header, user = forwarded.header, forwarded.principal.name
         served = SERVED.get(header.api_key)
@@ -52,14 +58,15 @@ class Mutations:
         charged = await self._charged(charge, request, quota)
         if quota.taken:
             self._record(mutations_counted(sender, forwarded, quota, image.offset, self._now_ms()))
-        answer = getattr(types, charge.response)() if charged.left is None else await ask(charged.left)
+        answer: Any = getattr(types, charge.response)() if charged.left is None else await ask(charged.left)
         setattr(answer, charge.results, [*getattr(answer, charge.results), *charged.answered])
         throttle_ms = quota.throttle_time_ms(self._now_ms())
         if throttle_ms:
             if quota.enforced:
                 answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
             self._record(mutations_throttled(sender, forwarded, quota, image.offset, throttle_ms))
-        return answer
+        whole: Response = answer
+        return whole
 
     async def _charged(self, charge: Charge, request: Any, quota: MutationQuota) -> Charged:
         found: Any = (

@@ -4,7 +4,6 @@ Used by forwarding.net.writer.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from forwarding.controller.records import key_of
 from forwarding.envelope import Forwarded, Refused
@@ -13,6 +12,7 @@ from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.session.apis.table import rejection
 from proxy.wire import metadata_records
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import paced
 
 _ENTRY_UNITS = 16
@@ -24,19 +24,19 @@ PASSING = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 """Refusals that say nothing but "later" or "elsewhere": counted, not recorded."""
 
 
-def log_entries(records: Iterable[Any]) -> list[Entry]:
+def log_entries(records: Iterable[Message]) -> list[Entry]:
     return [
         Entry(key_of(record).encode(), metadata_records.encode_record(record))
         for record in paced(list(records), _ENTRY_UNITS)
     ]
 
 
-def too_large(forwarded: Forwarded, size_bytes: int) -> Any:
+def too_large(forwarded: Forwarded, size_bytes: int) -> Message:
     message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
     return refused(forwarded, ErrorCode.POLICY_VIOLATION, message)
 
 
-def unrecordable(forwarded: Forwarded) -> Any:
+def unrecordable(forwarded: Forwarded) -> Message:
     message = "The audit trail of the controller is full: no change can be recorded, so none is made."
     return refused(forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
@@ -47,6 +47,7 @@ def error_name(error_code: int) -> str:
     return ErrorCode(error_code).name
 
 
-def refused(forwarded: Forwarded, error_code: ErrorCode, message: str | None = None) -> Any:
+def refused(forwarded: Forwarded, error_code: ErrorCode, message: str | None = None) -> Message:
     header = forwarded.header
-    return rejection(header.api_key, header.api_version, forwarded.message, error_code, message)
+    rejected: Message = rejection(header.api_key, header.api_version, forwarded.message, error_code, message)
+    return rejected

@@ -9,7 +9,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
@@ -236,7 +235,7 @@ class ControllerProcess:
         tokens_ms = self._settings.token_expiry_check_interval_ms
         owners_ms, gone = self._settings.owner_check_interval_ms, GoneTopics()
         async with asyncio.TaskGroup() as tasks:
-            background: list[asyncio.Task[Any]] = [
+            background: list[asyncio.Task[object]] = [
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
                 tasks.create_task(self._learn_versions()),

@@ -6,6 +6,7 @@ tests/net/test_renewed_logins.py says what is missing when aiokafka changes.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import aiokafka.client
@@ -20,12 +21,12 @@ _LOGIN = (ApiVersionRequest, SaslHandShakeRequest, SaslAuthenticateRequest)
 class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka ships no types
     """A connection whose first request after the time for it has come waits for one more login."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
         self._login_lock = asyncio.Lock()
         self._reauthenticate_at_s: float | None = None
 
-    def send(self, request: Any, expect_response: bool = True) -> Any:
+    def send(self, request: object, expect_response: bool = True) -> object:
         if isinstance(request, SaslAuthenticateRequest):
             return self._lifetime_noted(super().send(request, expect_response))
         if isinstance(request, _LOGIN) or not self._is_due():
@@ -37,7 +38,7 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
         at_s = self._reauthenticate_at_s
         return self._login_lock.locked() or (at_s is not None and self._loop.time() >= at_s)
 
-    async def _lifetime_noted(self, answer: Any) -> Any:
+    async def _lifetime_noted(self, answer: Awaitable[Any]) -> Any:
         response = await answer
         lifetime_ms = getattr(response, "session_lifetime_ms", 0)
         if response.error_code == 0:
@@ -45,7 +46,7 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
             self._reauthenticate_at_s = None if wait_s is None else self._loop.time() + wait_s
         return response
 
-    async def _sent_after_login(self, request: Any, expect_response: bool) -> Any:
+    async def _sent_after_login(self, request: object, expect_response: bool) -> object:
         async with self._login_lock:
             at_s = self._reauthenticate_at_s
             if at_s is not None and self._loop.time() >= at_s:
@@ -61,7 +62,7 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
             raise
 
 
-async def _create_conn(host: str, port: int, **settings: Any) -> RenewedConnection:
+async def _create_conn(host: str, port: int, **settings: object) -> RenewedConnection:
     connection = RenewedConnection(host, port, **settings)
     await connection.connect()
     return connection

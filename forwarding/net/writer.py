@@ -5,12 +5,13 @@ this process committed before; the answer goes out when the change has come back
 counts. Whether this is the active controller is the log's word: a fenced one answers NOT_CONTROLLER.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -52,8 +53,10 @@ from proxy.net.metadata_feed import FeedTimeout, TopicFeed
 from proxy.net.pieces import in_pieces, in_slices
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.outcome import error_of
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message, Response
 
 REPLAY_TIMEOUT_MS = 10_000
 """How long a committed change may take to come back through the log."""
@@ -63,7 +66,7 @@ REGAIN_TIMEOUT_MS = 2_000
 MANY_EVENTS = 50
 """Of one request: more of them are recorded in slices."""
 
-OwnEvent = Callable[[Sequence[Any], tuple[int | None, int], int], AuditEvent]
+OwnEvent = Callable[[Sequence[Message], tuple[int | None, int], int], AuditEvent]
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +75,7 @@ log = structlog.get_logger(__name__)
 class Unsettled:
     """A commit that nobody answered for: the log will tell when it is read to its end."""
 
-    records: tuple[Any, ...]
+    records: tuple[Message, ...]
     tell: Callable[[Committed], None]
     """To be called if it is in the log."""
 
@@ -110,7 +113,7 @@ class Writer:
         self._metrics = metrics
         self._turn = asyncio.Lock()
         self._answers = Answered()
-        self._running: dict[Key, asyncio.Future[Any]] = {}
+        self._running: dict[Key, asyncio.Future[types.EnvelopeResponse]] = {}
         self._unsettled: Unsettled | None = None
         self.active = False
         """This process may write, and its image has all that was ever committed."""
@@ -143,14 +146,18 @@ class Writer:
             self._decided.set()
             await self._log.resign()
 
-    async def serve(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
+    async def serve(
+        self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
+    ) -> types.EnvelopeResponse:
         """The EnvelopeResponse to an EnvelopeRequest, once what was recorded of it survives this process."""
         response = await self._served(envelope, envelope_version, sender)
         # A change that is made is told, though its record should be late: the audit log has said so.
         await self._kept()
         return response
 
-    async def _served(self, envelope: Any, envelope_version: int, sender: Sender) -> Any:
+    async def _served(
+        self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
+    ) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
         opened, events = await in_slices(partial(self._controller.open, envelope, sender, image))
         await self._tell(events)
@@ -163,7 +170,9 @@ class Writer:
             return self._refused(NOT_CONTROLLER, envelope_version, sender)
         return await self._once(opened, sender, envelope_version)
 
-    async def _once(self, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
+    async def _once(
+        self, forwarded: Forwarded, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
         """The same forward is carried out once, however often it is asked for."""
         key = forward_key(sender, forwarded)
         if key is None:
@@ -176,7 +185,9 @@ class Writer:
             return earlier
         return await self._first(key, forwarded, sender, envelope_version)
 
-    async def _first(self, key: Key, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
+    async def _first(
+        self, key: Key, forwarded: Forwarded, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
         self._running[key] = result = asyncio.get_running_loop().create_future()
         response = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, envelope_version)
         try:
@@ -196,7 +207,9 @@ class Writer:
             self._answers.put(key, response)
         return response
 
-    async def _carry_out(self, forwarded: Forwarded, sender: Sender, envelope_version: int) -> Any:
+    async def _carry_out(
+        self, forwarded: Forwarded, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
         try:
             existing = await self._broker.existing(self._controller.topics_in_question(forwarded))
             tried = await self._broker.sizes_of(self._controller.creation_to_try(forwarded))
@@ -226,7 +239,7 @@ class Writer:
 
     async def _commit(
         self, outcome: Outcome, forwarded: Forwarded, sender: Sender, envelope_version: int
-    ) -> Any:
+    ) -> types.EnvelopeResponse:
         if not outcome.records:
             return await in_slices(partial(self._answered, forwarded, sender, outcome.response))
         entries = await in_slices(partial(log_entries, outcome.records))
@@ -241,7 +254,9 @@ class Writer:
         await self._tell(list(quotas_changed(outcome.records, committed.last_offset)))
         return await in_slices(partial(self._answered, forwarded, sender, outcome.response, committed))
 
-    def _again(self, decided: Outcome, done: Transaction, forwarded: Forwarded, sender: Sender) -> Any:
+    def _again(
+        self, decided: Outcome, done: Transaction, forwarded: Forwarded, sender: Sender
+    ) -> types.EnvelopeResponse:
         """Another controller has carried it out, and could not answer any more."""
         response = self._controller.as_before(
             forwarded, decided.response, done.records, done.removed, self._now_ms()
@@ -276,12 +291,12 @@ class Writer:
 
     async def _ask_broker(
         self,
-        decision: AskBroker,
+        decision: AskBroker[Response],
         forwarded: Forwarded,
         sender: Sender,
         image: MetadataImage,
         envelope_version: int,
-    ) -> Any:
+    ) -> types.EnvelopeResponse:
         header = forwarded.header
         timeout_ms = getattr(decision.request, "timeout_ms", None) or DEFAULT_BROKER_TIMEOUT_MS
         try:
@@ -305,7 +320,7 @@ class Writer:
             records = decision.follow_up.records(response, self._loader.image, topic_ids)
             return await self._commit(Outcome(records, response), forwarded, sender, envelope_version)
 
-    def _no_broker(self, forwarded: Forwarded, error: ChannelError) -> Any:
+    def _no_broker(self, forwarded: Forwarded, error: ChannelError) -> Message:
         header = forwarded.header
         log.warning("no answer from the broker", method=ApiKey.name_of(header.api_key), error=str(error))
         # Done or not is unknown: for that Kafka's clients have this code.
@@ -344,7 +359,7 @@ class Writer:
         await self._by_itself(lambda image: gone.records(image, found), topics_gone)
 
     async def _by_itself(
-        self, records_at: Callable[[MetadataImage], tuple[Any, ...]], event: OwnEvent
+        self, records_at: Callable[[MetadataImage], tuple[Message, ...]], event: OwnEvent
     ) -> bool:
         """Commit what nobody has asked for; whether anything was."""
         async with self._turn:
@@ -357,13 +372,13 @@ class Writer:
                 unsettled.tell(committed)
             return committed is not None
 
-    def _removed(self, records: Sequence[Any], event: OwnEvent, committed: Committed) -> None:
+    def _removed(self, records: Sequence[Message], event: OwnEvent, committed: Committed) -> None:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
 
     def _answered(
-        self, forwarded: Forwarded, sender: Sender, response: Any, committed: Committed | None = None
-    ) -> Any:
+        self, forwarded: Forwarded, sender: Sender, response: Message, committed: Committed | None = None
+    ) -> types.EnvelopeResponse:
         """The answer, and the record of it."""
         error_code = error_of(response)
         offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
@@ -372,7 +387,7 @@ class Writer:
         self._metrics.requests.labels(method, error_name(error_code)).inc()
         return answer(forwarded.header, response, offsets[1])
 
-    def _refused(self, fault: Refused, envelope_version: int, sender: Sender) -> Any:
+    def _refused(self, fault: Refused, envelope_version: int, sender: Sender) -> types.EnvelopeResponse:
         error = error_name(fault.error_code)
         self._metrics.envelopes_refused.labels(error).inc()
         if fault.error_code not in PASSING:

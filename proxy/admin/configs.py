@@ -4,7 +4,7 @@ Topics and groups stand under their own name; brokers, their loggers and client 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from proxy.admin.authorization import Authorization
 from proxy.admin.rejection import MESSAGES, Error, Reject
@@ -51,7 +51,14 @@ def denial(
     return kind.error_code, MESSAGES[kind.error_code]
 
 
-def resource_key(part: Any) -> tuple[int, str]:
+class HasResource(Protocol):
+    """A config resource in a request, or its part of a response."""
+
+    resource_type: int
+    resource_name: str
+
+
+def resource_key(part: HasResource) -> tuple[int, str]:
     """Type and name of a resource in a request, or of its part of a response."""
     return part.resource_type, part.resource_name
 

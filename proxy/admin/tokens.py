@@ -4,7 +4,9 @@ The same at the proxy and at the controller; who may ask for tokens at all depen
 gate knows for itself.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TypeAlias, TypedDict
 
 from proxy.admin.authorization import Authorization
 from proxy.metadata.acl import Operation, ResourceType
@@ -16,13 +18,24 @@ FIRST_WITH_REQUESTER = 3
 """From this version of Create and Describe on, a token's owner need not be who asked for it (KIP-373)."""
 NO_TIME_MS = -1
 """What brokers report instead of a time where there is no token."""
-NOT_ALLOWED = {
-    "error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-    "expiry_timestamp_ms": NO_TIME_MS,
-}
+TokenPart: TypeAlias = (
+    "types.CreateDelegationTokenResponse | types.DescribeDelegationTokenResponse.DescribedDelegationToken"
+)
 
 
-def named_owner(request: Any, requester: Principal) -> Principal | None:
+class NotAllowed(TypedDict):
+    """What a response without a token consists of."""
+
+    error_code: int
+    expiry_timestamp_ms: int
+
+
+NOT_ALLOWED = NotAllowed(
+    error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME_MS
+)
+
+
+def named_owner(request: types.CreateDelegationTokenRequest, requester: Principal) -> Principal | None:
     """The owner of the token; the requester if none is named. None: one named without a type."""
     if not request.owner_principal_name:
         return requester
@@ -41,12 +54,14 @@ def creation_denial(authorization: Authorization, may_ask: bool, owner: Principa
     return None if allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
 
 
-def has_foreign_renewers(request: Any) -> bool:
+def has_foreign_renewers(request: types.CreateDelegationTokenRequest) -> bool:
     """Whether a renewer is no user: only users can renew."""
     return any(renewer.principal_type != USER_TYPE for renewer in request.renewers)
 
 
-def creation_response(version: int, owner: Principal, requester: Principal) -> Any:
+def creation_response(
+    version: int, owner: Principal, requester: Principal
+) -> types.CreateDelegationTokenResponse:
     """Names owner and requester; there is no token in it yet."""
     response = types.CreateDelegationTokenResponse(
         principal_type=owner.principal_type, principal_name=owner.name
@@ -55,7 +70,9 @@ def creation_response(version: int, owner: Principal, requester: Principal) -> A
     return response
 
 
-def rejected_creation(version: int, owner: Principal, requester: Principal, error_code: ErrorCode) -> Any:
+def rejected_creation(
+    version: int, owner: Principal, requester: Principal, error_code: int
+) -> types.CreateDelegationTokenResponse:
     """The response without a token."""
     response = creation_response(version, owner, requester)
     response.error_code = error_code
@@ -63,7 +80,7 @@ def rejected_creation(version: int, owner: Principal, requester: Principal, erro
     return response
 
 
-def name_requester(part: Any, version: int, requester: Principal) -> None:
+def name_requester(part: TokenPart, version: int, requester: Principal) -> None:
     """Put the requester where the version has a place for it."""
     if version >= FIRST_WITH_REQUESTER:
         part.token_requester_principal_type = requester.principal_type

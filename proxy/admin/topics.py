@@ -5,16 +5,19 @@ that is named twice is rejected before any right is asked for. The functions ret
 a gate finds wrong with a topic it adds to them.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from proxy.admin.authorization import Authorization
 from proxy.admin.rejection import MESSAGES, PartError, TopicShape, in_request_order
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Response
 from proxy.wire.work import paced
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -29,6 +32,11 @@ _UNKNOWN_COUNT = -1
 _PART_UNITS = 4
 """What a rejected topic costs, in the units of proxy.wire.work."""
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+Topic: TypeAlias = (
+    "types.CreateTopicsRequest.CreatableTopic | types.CreatePartitionsRequest.CreatePartitionsTopic"
+)
+Shortened = TypeVar("Shortened", "types.CreateTopicsRequest", "types.CreatePartitionsRequest")
 
 TopicKey = tuple[str | None, bytes]
 """A topic as DeleteTopics names it: by name (with the zero id) or by id (with no name)."""
@@ -51,7 +59,7 @@ def is_valid_name(name: str) -> bool:
     return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
 
 
-def creation_errors(authorization: Authorization, request: Any) -> Errors:
+def creation_errors(authorization: Authorization, request: types.CreateTopicsRequest) -> Errors:
     """CREATE on the cluster or on each topic."""
     times = Counter(topic.name for topic in paced(request.topics))
     errors = _duplicates(times)
@@ -65,7 +73,7 @@ def creation_errors(authorization: Authorization, request: Any) -> Errors:
     }
 
 
-def partition_errors(authorization: Authorization, request: Any) -> Errors:
+def partition_errors(authorization: Authorization, request: types.CreatePartitionsRequest) -> Errors:
     """ALTER on each topic."""
     times = Counter(topic.name for topic in paced(request.topics))
     errors = _duplicates(times)
@@ -79,32 +87,41 @@ def _duplicates(times: Mapping[str, int]) -> Errors:
     return {name: error for name, count in paced(list(times.items())) if count > 1}
 
 
-class Merge:
+class Merge(Generic[Response]):
     """The rejected topics of a CreateTopics or CreatePartitions request, to be put into its response."""
 
-    def __init__(self, shape: TopicShape, request: Any, errors: Mapping[str, PartError]) -> None:
+    def __init__(
+        self,
+        shape: TopicShape,
+        request: types.CreateTopicsRequest | types.CreatePartitionsRequest,
+        errors: Mapping[str, PartError],
+    ) -> None:
         """`request` as the client sent it."""
         self._shape = shape
-        self._asked = list(dict.fromkeys(topic.name for topic in paced(request.topics)))
-        first = {topic.name: topic for topic in paced(request.topics[::-1])}
+        topics: Sequence[Topic] = request.topics
+        self._asked = list(dict.fromkeys(topic.name for topic in paced(topics)))
+        first = {topic.name: topic for topic in paced(topics[::-1])}
         rejected = [name for name in paced(self._asked) if name in errors]
         self._rejected = [
             shape.reject_topic(first[name], *errors[name]) for name in paced(rejected, _PART_UNITS)
         ]
 
-    def into(self, response: Any) -> Any:
+    def into(self, response: Response) -> Response:
         """The response, with the topics in the order of the request."""
-        parts = [*getattr(response, self._shape.response_topics), *self._rejected]
+        parts: list[Any] = [*getattr(response, self._shape.response_topics), *self._rejected]
         ordered = in_request_order(self._asked, parts, lambda part: part.name)
         setattr(response, self._shape.response_topics, ordered)
         return response
 
-    def alone(self) -> Any:
+    def alone(self) -> Response:
         """The response when no topic is left."""
-        return self.into(getattr(types, self._shape.response)())
+        empty: Response = getattr(types, self._shape.response)()
+        return self.into(empty)
 
 
-def hide_configs(topics: Iterable[Any], shown: Collection[str]) -> None:
+def hide_configs(
+    topics: Iterable[types.CreateTopicsResponse.CreatableTopicResult], shown: Collection[str]
+) -> None:
     """Hide the configs of created topics from clients without DESCRIBE_CONFIGS on them (KIP-525)."""
     for topic in paced(list(topics)):
         if topic.error_code == ErrorCode.NONE and topic.name not in shown:
@@ -113,7 +130,7 @@ def hide_configs(topics: Iterable[Any], shown: Collection[str]) -> None:
             topic.num_partitions = topic.replication_factor = _UNKNOWN_COUNT
 
 
-def topics_to_delete(request: Any) -> list[TopicKey]:
+def topics_to_delete(request: types.DeleteTopicsRequest) -> list[TopicKey]:
     """In the order of the request, as often as it names them."""
     named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in paced(request.topic_names)]
     return named + [(topic.name, bytes(topic.topic_id)) for topic in paced(request.topics)]
@@ -186,7 +203,7 @@ class DeletionMerge:
         ]
         self.allowed = [key for key in paced(asked) if key not in errors]
 
-    def into(self, response: Any) -> Any:
+    def into(self, response: types.DeleteTopicsResponse) -> types.DeleteTopicsResponse:
         """The response, with the topics in the order of the request."""
         by_id = {topic_id for name, topic_id in self.allowed if name is None}
         keyed = [(_key_of_result(topic, by_id), topic) for topic in paced(response.responses)]
@@ -194,25 +211,29 @@ class DeletionMerge:
         response.responses = [topic for _, topic in ordered]
         return response
 
-    def alone(self) -> Any:
+    def alone(self) -> types.DeleteTopicsResponse:
         """The response when no topic is left."""
         return self.into(types.DeleteTopicsResponse())
 
 
-def _key_of_result(topic: Any, by_id: Collection[bytes]) -> TopicKey:
+def _key_of_result(
+    topic: types.DeleteTopicsResponse.DeletableTopicResult, by_id: Collection[bytes]
+) -> TopicKey:
     topic_id = bytes(topic.topic_id)
     return (None, topic_id) if topic_id in by_id else (topic.name, NO_TOPIC_ID)
 
 
-def with_topics(request: Any, topics: list[Any]) -> Any:
+def with_topics(request: Shortened, topics: list[Any]) -> Shortened:
     """The same request about these topics only: CreateTopics, CreatePartitions."""
     return type(request)(topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
 
 
-def deletion_of(request: Any, topics: list[TopicKey]) -> Any:
+def deletion_of(request: types.DeleteTopicsRequest, topics: list[TopicKey]) -> types.DeleteTopicsRequest:
     """The same DeleteTopics request about these topics only, named as its version names them."""
     deletion = types.DeleteTopicsRequest
     if request.topic_names:
-        return deletion(topic_names=[name for name, _ in topics], timeout_ms=request.timeout_ms)
+        return deletion(
+            topic_names=[name for name, _ in topics if name is not None], timeout_ms=request.timeout_ms
+        )
     states = [deletion.DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics]
     return deletion(topics=states, timeout_ms=request.timeout_ms)

@@ -3,10 +3,14 @@
 Read from records by acls_delta, from requests by whoever decodes them. Knows nothing of who asks.
 """
 
+from __future__ import annotations
+
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Self
+from typing import Self
+
+from proxy.wire import types
 
 WILDCARD = "*"
 """As a LITERAL resource name: every resource. As a host: every host."""
@@ -20,7 +24,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 class _KafkaCode(IntEnum):
     @classmethod
-    def _missing_(cls, value: object) -> "_KafkaCode":
+    def _missing_(cls, value: object) -> _KafkaCode:
         # As Kafka's fromCode: a number of a later version is UNKNOWN, which nobody can ask for.
         return cls(0)
 
@@ -85,6 +89,10 @@ def uuid_bytes(text: str) -> bytes:
     return raw
 
 
+Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
+"""What an ACL says: all of it but its id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Acl:
     """`principal` ("User:alice") may (or may not) do `operation` from `host` on a resource pattern."""
@@ -99,7 +107,7 @@ class Acl:
     permission_type: PermissionType
 
     @property
-    def binding(self) -> tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]:
+    def binding(self) -> Binding:
         """All but the id: what two equal ACLs of different ids have in common."""
         return (
             self.resource_type,
@@ -129,7 +137,7 @@ class AclFilter:
     permission_type: PermissionType
 
     @classmethod
-    def requested(cls, request: Any) -> Self:
+    def requested(cls, request: types.DescribeAclsRequest | types.DeleteAclsRequest.DeleteAclsFilter) -> Self:
         """Of a DescribeAclsRequest, or of one filter of a DeleteAclsRequest; unknown numbers are UNKNOWN."""
         return cls(
             resource_type=ResourceType(request.resource_type_filter),

@@ -5,18 +5,20 @@ the records settles which state of an ACL counts; nobody sees a state between tw
 because the image appears at once. Fed by delta, knows nothing of decisions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
 
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage, Entry, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import Pair, SortedNames
+from proxy.wire import types
 
 
-def acl_from_record(record: Any) -> Acl:
+def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
     """An AccessControlEntryRecord as an Acl; MetadataError when its pattern cannot be enforced."""
     pattern_type = PatternType(record.pattern_type)
     if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):

@@ -4,6 +4,8 @@ The same replay serves controller, proxy and snapshot. Fed by the loader, or by 
 records it has just committed. A record is a wire message; offsets are the loader's affair.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
@@ -18,6 +20,7 @@ from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.tokens import DelegationToken, token_from_record
 from proxy.metadata.topics_delta import TopicsDelta
 from proxy.wire import types
+from proxy.wire.message import Message
 
 __all__ = ["IGNORED_API_KEYS", "IGNORED_RECORDS", "TOPIC_API_KEYS", "MetadataDelta", "MetadataError"]
 
@@ -78,7 +81,7 @@ class MetadataDelta:
             "RemoveTopicRecord": self._topics.remove_topic,
         }
 
-    def replay(self, message: Any) -> None:
+    def replay(self, message: Message) -> None:
         """Take in one record; MetadataError when it is of an unknown kind or says the impossible."""
         kind = type(message).__name__
         replay = self._replays.get(kind)
@@ -103,13 +106,13 @@ class MetadataDelta:
         """The entities that the records are about, in log order, each once."""
         return self._limits.keys()
 
-    def _add_acl(self, record: Any) -> None:
+    def _add_acl(self, record: types.AccessControlEntryRecord) -> None:
         self._acls.add(acl_from_record(record))
 
-    def _remove_acl(self, record: Any) -> None:
+    def _remove_acl(self, record: types.RemoveAccessControlEntryRecord) -> None:
         self._acls.remove(uuid_text(bytes(record.id)))
 
-    def _change_quota(self, record: Any) -> None:
+    def _change_quota(self, record: types.ClientQuotaRecord) -> None:
         try:
             entity = QuotaEntity.of((part.entity_type, part.entity_name) for part in record.entity)
         except ValueError as error:
@@ -123,7 +126,7 @@ class MetadataDelta:
         else:
             raise MetadataError(f"ClientQuotaRecord for {entity.path}: {record.key} is {record.value}")
 
-    def _add_credential(self, record: Any) -> None:
+    def _add_credential(self, record: types.UserScramCredentialRecord) -> None:
         self._credentials[_credential_key(record)] = ScramCredential(
             salt=bytes(record.salt),
             stored_key=bytes(record.stored_key),
@@ -131,13 +134,13 @@ class MetadataDelta:
             iterations=record.iterations,
         )
 
-    def _remove_credential(self, record: Any) -> None:
+    def _remove_credential(self, record: types.RemoveUserScramCredentialRecord) -> None:
         self._credentials[_credential_key(record)] = None
 
-    def _set_token(self, record: Any) -> None:
+    def _set_token(self, record: types.DelegationTokenRecord) -> None:
         self._tokens[record.token_id] = token_from_record(record)
 
-    def _remove_token(self, record: Any) -> None:
+    def _remove_token(self, record: types.RemoveDelegationTokenRecord) -> None:
         self._tokens[record.token_id] = None
 
     def _applied_quotas(self) -> QuotasImage:
@@ -160,7 +163,9 @@ class MetadataDelta:
         return TokensImage(before.updated(changes)) if changes else self._image.tokens
 
 
-def _credential_key(record: Any) -> tuple[ScramMechanism, str]:
+def _credential_key(
+    record: types.UserScramCredentialRecord | types.RemoveUserScramCredentialRecord,
+) -> tuple[ScramMechanism, str]:
     mechanism = ScramMechanism(record.mechanism)
     if mechanism is ScramMechanism.UNKNOWN:
         raise MetadataError(f"{type(record).__name__} with SCRAM mechanism {record.mechanism}")

@@ -12,7 +12,6 @@ the old image serves until the last of them.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta
 from proxy.metadata.errors import MetadataError
@@ -20,6 +19,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.wire import metadata_records
 from proxy.wire.errors import WireError
+from proxy.wire.message import Message
 
 __all__ = ["Loader", "MetadataError"]
 
@@ -173,7 +173,7 @@ class Loader:
         self._next_offset = last_offset + 1
         yield from self._show()
 
-    def _replay(self, record: Any, offset: int) -> None:
+    def _replay(self, record: Message, offset: int) -> None:
         kind = type(record).__name__
         if kind == "BeginTransactionRecord":
             self._begin_transaction(offset)

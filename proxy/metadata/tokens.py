@@ -4,10 +4,12 @@ Made from DelegationTokenRecords. What proves a token is computed from its id an
 proxy.security.token_secret; who may ask for one is decided by proxy.session and forwarding.controller.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
 
 from proxy.metadata.errors import MetadataError
+from proxy.wire import types
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class DelegationToken:
         return principal == self.requester or self.renewable_by(principal)
 
 
-def token_from_record(record: Any) -> DelegationToken:
+def token_from_record(record: types.DelegationTokenRecord) -> DelegationToken:
     """What a DelegationTokenRecord says; MetadataError when one of its principals is none."""
     for principal in (record.owner, record.requester, *record.renewers):
         if ":" not in principal:

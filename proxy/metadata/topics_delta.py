@@ -4,14 +4,16 @@ Only what they touch is copied. A config may stand before its topic (a snapshot 
 outlive it in a compacted log until the record that takes it back; neither makes an owner. Fed by delta.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import Pair, SortedNames
 from proxy.metadata.topics import TOPIC_CONFIG, Topic, TopicsImage
+from proxy.wire import types
 
 
 class TopicsDelta:
@@ -22,7 +24,7 @@ class TopicsDelta:
         self._topics: dict[str, Topic | None] = {}
         self._names: dict[str, str | None] = {}
 
-    def set_topic(self, record: Any) -> None:
+    def set_topic(self, record: types.TopicRecord) -> None:
         """TopicRecord. One of another id is another topic: it has nothing from the one before."""
         topic_id = uuid_text(bytes(record.topic_id))
         known = self._topic(record.name)
@@ -32,14 +34,14 @@ class TopicsDelta:
         self._topics[record.name] = replace(known or Topic(record.name), id=topic_id)
         self._names[topic_id] = record.name
 
-    def set_partition(self, record: Any) -> None:
+    def set_partition(self, record: types.PartitionRecord) -> None:
         """PartitionRecord: partitions are numbered from 0 and never taken away from a topic."""
         topic = self._of_id(record)
         if topic is not None:
             count = max(topic.partitions, record.partition_id + 1)
             self._topics[topic.name] = replace(topic, partitions=count)
 
-    def set_config(self, record: Any) -> None:
+    def set_config(self, record: types.ConfigRecord) -> None:
         """ConfigRecord, of topics only; without a value the config goes back to its default."""
         if record.resource_type != TOPIC_CONFIG:
             return
@@ -53,7 +55,7 @@ class TopicsDelta:
         changed = replace(topic, configs=MappingProxyType(configs)) if told else None
         self._topics[record.resource_name] = changed
 
-    def remove_topic(self, record: Any) -> None:
+    def remove_topic(self, record: types.RemoveTopicRecord) -> None:
         """RemoveTopicRecord. One that is not known was compacted away before."""
         topic = self._of_id(record)
         if topic is not None:
@@ -84,7 +86,7 @@ class TopicsDelta:
     def _topic(self, name: str) -> Topic | None:
         return self._topics[name] if name in self._topics else self._image.by_name.get(name)
 
-    def _of_id(self, record: Any) -> Topic | None:
+    def _of_id(self, record: types.PartitionRecord | types.RemoveTopicRecord) -> Topic | None:
         topic_id = uuid_text(bytes(record.topic_id))
         known = self._names[topic_id] if topic_id in self._names else self._image.names_by_id.get(topic_id)
         return None if known is None else self._topic(known)

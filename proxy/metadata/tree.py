@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
@@ -18,7 +17,7 @@ from proxy.metadata.tokens import DelegationToken
 from proxy.metadata.topics import OWNER, Topic
 
 Path = tuple[str, ...]
-Fields = dict[str, Any]
+Fields = dict[str, object]
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ turned away does not depend on the trail, save where `audit.policy` says so (`no
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from proxy.audit.classes import ADMIN
 from proxy.net.audit_log import AuditLog
@@ -64,7 +63,7 @@ async def audit_page(audit: AuditLog) -> bytes:
     return json.dumps(_page(audit), indent=1).encode() + b"\n"
 
 
-def _page(audit: AuditLog) -> Mapping[str, Any]:
+def _page(audit: AuditLog) -> Mapping[str, object]:
     shipping = audit.shipping
     trouble = shipping.trouble
     return {

@@ -6,9 +6,10 @@ ever sent past one that is refused. Not aiokafka's producer: that tries again in
 holds for a passing fault, and knows no error beyond code 79 (docs/decisions/0038).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -140,7 +141,7 @@ class AuditProducer:
         partitions = sorted(self._leaders)
         return int(DefaultPartitioner()(key, partitions, partitions))
 
-    async def _produce(self, batch: Batch) -> Any:
+    async def _produce(self, batch: Batch) -> types.ProduceResponse:
         channel = await self._channel(self._leaders[batch.partition])
         request = types.ProduceRequest
         partition = request.PartitionProduceData(index=batch.partition, records=batch.data)
@@ -153,7 +154,7 @@ class AuditProducer:
         version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
         return await channel.request(ApiKey.PRODUCE, version, message)
 
-    def _refusal(self, told: Any) -> NotTaken:
+    def _refusal(self, told: types.ProduceResponse.PartitionProduceResponse) -> NotTaken:
         code = told.error_code
         if code in REFUSED or code in _NOT_OURS:
             pass
@@ -185,7 +186,7 @@ class AuditProducer:
             self._identity = None  # What was made for one partition may belong into another now.
         self._leaders, self._partitions = leaders, frozenset(leaders)
 
-    async def _metadata(self, channel: Channel) -> Any:
+    async def _metadata(self, channel: Channel) -> types.MetadataResponse:
         wanted = types.MetadataRequest.MetadataRequestTopic(name=self._topic)
         request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
         version = channel.version(ApiKey.METADATA, METADATA_VERSIONS)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -212,7 +212,7 @@ class AuditWriter:
         self._spool.sync()
         return True
 
-    def _asked(self, what: str, work: Callable[..., Done], *arguments: Any) -> Done | None:
+    def _asked(self, what: str, work: Callable[..., Done], *arguments: object) -> Done | None:
         """What the disk says to it; None when it failed, which is told."""
         self._busy_since_ms = now_ms()
         try:

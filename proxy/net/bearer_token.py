@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -115,7 +115,7 @@ class EndpointToken:
         return _Kept(token, asked_at_ms + life_ms * REFRESH_SHARE, asked_at_ms + life_ms)
 
 
-def _object(content: bytes) -> dict[str, Any]:
+def _object(content: bytes) -> dict[str, object]:
     try:
         parsed = json.loads(content)
     except (ValueError, RecursionError):

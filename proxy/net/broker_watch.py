@@ -7,7 +7,6 @@ so that ApiVersions follows a broker that was upgraded. What is made of the answ
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from proxy.admin.configs import BROKER
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
@@ -70,9 +69,7 @@ async def _ask(channel: Channel) -> BrokerFacts:
     ours = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
     told = await channel.request(ApiKey.API_VERSIONS, version, ours)
     cluster_version = channel.version(ApiKey.DESCRIBE_CLUSTER, _range(ApiKey.DESCRIBE_CLUSTER))
-    cluster: Any = await channel.request(
-        ApiKey.DESCRIBE_CLUSTER, cluster_version, types.DescribeClusterRequest()
-    )
+    cluster = await channel.request(ApiKey.DESCRIBE_CLUSTER, cluster_version, types.DescribeClusterRequest())
     return BrokerFacts(
         {api.api_key: (api.min_version, api.max_version) for api in told.api_keys},
         {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers},

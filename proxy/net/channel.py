@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from ssl import SSLContext
-from typing import Any, Self
+from typing import Self
 
 from proxy.metadata.scram import ScramMechanism
 from proxy.net import cause
@@ -26,6 +26,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import decode_response_header, encode_request
+from proxy.wire.message import Request, Response
 
 API_VERSIONS_VERSION = 3
 SASL_AUTHENTICATE_VERSION = 2
@@ -203,8 +204,8 @@ class Channel:
         return best
 
     async def request(
-        self, api_key: int, version: int, message: Any, *, timeout_ms: int | None = None
-    ) -> Any:
+        self, api_key: int, version: int, message: Request[Response], *, timeout_ms: int | None = None
+    ) -> Response:
         """Send a message of ours, give back the decoded response."""
         await self._keep_authenticated()
         return await self._request(api_key, version, message, timeout_ms)
@@ -222,11 +223,14 @@ class Channel:
         await self._keep_authenticated()
         return await self._exchange(api_key, version, client_id, body, timeout_ms)
 
-    async def _request(self, api_key: int, version: int, message: Any, timeout_ms: int | None) -> Any:
+    async def _request(
+        self, api_key: int, version: int, message: Request[Response], timeout_ms: int | None
+    ) -> Response:
         body = await in_slices(partial(codecs.request(api_key, version).encode, message))
         answer = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
         try:
-            response, _ = await in_slices(partial(codecs.response(api_key, version).decode, answer))
+            codec: codecs.Codec[Response] = codecs.response(api_key, version)
+            response, _ = await in_slices(partial(codec.decode, answer))
         except WireError as error:
             self._protocol.abort(error)
             raise ChannelError(
@@ -262,13 +266,13 @@ class Channel:
     async def _negotiate(self) -> None:
         ours = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
         version = API_VERSIONS_VERSION
-        body = codecs.request(ApiKey.API_VERSIONS, version).encode(ours)
+        body = codecs.of(types.ApiVersionsRequest, version).encode(ours)
         answer = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, body, None)
         if int.from_bytes(answer[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
             # KIP-511: whoever does not know our version answers in version 0.
             response = await self._request(ApiKey.API_VERSIONS, 0, types.ApiVersionsRequest(), None)
         else:
-            response, _ = codecs.response(ApiKey.API_VERSIONS, version).decode(answer)
+            response, _ = codecs.of(types.ApiVersionsResponse, version).decode(answer)
         if response.error_code != ErrorCode.NONE:
             raise ChannelError(f"{self.endpoint.address}: ApiVersions: {_name(response.error_code)}")
         self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}

@@ -427,20 +427,20 @@ class Connection(Side):
             self._connecting = True
             self._edge.connect_upstream(self)
 
-    def _to_controller(self, effect: Any) -> None:
+    def _to_controller(self, effect: ToController) -> None:
         self._edge.forward(self, effect)
 
-    def _verify(self, effect: Any) -> None:
+    def _verify(self, effect: Verify) -> None:
         self._edge.verify(self, effect)
 
-    def _look_up_topics(self, effect: Any) -> None:
+    def _look_up_topics(self, effect: LookUpTopics) -> None:
         if self._close_reason is None:
             self._edge.look_up_topics(self, effect.topic_ids)
 
-    def _mute(self, effect: Any) -> None:
+    def _mute(self, effect: MuteClient) -> None:
         self._later(effect.duration_ms, self._unmute)
 
-    def _carry_out_record(self, effect: Any) -> None:
+    def _carry_out_record(self, effect: Recorded) -> None:
         self._edge.record(effect.event)
         event_class = self._edge.held_class(effect.event)
         if event_class is not None and self._close_reason is None:
@@ -458,7 +458,7 @@ class Connection(Side):
                 held.take(effect)
         self._update_reading()
 
-    def _close(self, effect: Any) -> None:
+    def _close(self, effect: Close) -> None:
         if effect.delay_ms:
             self._later(effect.delay_ms, lambda: self._close_with(effect))
         else:
@@ -469,10 +469,10 @@ class Connection(Side):
             self.write(effect.last_words)
         self.close(effect.reason)
 
-    def _upstream_logged_in(self, effect: Any) -> None:
+    def _upstream_logged_in(self, effect: UpstreamLoggedIn) -> None:
         self._renew_login_after(effect.session_lifetime_ms)
 
-    def _upstream_refused(self, effect: Any) -> None:
+    def _upstream_refused(self, effect: UpstreamRefused) -> None:
         self._edge.login_refused(effect.message)
 
     def _renew_login_after(self, session_lifetime_ms: int) -> None:

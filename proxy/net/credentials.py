@@ -7,7 +7,7 @@ mechanism is made; others are loaded by proxy.security.sasl.mechanism.
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from proxy.metadata.image import MetadataImage, ScramImage
 from proxy.metadata.scram import ScramMechanism
@@ -68,7 +68,7 @@ class Credentials:
     """None: no login is held."""
     dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """See proxy.security.sasl.scram."""
-    background: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+    background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
     """What mechanisms have to do while the process runs (fetch keys, say): it runs each to its own end."""
 
 

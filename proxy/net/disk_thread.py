@@ -8,9 +8,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
 
 class DiskThread:
@@ -21,7 +22,7 @@ class DiskThread:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
         """What `work` gives or raises."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
@@ -46,7 +47,10 @@ class DiskThread:
 
 
 def _tell(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any
+    loop: asyncio.AbstractEventLoop,
+    done: asyncio.Future[Result],
+    settle: Callable[[Outcome], None],
+    outcome: Outcome,
 ) -> None:
     def tell() -> None:
         if not done.done():

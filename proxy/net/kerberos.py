@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 from proxy.security.sasl.exchange import Exchange
@@ -62,7 +62,7 @@ class Kerberos:
 class Context:
     """See SecurityContext."""
 
-    def __init__(self, gssapi: Any, key: Any) -> None:
+    def __init__(self, gssapi: ModuleType, key: object) -> None:
         self._gssapi = gssapi
         with self._errors():
             self._context = gssapi.SecurityContext(creds=key, usage="accept")
@@ -120,7 +120,7 @@ class GssapiMechanism:
         return self._rules.name(kerberos_name, self._realm)
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     try:
         return importlib.import_module("gssapi")
     except ImportError as error:

@@ -5,7 +5,6 @@ Made by proxy.net.credentials when a process is put together; the process runs w
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -16,7 +15,7 @@ from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.oauthbearer import NAME, KeySource, OAuthBearerExchange
 
 FILE_KIND = "jwks"
-Background = list[Callable[[], Coroutine[Any, Any, None]]]
+Background = list[Callable[[], Coroutine[object, object, None]]]
 
 
 @dataclass(frozen=True, slots=True)

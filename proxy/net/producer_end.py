@@ -6,7 +6,6 @@ for the metadata log's (forwarding.net.log).
 """
 
 import asyncio
-from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaProducer
@@ -31,7 +30,7 @@ async def end(producer: AIOKafkaProducer, whose: str) -> None:
         _look_at_failures(producer)
 
 
-async def _cancel(sender: Any) -> None:
+async def _cancel(sender: object) -> None:
     """The sender and all it has begun, which asks for a coordinator for as long as no broker answers.
 
     Its own `close` waits for these: who is cut off would not learn that it is.
@@ -42,7 +41,7 @@ async def _cancel(sender: Any) -> None:
         await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
 
 
-def _is_of(task: "asyncio.Task[Any]", sender: Any) -> bool:
+def _is_of(task: "asyncio.Task[object]", sender: object) -> bool:
     frame = getattr(task.get_coro(), "cr_frame", None)
     return frame is not None and frame.f_locals.get("self") is sender
 

@@ -5,8 +5,11 @@ consumer does, with no replica id: the leader keeps no state of us, so that we c
 voter nor become one (docs/decisions/0024). What the bytes mean is proxy.net.quorum_log's.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from proxy.net.channel import Channel
 from proxy.wire import types
@@ -16,6 +19,9 @@ from proxy.wire.error_codes import ErrorCode
 CLUSTER_METADATA = "__cluster_metadata"
 CLUSTER_METADATA_ID = (1).to_bytes(16, "big")
 PARTITION = 0
+
+Leader: TypeAlias = "types.FetchResponse.LeaderIdAndEpoch | types.FetchSnapshotResponse.LeaderIdAndEpoch"
+Endpoint: TypeAlias = "types.FetchResponse.NodeEndpoint | types.FetchSnapshotResponse.NodeEndpoint"
 
 FETCH_VERSIONS = (12, 18)
 """From 12 on a Fetch tells the epoch it stands at."""
@@ -152,7 +158,7 @@ class ControllerNode:
         return bytes(answer.unaligned_records), answer.size
 
 
-def _fetch_request(place: Place, max_wait_ms: int) -> Any:
+def _fetch_request(place: Place, max_wait_ms: int) -> types.FetchRequest:
     request = types.FetchRequest
     partition = request.FetchPartition(
         partition=PARTITION,
@@ -166,7 +172,9 @@ def _fetch_request(place: Place, max_wait_ms: int) -> Any:
     return request(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic])
 
 
-def _refuse(error_code: int, api: str, leader: Any = None, endpoints: Any = ()) -> None:
+def _refuse(
+    error_code: int, api: str, leader: Leader | None = None, endpoints: Iterable[Endpoint] = ()
+) -> None:
     if error_code in ELSEWHERE and leader is not None:
         addresses = {node.node_id: (node.host, node.port) for node in endpoints}
         raise NotLeader(

@@ -8,11 +8,11 @@ is not known here.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
+from proxy.net.log_batches import LogBatch, LogRecord
 from proxy.net.transactions import PIECE_RECORDS, BrokenBatch
 
 LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
@@ -136,10 +136,10 @@ def split(records: bytes) -> tuple[list[bytes], bytes]:
     return batches, records[start:]
 
 
-def checked(raw: bytes) -> Any:
+def checked(raw: bytes) -> LogBatch:
     """One batch, decoded; BrokenBatch when it is not what its checksum or its header says."""
     try:
-        batch = MemoryRecords(raw).next_batch()
+        batch: LogBatch | None = MemoryRecords(raw).next_batch()
     except CorruptRecordException as error:
         raise BrokenBatch(str(error)) from error
     if batch is None or not hasattr(batch, "is_control_batch"):
@@ -149,7 +149,7 @@ def checked(raw: bytes) -> Any:
     return batch
 
 
-def _values(batch: Any, position: int, into: list[bytes]) -> Iterator[None]:
+def _values(batch: LogBatch, position: int, into: list[bytes]) -> Iterator[None]:
     for number, record in enumerate(_records(batch), 1):
         if record.offset >= position:
             into.append(_value(record))
@@ -157,14 +157,14 @@ def _values(batch: Any, position: int, into: list[bytes]) -> Iterator[None]:
             yield
 
 
-def _records(batch: Any) -> Iterator[Any]:
+def _records(batch: LogBatch) -> Iterator[LogRecord]:
     try:
         yield from batch
     except CorruptRecordException as error:
         raise BrokenBatch(f"the batch at offset {batch.base_offset}: {error}") from error
 
 
-def _value(record: Any) -> bytes:
+def _value(record: LogRecord) -> bytes:
     if record.value is None:
         raise BrokenBatch(f"the record at offset {record.offset} has no value")
     return bytes(record.value)

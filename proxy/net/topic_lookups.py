@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -42,6 +42,8 @@ _METADATA_VERSIONS = 12, codecs.request_versions(ApiKey.METADATA)[-1]
 _ID_BYTES = 16
 
 log = structlog.get_logger(__name__)
+
+Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
 
 
 class Waiter(Protocol):
@@ -196,7 +198,7 @@ class TopicLookups:
                 self._names.note_missing(topic_id, moment_ms)
         return True
 
-    async def _described(self, topic_ids: Iterable[bytes]) -> list[Any]:
+    async def _described(self, topic_ids: Iterable[bytes]) -> list[Topic]:
         """The broker's topics of these ids. A connection that has been idle may be closed: then a new one."""
         if self._channel is not None and not self._channel.closed:
             try:
@@ -208,19 +210,19 @@ class TopicLookups:
         self._channel = await Channel.open(self._endpoint)
         return await self._exchange(self._channel, topic_ids)
 
-    async def _exchange(self, channel: Channel, topic_ids: Iterable[bytes]) -> list[Any]:
+    async def _exchange(self, channel: Channel, topic_ids: Iterable[bytes]) -> list[Topic]:
         version = channel.version(ApiKey.METADATA, _METADATA_VERSIONS)
         asked = types.MetadataRequest.MetadataRequestTopic
         message = types.MetadataRequest(
             topics=[asked(name=None, topic_id=topic_id) for topic_id in topic_ids],
             allow_auto_topic_creation=False,
         )
-        body = codecs.request(ApiKey.METADATA, version).encode(message)
+        body = codecs.of(types.MetadataRequest, version).encode(message)
         response = await channel.send_body(ApiKey.METADATA, version, self._endpoint.client_id, body)
         # Partitions may be very many, and are stepped over.
         codec = codecs.response(ApiKey.METADATA, version, ("topics.partitions",))
         decoded, _ = await in_slices(partial(codec.decode, response))
-        topics: list[Any] = decoded.topics
+        topics: list[Topic] = decoded.topics
         return topics
 
     async def _hang_up(self) -> None:

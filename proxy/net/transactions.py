@@ -7,11 +7,12 @@ of the controller is one transaction, and nobody may see a part of it. What the 
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
+
+from proxy.net.log_batches import LogBatch, LogRecord
 
 PIECE_RECORDS = 500
 """About a millisecond's work."""
@@ -41,11 +42,11 @@ class _Values:
     offsets: tuple[int, int] | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
 
-    def add(self, record: Any) -> None:
+    def add(self, record: LogRecord, value: bytes) -> None:
         if self.offsets is None:
             self.headers = tuple(record.headers)
         self.offsets = (record.offset if self.offsets is None else self.offsets[0], record.offset)
-        self.values.append(bytes(record.value))
+        self.values.append(bytes(value))
 
     def committed(self, last_offset: int) -> Committed:
         return Committed(last_offset, tuple(self.values), self.offsets, self.headers)
@@ -82,7 +83,7 @@ class TransactionReader:
             if step is not None:
                 yield step
 
-    def _step(self, batch: Any, last_offset: int) -> Generator[None, None, Committed | None]:
+    def _step(self, batch: LogBatch, last_offset: int) -> Generator[None, None, Committed | None]:
         if batch.is_control_batch:
             return self._decide(batch, last_offset)
         if not batch.is_transactional:
@@ -93,25 +94,25 @@ class TransactionReader:
         yield from self._read(batch, self._undecided.setdefault(batch.producer_id, _Values()))
         return None
 
-    def _decide(self, batch: Any, last_offset: int) -> Committed:
+    def _decide(self, batch: LogBatch, last_offset: int) -> Committed:
         waiting = self._undecided.pop(batch.producer_id, _Values())
         self._undecided_since.pop(batch.producer_id, None)
         markers = [ControlRecord.parse(record.key) for record in batch]
         committed = COMMIT_MARKER in markers
         return waiting.committed(last_offset) if committed else Committed(last_offset, ())
 
-    def _read(self, batch: Any, into: _Values) -> Iterator[None]:
+    def _read(self, batch: LogBatch, into: _Values) -> Iterator[None]:
         # A null value is a tombstone: the log has none of ours, and says nothing if another put it there.
         for number, record in enumerate(batch, 1):
             if record.offset >= self.position and record.value is not None:
-                into.add(record)
+                into.add(record, record.value)
             if number % PIECE_RECORDS == 0:
                 yield
 
 
-def _checked(batches: Any) -> Any:
+def _checked(batches: MemoryRecords) -> LogBatch:
     try:
-        batch = batches.next_batch()
+        batch: LogBatch = batches.next_batch()
     except CorruptRecordException as error:
         raise BrokenBatch(str(error)) from error
     if not hasattr(batch, "is_control_batch"):

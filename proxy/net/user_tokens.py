@@ -10,7 +10,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -19,6 +19,14 @@ from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Request
+
+TokenResponse = TypeVar(
+    "TokenResponse",
+    "types.CreateDelegationTokenResponse",
+    "types.RenewDelegationTokenResponse",
+    "types.ExpireDelegationTokenResponse",
+)
 
 CREATE_VERSIONS = (3, 3)
 """From version 3 on the owner can be another than who asks (KIP-373)."""
@@ -194,7 +202,9 @@ class UserTokens:
         if self._channel is not None:
             await self._channel.close()
 
-    async def _ask(self, api_key: int, versions: tuple[int, int], message: Any) -> Any:
+    async def _ask(
+        self, api_key: int, versions: tuple[int, int], message: Request[TokenResponse]
+    ) -> TokenResponse:
         channel = await self._open_channel()
         answer = await channel.request(api_key, channel.version(api_key, versions), message)
         if answer.error_code != ErrorCode.NONE:

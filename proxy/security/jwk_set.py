@@ -7,7 +7,6 @@ signatures are taken: a shared secret (`oct`) would make everyone who can verify
 import json
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -97,7 +96,7 @@ class JwkSet:
         return any(key.key_id == key_id for key in self.keys)
 
 
-def _entries(document: bytes) -> list[Any]:
+def _entries(document: bytes) -> list[object]:
     try:
         parsed = json.loads(document)
     except (ValueError, RecursionError) as error:
@@ -110,7 +109,7 @@ def _entries(document: bytes) -> list[Any]:
     return entries
 
 
-def _verification_key(entry: Any) -> VerificationKey:
+def _verification_key(entry: object) -> VerificationKey:
     if not isinstance(entry, dict):
         raise ValueError("not an object")
     key_id = entry.get("kid")
@@ -129,7 +128,7 @@ def _verification_key(entry: Any) -> VerificationKey:
     return VerificationKey(key_id, algorithms, key)
 
 
-def _check_purpose(entry: dict[str, Any]) -> None:
+def _check_purpose(entry: dict[str, object]) -> None:
     if entry.get("use", "sig") != "sig":
         raise ValueError(f"use {entry['use']!r}, not sig")
     operations = entry.get("key_ops")
@@ -137,7 +136,7 @@ def _check_purpose(entry: dict[str, Any]) -> None:
         raise ValueError("key_ops without verify")
 
 
-def _algorithms(kind: str, curve: Any, named: Any) -> frozenset[str]:
+def _algorithms(kind: str, curve: object, named: object) -> frozenset[str]:
     fitting = frozenset(
         algorithm
         for algorithm, (its_kind, its_curve) in _KEY_OF.items()
@@ -153,7 +152,7 @@ def _algorithms(kind: str, curve: Any, named: Any) -> frozenset[str]:
     return fitting if kind == "OKP" else frozenset({named})
 
 
-def _check_rsa_size(entry: dict[str, Any]) -> None:
+def _check_rsa_size(entry: dict[str, object]) -> None:
     modulus = entry.get("n")
     if not isinstance(modulus, str):
         raise ValueError("n is missing")

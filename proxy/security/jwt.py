@@ -9,7 +9,7 @@ import json
 import re
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
@@ -60,9 +60,11 @@ class Invalid:
 class _Wrong(Exception):
     """Carries an Invalid out of the checks."""
 
-    def __init__(self, reason: str, **more: Any) -> None:
+    def __init__(
+        self, reason: str, *, unknown_key_id: str | None = None, insufficient_scope: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.invalid = Invalid(reason, **more)
+        self.invalid = Invalid(reason, unknown_key_id, insufficient_scope)
 
 
 def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims | Invalid:
@@ -99,7 +101,7 @@ def _verified_payload(token: str, keys: JwkSet, policy: JwtPolicy) -> bytes:
     return payload
 
 
-def _algorithm(header: dict[str, Any], policy: JwtPolicy) -> str:
+def _algorithm(header: dict[str, object], policy: JwtPolicy) -> str:
     algorithm = header.get("alg")
     if not isinstance(algorithm, str):
         raise _Wrong("header without alg")
@@ -111,7 +113,7 @@ def _algorithm(header: dict[str, Any], policy: JwtPolicy) -> str:
     return algorithm
 
 
-def _key_id(header: dict[str, Any]) -> str | None:
+def _key_id(header: dict[str, object]) -> str | None:
     key_id = header.get("kid")
     if key_id is not None and not isinstance(key_id, str):
         raise _Wrong("kid is not a string")
@@ -126,7 +128,7 @@ def _no_key(keys: JwkSet, key_id: str | None, algorithm: str) -> _Wrong:
     return _Wrong(f"unknown key {shown(key_id)}", unknown_key_id=key_id)
 
 
-def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: Any) -> bool:
+def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: object) -> bool:
     try:
         model = JWSRegistry.algorithms[algorithm]
         model.check_key(key)
@@ -135,14 +137,14 @@ def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: Any) -> b
         return False
 
 
-def _check_text(claims: dict[str, Any]) -> None:
+def _check_text(claims: dict[str, object]) -> None:
     # RFC 7519, section 4.1: what these are, whether we look at them or not.
     for name in ("iss", "sub", "jti"):
         if not isinstance(claims.get(name, ""), str):
             raise _Wrong(f"{name} is not a string")
 
 
-def _check_issuer(claims: dict[str, Any], policy: JwtPolicy) -> None:
+def _check_issuer(claims: dict[str, object], policy: JwtPolicy) -> None:
     if policy.issuer is None:
         return
     issuer = _text(claims.get("iss"), "iss")
@@ -150,7 +152,7 @@ def _check_issuer(claims: dict[str, Any], policy: JwtPolicy) -> None:
         raise _Wrong(f"issuer {shown(issuer)} is not the expected one")
 
 
-def _check_audience(claims: dict[str, Any], policy: JwtPolicy) -> None:
+def _check_audience(claims: dict[str, object], policy: JwtPolicy) -> None:
     audience = claims.get("aud")
     if audience is None:
         if policy.audiences:
@@ -166,7 +168,7 @@ def _check_audience(claims: dict[str, Any], policy: JwtPolicy) -> None:
         raise _Wrong("meant for another audience")
 
 
-def _check_times(claims: dict[str, Any], skew_s: int, now_s: int) -> int:
+def _check_times(claims: dict[str, object], skew_s: int, now_s: int) -> int:
     expires, issued = _seconds(claims, "exp"), _seconds(claims, "iat")
     not_before = _seconds(claims, "nbf") if "nbf" in claims else None
     if now_s - skew_s >= expires:
@@ -180,7 +182,7 @@ def _check_times(claims: dict[str, Any], skew_s: int, now_s: int) -> int:
     return expires
 
 
-def _seconds(claims: dict[str, Any], name: str) -> int:
+def _seconds(claims: dict[str, object], name: str) -> int:
     value = claims.get(name)
     if value is None:
         raise _Wrong(f"no {name} claim")
@@ -191,7 +193,7 @@ def _seconds(claims: dict[str, Any], name: str) -> int:
     return int(value)
 
 
-def _text(value: Any, name: str) -> str:
+def _text(value: object, name: str) -> str:
     if value is None:
         raise _Wrong(f"no {name} claim")
     if not isinstance(value, str):
@@ -207,7 +209,7 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _scopes(value: Any, name: str) -> frozenset[str]:
+def _scopes(value: object, name: str) -> frozenset[str]:
     """RFC 8693, section 4.2: a string separated by spaces; some providers send a list."""
     if isinstance(value, str):
         return frozenset(_text(value, name).split())
@@ -231,7 +233,7 @@ def _decoded(part: str, name: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def _json_object(content: bytes, name: str) -> dict[str, Any]:
+def _json_object(content: bytes, name: str) -> dict[str, object]:
     try:
         parsed = json.loads(content, object_pairs_hook=_members, parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -241,7 +243,7 @@ def _json_object(content: bytes, name: str) -> dict[str, Any]:
     return parsed
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # RFC 7515, section 4: two readers must never see two different values of one name.
     members = dict(pairs)
     if len(members) != len(pairs):

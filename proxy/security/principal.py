@@ -45,7 +45,7 @@ def serialize(principal: Principal) -> bytes:
         name=principal.name,
         token_authenticated=principal.token_authenticated,
     )
-    body: bytes = codecs.data("DefaultPrincipalData", _DATA_VERSION).encode(data)
+    body = codecs.of(types.DefaultPrincipalData, _DATA_VERSION).encode(data)
     return _VERSION.pack(_DATA_VERSION) + body
 
 
@@ -57,7 +57,8 @@ def deserialize(raw: bytes) -> Principal:
     if version != _DATA_VERSION:
         raise ValueError(f"principal data version {version}, we know {_DATA_VERSION}")
     try:
-        data = codecs.data("DefaultPrincipalData", version).decode_exactly(memoryview(raw)[_VERSION.size :])
+        codec = codecs.of(types.DefaultPrincipalData, version)
+        data = codec.decode_exactly(memoryview(raw)[_VERSION.size :])
     except WireError as error:
         raise ValueError(f"malformed principal data: {error}") from error
     if ":" in data.type:

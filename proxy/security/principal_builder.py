@@ -39,7 +39,7 @@ class PrincipalBuilder(Protocol):
         ...
 
     def build(self, context: AuthenticationContext) -> Principal:
-        """Who it is. Any exception: nobody, and the connection is closed."""
+        """Who it is. object exception: nobody, and the connection is closed."""
         ...
 
 

@@ -10,7 +10,6 @@ simple.py; knows nothing of decisions.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from proxy.metadata.acl import WILDCARD, WILDCARD_PRINCIPAL, Operation, PermissionType, ResourceType
 from proxy.security.host import host_address
@@ -95,7 +94,7 @@ def parse_acl_file(content: bytes) -> SimpleAcls:
     return SimpleAcls(cluster, resources, sum(len(rules.acls) for rules in everything))
 
 
-def _document(content: bytes) -> Any:
+def _document(content: bytes) -> object:
     try:
         return json.loads(content.decode("utf-8"), object_pairs_hook=_without_repetition)
     except UnicodeDecodeError as error:
@@ -106,7 +105,7 @@ def _document(content: bytes) -> Any:
         raise ValueError("too deeply nested") from error
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # JSON would let the last one win, and the ACLs of the first one be gone.
     seen = dict(pairs)
     if len(seen) != len(pairs):
@@ -115,7 +114,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return seen
 
 
-def _section(value: Any, place: str) -> dict[str, ResourceRules]:
+def _section(value: object, place: str) -> dict[str, ResourceRules]:
     if not isinstance(value, dict):
         raise ValueError(f"{place}: expected an object, a name for each resource")
     if "" in value:
@@ -123,7 +122,7 @@ def _section(value: Any, place: str) -> dict[str, ResourceRules]:
     return {name: _resource(entry, f"{place} > {name}") for name, entry in value.items()}
 
 
-def _resource(value: Any, place: str) -> ResourceRules:
+def _resource(value: object, place: str) -> ResourceRules:
     allowed = {"version", "acls"} | ({"owner"} if place.startswith("topics") else set())
     entry = _object(value, place, allowed, {"acls"})
     if "version" in entry:
@@ -134,7 +133,7 @@ def _resource(value: Any, place: str) -> ResourceRules:
     )
 
 
-def _rules(value: Any, place: str, owner: str | None) -> ResourceRules:
+def _rules(value: object, place: str, owner: str | None) -> ResourceRules:
     if not isinstance(value, list):
         raise ValueError(f"{place}: expected a list of ACLs")
     by_principal: dict[str, list[FileAcl]] = {}
@@ -144,7 +143,7 @@ def _rules(value: Any, place: str, owner: str | None) -> ResourceRules:
     return ResourceRules({principal: tuple(acls) for principal, acls in by_principal.items()}, owner)
 
 
-def _acl(value: Any, place: str) -> FileAcl:
+def _acl(value: object, place: str) -> FileAcl:
     entry = _object(value, place, _ACL_KEYS, _ACL_KEYS)
     permission = _PERMISSIONS.get(_text(entry["permissionType"], f"{place} > permissionType"))
     if permission is None:
@@ -165,7 +164,7 @@ def _operations(name: str, place: str) -> Sequence[Operation]:
     return OPERATIONS[name]
 
 
-def _principal(value: Any, place: str) -> str:
+def _principal(value: object, place: str) -> str:
     """ "alice" is a user, "User:alice" the same, "Group:x" a principal of another type."""
     text = _text(value, place)
     if text in EVERYONE:
@@ -173,7 +172,7 @@ def _principal(value: Any, place: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
-def _one_principal(value: Any, place: str) -> str:
+def _one_principal(value: object, place: str) -> str:
     principal = _principal(value, place)
     if principal == WILDCARD_PRINCIPAL:
         raise ValueError(f"{place}: everybody cannot be the owner")
@@ -190,21 +189,21 @@ def _host(text: str, place: str) -> str:
         raise ValueError(f"{place}: {text!r} is neither an address nor *; names are not resolved") from error
 
 
-def _texts(value: Any, place: str) -> list[tuple[str, str]]:
+def _texts(value: object, place: str) -> list[tuple[str, str]]:
     if not isinstance(value, list) or not value:
         raise ValueError(f"{place}: expected a list with something in it")
     return [(_text(each, f"{place}[{index}]"), f"{place}[{index}]") for index, each in enumerate(value)]
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: object, place: str) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{place}: expected a text, found {value!r}")
     return value
 
 
 def _object(
-    value: Any, place: str, allowed: frozenset[str] | set[str], needed: frozenset[str] | set[str]
-) -> dict[str, Any]:
+    value: object, place: str, allowed: frozenset[str] | set[str], needed: frozenset[str] | set[str]
+) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ValueError(f"{place}: expected an object, found {type(value).__name__}")
     unknown, missing = sorted(value.keys() - allowed), sorted(needed - value.keys())
@@ -214,6 +213,6 @@ def _object(
     return value
 
 
-def _version(document: Mapping[str, Any], place: str) -> None:
+def _version(document: Mapping[str, object], place: str) -> None:
     if document["version"] != 1 or isinstance(document["version"], bool):
         raise ValueError(f"{place}: version {document['version']!r}, we know 1")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.admin.authorization import DECISION_UNITS, Authorization
-from proxy.admin.rejection import MESSAGES, Reject
+from proxy.admin.rejection import MESSAGES, Error, Reject
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -243,7 +243,7 @@ def deny(call: Call, request: Any, error_code: ErrorCode) -> Answer:
 def reject(call: Call, request: Any, error_code: ErrorCode, message: str | None = None) -> Answer:
     """Reject the whole request."""
     assert call.api is not None
-    error = {"error_code": error_code, "error_message": message}
+    error: Error = {"error_code": error_code, "error_message": message}
     return Answer(call.api.reject(call.version, request, error))
 
 

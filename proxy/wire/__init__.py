@@ -9,7 +9,7 @@ records.
     work               long work on a message, in slices
 
 Behind them: schemas/*.schema says what the messages are, in a notation of our own (notation) which
-import_schemas writes from Kafka's jars. catalog finds a schema, message makes classes of it, decoder and
-encoder write the Python source of its codecs (source, layout), which runs on primitives. Imports nothing of
-ours from outside.
+import_schemas writes from Kafka's jars, with types.pyi for type checkers (stubs). catalog finds a schema,
+message makes classes of it, decoder and encoder write the Python source of its codecs (source, layout), which
+runs on primitives. Imports nothing of ours from outside.
 """

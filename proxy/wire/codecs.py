@@ -1,7 +1,10 @@
 """Bytes of one message of one version to a message object, and back.
 
-    codec = codecs.request(ApiKey.CREATE_ACLS, 3)
+    codec = codecs.request(header.api_key, header.api_version)
     message, end = codec.decode(frame, header.body_offset)
+
+Where the message is known beforehand, `codecs.of(types.CreateAclsRequest, 3)` is the same codec, and type
+checkers know what it decodes.
 
 Codecs are made from the schema when first asked for, and kept. Fed by everybody who holds a frame's body;
 knows neither headers nor frames.
@@ -13,19 +16,28 @@ unchanged. A tagged field that was not sent is None then.
 
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from proxy.wire import catalog
 from proxy.wire.decoder import write_decoder
 from proxy.wire.encoder import write_encoder
 from proxy.wire.errors import Malformed, WireError
+from proxy.wire.message import Message, classes_of
 from proxy.wire.primitives import Buffer
 from proxy.wire.schema import MessageSchema, Struct
 from proxy.wire.source import Source
-from proxy.wire.types import classes_of
+
+MessageType = TypeVar("MessageType", bound=Message)
+Decoded = TypeVar("Decoded", bound=Message, covariant=True)
 
 
-class Codec:
+class Decode(Protocol[Decoded]):
+    """`decode(buffer, offset) -> (message, end)`."""
+
+    def __call__(self, buffer: Buffer, offset: int = 0) -> tuple[Decoded, int]: ...
+
+
+class Codec(Generic[MessageType]):
     """Reads and writes the body of one message in one version (and projection)."""
 
     def __init__(self, schema: MessageSchema, version: int, raw: tuple[str, ...] = ()) -> None:
@@ -35,7 +47,7 @@ class Codec:
         self.version = version
 
     @cached_property
-    def decode(self) -> Callable[..., tuple[Any, int]]:
+    def decode(self) -> Decode[MessageType]:
         """`decode(buffer, offset=0) -> (message, end)`. WireError for anything malformed.
 
         bytes and records fields are views of the buffer, everything else is copied out of it; what stands
@@ -51,21 +63,21 @@ class Codec:
                 reason = f"the bytes end here, after {size_bytes}"
             return self._error(source, fault, reason)
 
-        decode: Callable[..., tuple[Any, int]] = compiled(explain)
+        decode: Decode[MessageType] = compiled(explain)
         return decode
 
     @cached_property
-    def encode(self) -> Callable[[Any], bytes]:
+    def encode(self) -> Callable[[MessageType], bytes]:
         """`encode(message) -> bytes`. WireError when the message does not fit the version."""
         source, compiled = write_encoder(self._schema, self.version, self._raw)
 
         def explain(fault: Exception) -> WireError:
             return self._error(source, fault, str(fault))
 
-        encode: Callable[[Any], bytes] = compiled(explain)
+        encode: Callable[[MessageType], bytes] = compiled(explain)
         return encode
 
-    def decode_exactly(self, buffer: Buffer) -> Any:
+    def decode_exactly(self, buffer: Buffer) -> MessageType:
         """The message that the buffer holds and nothing else; WireError for trailing bytes."""
         message, end = self.decode(buffer)
         if end != len(buffer):
@@ -80,31 +92,41 @@ class Codec:
         return WireError(f"{self}: {field}: {reason}" if field else f"{self}: {reason}")
 
 
+AnyCodec = Codec[Any]
+"""Of a message that is known by its api key only: what is decoded fits wherever a message is expected."""
+
+
+def of(message: type[MessageType], version: int) -> Codec[MessageType]:
+    """The codec of a message class: `codecs.of(types.FetchRequest, 12)`. WireError for an unknown version."""
+    return data(message.__name__, version)
+
+
 @cache
-def request(api_key: int, version: int, raw: tuple[str, ...] = ()) -> Codec:
+def request(api_key: int, version: int, raw: tuple[str, ...] = ()) -> AnyCodec:
     """WireError for a key without a live API or an unknown version; ValueError for an unknown raw field."""
     return _codec(catalog.request(api_key), version, raw)
 
 
 @cache
-def response(api_key: int, version: int, raw: tuple[str, ...] = ()) -> Codec:
+def response(api_key: int, version: int, raw: tuple[str, ...] = ()) -> AnyCodec:
     """As `request`."""
     return _codec(catalog.response(api_key), version, raw)
 
 
 @cache
-def record(api_key: int, version: int) -> Codec:
+def record(api_key: int, version: int) -> AnyCodec:
     """A record of the metadata log, without its frame. WireError for an unknown key or version."""
     return _codec(catalog.record(api_key), version, ())
 
 
 @cache
-def data(name: str, version: int) -> Codec:
+def data(name: str, version: int) -> AnyCodec:
     """Any other message by name, such as DefaultPrincipalData. WireError for an unknown name or version."""
     return _codec(catalog.by_name(name), version, ())
 
 
-def _codec(schema: MessageSchema, version: int, raw: tuple[str, ...]) -> Codec:
+@cache
+def _codec(schema: MessageSchema, version: int, raw: tuple[str, ...]) -> AnyCodec:
     if version not in schema.versions:
         raise WireError(f"{schema.name} has versions {schema.versions}, not {version}")
     for path in raw:

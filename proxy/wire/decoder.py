@@ -12,17 +12,16 @@ from collections.abc import Callable, Collection, Mapping
 from struct import Struct as PackedStruct
 from struct import calcsize
 from struct import error as StructError
-from typing import Any
 
 from proxy.wire import primitives, work
 from proxy.wire.layout import Layout
 from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
-from proxy.wire.source import Source
+from proxy.wire.source import Generated, Source
 
 DECODING_FAULTS = (IndexError, StructError, ValueError)
 """What the generated source can raise on malformed bytes; UnicodeDecodeError is a ValueError."""
 
-_RUNTIME: dict[str, Any] = {
+_RUNTIME: dict[str, object] = {
     "new": object.__new__,
     "FAULTS": DECODING_FAULTS,
     "view_of": primitives.view_of,
@@ -41,15 +40,15 @@ _RUNTIME: dict[str, Any] = {
 
 
 def write_decoder(
-    schema: MessageSchema, version: int, raw: Collection[str], classes: Mapping[str, type[Any]]
-) -> tuple[Source, Callable[[Callable[..., Exception]], Any]]:
+    schema: MessageSchema, version: int, raw: Collection[str], classes: Mapping[str, type[object]]
+) -> tuple[Source, Callable[[Callable[..., Exception]], Generated]]:
     """The source, and a function that compiles it: given what makes the error out of (fault, buffer size)."""
     writer = _DecoderWriter(schema, version, raw)
     source = writer.write()
     namespace = {**_RUNTIME, **classes, **writer.structs}
 
-    def compiled(explain: Callable[..., Exception]) -> Any:
-        return source.compiled({**namespace, "explain": explain})["decode"]
+    def compiled(explain: Callable[..., Exception]) -> Generated:
+        return source.compiled("decode", {**namespace, "explain": explain})
 
     return source, compiled
 
@@ -66,7 +65,7 @@ class _DecoderWriter:
         self._run: list[tuple[str | None, str]] = []
         self._names = 0
         self._keeps_views = bool(raw) or self._layout.has_bytes(schema.root)
-        self.structs: dict[str, Any] = {}
+        self.structs: dict[str, object] = {}
 
     def write(self) -> Source:
         line, block = self._source.line, self._source.block

@@ -9,17 +9,16 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from struct import Struct as PackedStruct
 from struct import error as StructError
-from typing import Any
 
 from proxy.wire import primitives, work
 from proxy.wire.layout import Layout
 from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
-from proxy.wire.source import Source
+from proxy.wire.source import Generated, Source
 
 ENCODING_FAULTS = (StructError, ValueError, TypeError, AttributeError, OverflowError)
 """What the generated source can raise on a message that does not fit its schema."""
 
-_RUNTIME: dict[str, Any] = {
+_RUNTIME: dict[str, object] = {
     "FAULTS": ENCODING_FAULTS,
     "join": b"".join,
     "uvarints": primitives.UVARINTS,
@@ -44,14 +43,14 @@ _NULL_COUNT = {True: r"b'\x00'", False: r"b'\xff\xff\xff\xff'"}
 
 def write_encoder(
     schema: MessageSchema, version: int, raw: Collection[str]
-) -> tuple[Source, Callable[[Callable[..., Exception]], Any]]:
+) -> tuple[Source, Callable[[Callable[..., Exception]], Generated]]:
     """The source, and a function that compiles it: given what makes the error out of the fault."""
     writer = _EncoderWriter(schema, version, raw)
     source = writer.write()
     namespace = {**_RUNTIME, **writer.structs}
 
-    def compiled(explain: Callable[..., Exception]) -> Any:
-        return source.compiled({**namespace, "explain": explain})["encode"]
+    def compiled(explain: Callable[..., Exception]) -> Generated:
+        return source.compiled("encode", {**namespace, "explain": explain})
 
     return source, compiled
 
@@ -69,7 +68,7 @@ class _EncoderWriter:
         self._chunks: list[tuple[str, str]] = []
         self._parts = "parts"
         self._names = 0
-        self.structs: dict[str, Any] = {}
+        self.structs: dict[str, object] = {}
 
     def write(self) -> Source:
         line, block = self._source.line, self._source.block

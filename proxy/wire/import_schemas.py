@@ -6,7 +6,8 @@ Run by `make schemas` when a new Kafka comes out:
 
 It takes `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records
 of the metadata log), leaves out messages that no version of the protocol has any more, and writes one file
-per kind. A property it has never seen stops it: a table that lost something would be worse than none.
+per kind, and types.pyi for type checkers. A property it has never seen stops it: a table that lost something
+would be worse than none.
 """
 
 import argparse
@@ -15,10 +16,11 @@ import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from proxy.wire.notation import format_message, parse_default
-from proxy.wire.schema import FIELD_TYPES, Field, MessageSchema, Struct, empty_default, versions
+from proxy.wire.schema import FIELD_TYPES, Default, Field, MessageSchema, Struct, empty_default, versions
+from proxy.wire.stubs import stub_text
 
 SCHEMA_FILES = {
     "request": "requests.schema",
@@ -28,6 +30,45 @@ SCHEMA_FILES = {
     "header": "data.schema",
 }
 """Where each kind of message is kept."""
+
+STUB_FILE = "types.pyi"
+
+
+class FieldDefinition(TypedDict):
+    name: str
+    type: str
+    versions: str
+    nullableVersions: NotRequired[str]
+    taggedVersions: NotRequired[str]
+    flexibleVersions: NotRequired[str]
+    tag: NotRequired[int]
+    default: NotRequired[str | int | bool]
+    ignorable: NotRequired[bool]
+    fields: NotRequired[list["FieldDefinition"]]
+
+
+"""A field of a message in Kafka's JSON, as far as it is read here."""
+
+
+class StructDefinition(TypedDict):
+    """A struct that several fields use."""
+
+    name: str
+    fields: list[FieldDefinition]
+
+
+class MessageDefinition(StructDefinition):
+    """A whole message."""
+
+    type: str
+    apiKey: NotRequired[int]
+    validVersions: str
+    flexibleVersions: str
+    latestVersionUnstable: NotRequired[bool]
+    commonStructs: NotRequired[list[StructDefinition]]
+
+
+Shared = Mapping[str, StructDefinition]
 
 _FOLDERS = ("common/message/", "common/metadata/")
 
@@ -54,13 +95,13 @@ def read_jar(jar: Path) -> list[MessageSchema]:
     return [message(d) for d in definitions if d["validVersions"] != "none"]
 
 
-def _without_comments(text: str) -> dict[str, Any]:
+def _without_comments(text: str) -> MessageDefinition:
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
-    definition: dict[str, Any] = json.loads("\n".join(lines))
+    definition: MessageDefinition = json.loads("\n".join(lines))
     return definition
 
 
-def message(definition: Mapping[str, Any]) -> MessageSchema:
+def message(definition: MessageDefinition) -> MessageSchema:
     """One JSON definition of Kafka's, read. ValueError for a property that we do not know."""
     _refuse_unknown(definition, _MESSAGE_PROPERTIES, definition["name"])
     shared = {s["name"]: s for s in definition.get("commonStructs", ())}
@@ -76,11 +117,11 @@ def message(definition: Mapping[str, Any]) -> MessageSchema:
     )
 
 
-def _fields(definitions: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> tuple[Field, ...]:
+def _fields(definitions: Iterable[FieldDefinition], shared: Shared) -> tuple[Field, ...]:
     return tuple(_field(d, shared) for d in definitions)
 
 
-def _field(definition: Mapping[str, Any], shared: Mapping[str, Any]) -> Field:
+def _field(definition: FieldDefinition, shared: Shared) -> Field:
     _refuse_unknown(definition, _FIELD_PROPERTIES, definition["name"])
     type_name = definition["type"].removeprefix("[]")
     is_array = definition["type"].startswith("[]")
@@ -100,30 +141,38 @@ def _field(definition: Mapping[str, Any], shared: Mapping[str, Any]) -> Field:
     )
 
 
-def _default(definition: Mapping[str, Any], type_name: str, is_array: bool) -> Any:
+def _default(definition: FieldDefinition, type_name: str, is_array: bool) -> Default:
     text = str(definition.get("default", "")).lower()
     return parse_default(text, type_name, is_array) if text else empty_default(type_name, is_array)
 
 
-def _struct(type_name: str, definition: Mapping[str, Any], shared: Mapping[str, Any]) -> Struct | None:
+def _struct(type_name: str, definition: FieldDefinition, shared: Shared) -> Struct | None:
     if not type_name[0].isupper():
         return None
     fields = definition["fields"] if "fields" in definition else shared[type_name]["fields"]
     return Struct(type_name, _fields(fields, shared))
 
 
-def _refuse_unknown(definition: Mapping[str, Any], known: set[str], name: str) -> None:
+def _refuse_unknown(definition: Mapping[str, object], known: set[str], name: str) -> None:
     if unknown := definition.keys() - known:
         raise ValueError(f"{name} has properties this tool does not know: {', '.join(sorted(unknown))}")
 
 
-def _refuse_unsupported(definition: Mapping[str, Any], type_name: str, is_array: bool) -> None:
+def _refuse_unsupported(definition: FieldDefinition, type_name: str, is_array: bool) -> None:
     is_struct = type_name[0].isupper()
     if not is_struct and type_name not in FIELD_TYPES:
         raise ValueError(f"{definition['name']} has the unknown type {type_name}")
     # Kafka has had none yet, so there is nothing to say what its null would look like.
     if is_struct and not is_array and {"tag", "nullableVersions"} <= definition.keys():
         raise ValueError(f"{definition['name']} is a tagged struct that may be null")
+
+
+def write_package(schemas: Sequence[MessageSchema], package: Path) -> None:
+    """The tables and the type stubs."""
+    tables = package / "schemas"
+    tables.mkdir(exist_ok=True)
+    write_tables(schemas, tables)
+    (package / STUB_FILE).write_text(stub_text(schemas))
 
 
 def write_tables(schemas: Iterable[MessageSchema], folder: Path) -> None:
@@ -137,10 +186,10 @@ def write_tables(schemas: Iterable[MessageSchema], folder: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m proxy.wire.import_schemas", description=__doc__)
     parser.add_argument("jars", nargs="+", type=Path, metavar="JAR")
-    parser.add_argument("--into", type=Path, default=Path(__file__).parent / "schemas", metavar="FOLDER")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent, metavar="PACKAGE")
     options = parser.parse_args(arguments)
     schemas = [schema for jar in options.jars for schema in read_jar(jar)]
-    write_tables(schemas, options.into)
+    write_package(schemas, options.into)
     sys.stdout.write(f"{len(schemas)} messages into {options.into}\n")
     return 0
 

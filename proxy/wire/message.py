@@ -5,9 +5,10 @@ proxy.wire.types. Knows nothing of bytes.
 """
 
 import base64
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
 
-from proxy.wire import work
+from proxy.wire import catalog, work
 from proxy.wire.schema import Field, MessageSchema, Struct, structs_of
 
 
@@ -19,7 +20,7 @@ class Message:
 
     __slots__ = ("unknown_tags",)
 
-    api_key: ClassVar[Any] = None
+    api_key: ClassVar[int | None] = None
     """Of a request, a response or a metadata record: its key. None for other data and for nested structs."""
 
     unknown_tags: dict[int, bytes] | None
@@ -38,6 +39,15 @@ class Message:
         return f"{type(self).__qualname__}({fields})"
 
 
+Response = TypeVar("Response", bound=Message)
+
+
+class Request(Message, Generic[Response]):
+    """A message that is answered by another one, which only type checkers need to be told."""
+
+    __slots__ = ()
+
+
 _UUID_BYTES = 16
 
 
@@ -52,13 +62,20 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
+@cache
+def classes_of(name: str) -> dict[str, type[Message]]:
+    """The classes of the message by struct name. WireError when there is no such message."""
+    return build_classes(catalog.by_name(name))
+
+
 def build_classes(schema: MessageSchema) -> dict[str, type[Message]]:
     """The classes of a message by struct name, the message's own first; the others are its attributes too."""
     structs = structs_of(schema.root)
-    namespace: dict[str, Any] = {"Message": Message, "EMPTY": _EMPTY, "spend": work.spend}
+    namespace: dict[str, Any] = {"Message": Message, "Request": Request, "EMPTY": _EMPTY, "spend": work.spend}
     for name, struct in structs.items():
         qualified = name if name == schema.name else f"{schema.name}.{name}"
-        source = class_source(struct, qualified)
+        base = "Request" if schema.kind == "request" and name == schema.name else "Message"
+        source = class_source(struct, qualified, base)
         # Written from our own schema files, never from bytes of a peer: a constructor that names its
         # keywords.
         exec(compile(source, f"<class {qualified}>", "exec"), namespace)  # noqa: S102
@@ -75,13 +92,13 @@ _EMPTY = object()
 """Marks an argument nobody gave where every message needs a list or a struct of its own."""
 
 
-def class_source(struct: Struct, qualified_name: str) -> str:
+def class_source(struct: Struct, qualified_name: str, base: str) -> str:
     """Python text of one class, with Kafka's defaults. Nested structs are many: each is counted."""
     parameters = ["unknown_tags=None", *(f"{f.attribute}={_parameter_default(f)}" for f in struct.fields)]
     assignments = [f"        self.{f.attribute} = {_assigned(f)}" for f in struct.fields]
     return "\n".join(
         [
-            f"class {struct.name}(Message):",
+            f"class {struct.name}({base}):",
             f"    __slots__ = ({''.join(f'{f.attribute!r}, ' for f in struct.fields)})",
             f"    __qualname__ = {qualified_name!r}",
             "    __module__ = 'proxy.wire.types'",

@@ -6,7 +6,6 @@ or topics.
 """
 
 from collections.abc import Container
-from typing import Any
 
 from proxy.wire import codecs
 from proxy.wire.errors import WireError
@@ -33,7 +32,7 @@ def is_one_of(value: Buffer, api_keys: Container[int]) -> bool:
     return len(value) > 1 and value[0] == _FRAME_VERSION and value[1] in api_keys
 
 
-def decode_record(value: Buffer) -> Any:
+def decode_record(value: Buffer) -> Message:
     """The record that a value of the log holds. WireError when it is malformed, or of a kind unknown here."""
     position = 0
     frame = []
@@ -43,7 +42,7 @@ def decode_record(value: Buffer) -> Any:
     frame_version, api_key, version = frame
     if frame_version != _FRAME_VERSION:
         raise WireError(f"metadata record with frame version {frame_version}, not {_FRAME_VERSION}")
-    codec = codecs.record(api_key, version)
+    codec: codecs.Codec[Message] = codecs.record(api_key, version)
     message, end = codec.decode(value, position)
     if end != len(value):
         raise WireError(f"{codec}: {len(value) - end} bytes behind the end at byte {end}")

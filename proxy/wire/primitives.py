@@ -6,7 +6,6 @@ this package (proxy.wire.header and proxy.wire.metadata_records use the varints)
 
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 from proxy.wire import work
 from proxy.wire.errors import Malformed
@@ -102,13 +101,13 @@ def read_tag_value(buffer: Buffer, position: int) -> tuple[bytes, int]:
     return bytes(buffer[position:stop]), stop
 
 
-class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
+class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[object, ...]]]):
     """`readers[n](buffer, position)` reads n elements of one fixed-size type at once."""
 
     def __init__(self, type_name: str) -> None:
         self._format = FIXED_FORMATS[type_name]
 
-    def __missing__(self, count: int) -> Callable[[Buffer, int], tuple[Any, ...]]:
+    def __missing__(self, count: int) -> Callable[[Buffer, int], tuple[object, ...]]:
         reader = array_struct(self._format, count).unpack_from
         if count < _KEPT_PACKERS:
             self[count] = reader
@@ -162,7 +161,7 @@ UVARINTS = Uvarints()
 STRING_LENGTHS = StringLengths()
 
 
-def array_writers(type_name: str, flexible: bool) -> Callable[[Sequence[Any]], bytes]:
+def array_writers(type_name: str, flexible: bool) -> Callable[[Sequence[object]], bytes]:
     """A function that writes an array of a fixed-size type with its count in front, compact or an int32."""
     element_format = FIXED_FORMATS[type_name]
     kept: dict[int, Callable[..., bytes]] = {}
@@ -173,7 +172,7 @@ def array_writers(type_name: str, flexible: bool) -> Callable[[Sequence[Any]], b
             kept[count] = pack
         return pack
 
-    def write(values: Sequence[Any]) -> bytes:
+    def write(values: Sequence[object]) -> bytes:
         count = len(values)
         if flexible and count + 1 > 0x7F:
             return write_uvarint(count + 1) + array_struct(element_format, count).pack(*values)

@@ -4,10 +4,13 @@ Filled by proxy.wire.decoder and proxy.wire.encoder. `compiled` makes the functi
 field again when one of them fails: so the fast path carries no names, and an error still tells where it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
+
+Generated = Callable[..., Any]
+"""A function made of source: what it takes and returns is for whoever wrote the source to say."""
 
 _INDENT = "    "
 
@@ -57,12 +60,12 @@ class Source:
     def text(self) -> str:
         return "\n".join(self._lines) + "\n"
 
-    def compiled(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the module over a copy of `namespace`; what it defined."""
-        scope = dict(namespace)
+    def compiled(self, name: str, namespace: Mapping[str, object]) -> Generated:
+        """Run the module over a copy of `namespace`; the function of that name that it defined."""
+        defined: dict[str, Generated] = {}
         # Written from our own schema files, never from bytes of a peer.
-        exec(compile(self.text, self.label, "exec"), scope)  # noqa: S102
-        return scope
+        exec(compile(self.text, self.label, "exec"), dict(namespace), defined)  # noqa: S102
+        return defined[name]
 
     def field_at(self, traceback: TracebackType | None) -> str:
         """The dotted path of the field whose line failed, or an empty string."""

@@ -72,7 +72,7 @@ class Pace:
 class Work(greenlet):
     """One function that can be stopped between two elements."""
 
-    def __init__(self, function: Callable[[], Any], pace: Pace, max_elements: int | None = None) -> None:
+    def __init__(self, function: Callable[[], object], pace: Pace, max_elements: int | None = None) -> None:
         """`max_elements`: that a request may have in all its arrays; more of them are Malformed."""
         super().__init__(function)
         self.result: Any = None

@@ -15,9 +15,8 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.message import Message
+from proxy.wire.message import Message, classes_of
 from proxy.wire.schema import Field, Struct
-from proxy.wire.types import classes_of
 
 GROUP = "group-with-offsets"
 """A group that has committed offsets of the topic that exists, and a member that reads it."""

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from proxy.wire.catalog import request as request_schema
+from proxy.wire.message import classes_of
 from proxy.wire.schema import Field, Struct
-from proxy.wire.types import classes_of
 from tests.differential.adjusting import ADJUSTMENTS
 from tests.differential.choice import Choice
 from tests.differential.naming import Names

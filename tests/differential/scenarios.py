@@ -89,8 +89,10 @@ def classic_group(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
     sync = types.SyncGroupRequest
     parts = [sync.SyncGroupRequestAssignment(assignment=b"all of it")]
     version = scene.version(ApiKey.SYNC_GROUP)
-    names = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
-    scene.asks(ApiKey.SYNC_GROUP, version, sync(group_id=group, assignments=parts, **names), assigning)
+    synced = sync(group_id=group, assignments=parts)
+    if version >= 5:
+        synced.protocol_type, synced.protocol_name = "consumer", "range"
+    scene.asks(ApiKey.SYNC_GROUP, version, synced, assigning)
     scene.asks(
         ApiKey.HEARTBEAT, scene.version(ApiKey.HEARTBEAT), types.HeartbeatRequest(group_id=group), as_member
     )

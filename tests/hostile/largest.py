@@ -14,8 +14,8 @@ from proxy.session.apis.table import TABLE
 from proxy.wire import catalog, codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
+from proxy.wire.message import classes_of
 from proxy.wire.schema import Field, Struct
-from proxy.wire.types import classes_of
 
 NAME = "~~~~~"
 """Stands where each element has a name of its own."""

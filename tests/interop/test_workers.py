@@ -179,8 +179,15 @@ async def test_what_an_administrator_changed_holds_at_every_worker_when_it_is_an
     workers: Stack, operator: ClusterAdmin
 ) -> None:
     topic, user = operator.topic("seen"), operator.user("looks")
-    acl = {"resource_type": 2, "resource_name": topic, "principal": f"User:{user.name}", "host": "*"}
-    rule = t.CreateAclsRequest.AclCreation(**acl, resource_pattern_type=3, operation=8, permission_type=3)
+    rule = t.CreateAclsRequest.AclCreation(
+        resource_type=2,
+        resource_name=topic,
+        principal=f"User:{user.name}",
+        host="*",
+        resource_pattern_type=3,
+        operation=8,
+        permission_type=3,
+    )
     asked = t.MetadataRequest(
         topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )

@@ -32,7 +32,7 @@ def acls_created(*errors: int) -> Any:
 def acls_deleted(*users: str) -> Any:
     response = types.DeleteAclsResponse
     result = response.DeleteAclsFilterResult
-    acl = {"resource_type": 2, "resource_name": "orders", "pattern_type": 3, "host": "*"}
+    acl: dict[str, Any] = {"resource_type": 2, "resource_name": "orders", "pattern_type": 3, "host": "*"}
     found = [
         response.DeleteAclsMatchingAcl(principal=f"User:{user}", operation=3, permission_type=3, **acl)
         for user in users

@@ -18,7 +18,7 @@ from proxy.wire.header import encode_request
 from tests.session.conversation import Conversation, plain_token, produce, sasl
 
 API_VERSIONS, HANDSHAKE, AUTHENTICATE = ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
-SOFTWARE = {"client_software_name": "apache-kafka-java", "client_software_version": "4.2.0"}
+SOFTWARE: dict[str, Any] = {"client_software_name": "apache-kafka-java", "client_software_version": "4.2.0"}
 
 
 def ranges(response: Any) -> dict[int, tuple[int, int]]:

@@ -10,8 +10,8 @@ from proxy.session.outcome import error_of, tell
 from proxy.wire import catalog, codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import classes_of
 from proxy.wire.schema import Field, Struct
-from proxy.wire.types import classes_of
 
 pytestmark = pytest.mark.spec("D1")
 

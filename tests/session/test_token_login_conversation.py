@@ -52,7 +52,7 @@ def logs_in(talk: Conversation, name: str, password: str, token_auth: bool) -> t
     assert talk.shakes_hands("SCRAM-SHA-256").error_code == ErrorCode.NONE
     proof = client.respond(bytes(talk.authenticates(client.first()).auth_bytes))
     assert proof is not None
-    answer = talk.authenticates(proof)
+    answer: t.SaslAuthenticateResponse = talk.authenticates(proof)
     assert answer.error_code == ErrorCode.NONE
     return answer
 

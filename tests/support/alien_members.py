@@ -134,16 +134,16 @@ class AlienMember:
             member_id=joined.member_id,
             assignments=[assign(member_id=joined.member_id, assignment=self.assignment)] if leads else [],
         )
-        answer = await channel.request(ApiKey.SYNC_GROUP, 4, sync)
+        error_code = (await channel.request(ApiKey.SYNC_GROUP, 4, sync)).error_code
         beat = types.HeartbeatRequest(
             group_id=self.group_id, generation_id=joined.generation_id, member_id=joined.member_id
         )
         going_on = [ErrorCode.NONE, *([ErrorCode.REBALANCE_IN_PROGRESS] if self.stalls else [])]
-        while answer.error_code in going_on:
+        while error_code in going_on:
             self.joined.set()
             await asyncio.sleep(0.1)
-            answer = await channel.request(ApiKey.HEARTBEAT, 4, beat)
-        return str(joined.member_id) if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS else ""
+            error_code = (await channel.request(ApiKey.HEARTBEAT, 4, beat)).error_code
+        return str(joined.member_id) if error_code == ErrorCode.REBALANCE_IN_PROGRESS else ""
 
 
 @dataclass

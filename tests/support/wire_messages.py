@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from proxy.wire.catalog import by_name
+from proxy.wire.message import classes_of
 from proxy.wire.schema import Field, Struct
-from proxy.wire.types import classes_of
 
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 

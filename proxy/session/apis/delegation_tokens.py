@@ -6,12 +6,12 @@ token or DESCRIBE_TOKENS on its owner. Nothing of it for a client that logged in
 one that nobody knows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from proxy.admin.rejection import Error, code_only, succeeded
 from proxy.admin.tokens import (
-    NO_TIME_MS,
     NOT_ALLOWED,
     creation_denial,
     has_foreign_renewers,
@@ -27,10 +27,11 @@ from proxy.session.call import Answer, Api, Call, Change, Verdict, reject, to_th
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import paced, paced_sorted
 
 
-def decide_create(call: Call, request: Any) -> Verdict:
+def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Verdict:
     """A token for who asks, or for the owner named in the request (v3)."""
     requester = call.context.principal
     owner = named_owner(request, requester)
@@ -42,21 +43,21 @@ def decide_create(call: Call, request: Any) -> Verdict:
     return to_the_controller(request)
 
 
-def decide_renew(call: Call, request: Any) -> Verdict:
+def decide_renew(call: Call, request: types.RenewDelegationTokenRequest) -> Verdict:
     """The controller knows whose it is."""
     if not may_ask(call):
         return Answer(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
     return to_the_controller(request)
 
 
-def decide_expire(call: Call, request: Any) -> Verdict:
+def decide_expire(call: Call, request: types.ExpireDelegationTokenRequest) -> Verdict:
     """The controller knows whose it is."""
     if not may_ask(call):
         return Answer(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
     return to_the_controller(request)
 
 
-def decide_describe(call: Call, request: Any) -> Verdict:
+def decide_describe(call: Call, request: types.DescribeDelegationTokenRequest) -> Verdict:
     """Of the owners asked for, or of all: what the client may see, the oldest first."""
     response = types.DescribeDelegationTokenResponse
     secret = call.gate.token_secret
@@ -77,14 +78,18 @@ def may_ask(call: Call) -> bool:
     return not (principal.token_authenticated or (listener.sasl is None and nobody))
 
 
-def _creation_fault(call: Call, request: Any, owner: Principal) -> ErrorCode | None:
+def _creation_fault(
+    call: Call, request: types.CreateDelegationTokenRequest, owner: Principal
+) -> ErrorCode | None:
     fault = creation_denial(call, may_ask(call), owner)
     if fault is None and has_foreign_renewers(request):
         return ErrorCode.INVALID_PRINCIPAL_TYPE
     return fault
 
 
-def _shown(call: Call, owners: Any) -> list[DelegationToken]:
+def _shown(
+    call: Call, owners: list[types.DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None
+) -> list[DelegationToken]:
     """`owners` None: of everybody."""
     me = str(call.context.principal)
     names = (
@@ -104,7 +109,9 @@ def _granted(call: Call, operation: Operation, resource_type: ResourceType, name
     return call.allowed_names(operation, resource_type, call.shows(operation, resource_type, names))
 
 
-def _described(version: int, token: DelegationToken, secret: TokenSecret) -> Any:
+def _described(
+    version: int, token: DelegationToken, secret: TokenSecret
+) -> types.DescribeDelegationTokenResponse.DescribedDelegationToken:
     response = types.DescribeDelegationTokenResponse
     owner = parse_principal(token.owner)
     described = response.DescribedDelegationToken(
@@ -126,35 +133,35 @@ def _described(version: int, token: DelegationToken, secret: TokenSecret) -> Any
     return described
 
 
-def _reject_create(version: int, _request: Any, error: Error) -> Any:
+def _reject_create(
+    version: int, _request: types.CreateDelegationTokenRequest, error: Error
+) -> types.CreateDelegationTokenResponse:
     """Names nobody as owner and requester, as Kafka's brokers do."""
-    nobody = {"principal_type": ANONYMOUS.principal_type, "principal_name": ANONYMOUS.name}
-    requester = {f"token_requester_{key}": value for key, value in nobody.items()} if version >= 3 else {}
-    return types.CreateDelegationTokenResponse(
-        error_code=error["error_code"],
-        issue_timestamp_ms=NO_TIME_MS,
-        expiry_timestamp_ms=NO_TIME_MS,
-        max_timestamp_ms=NO_TIME_MS,
-        **nobody,
-        **requester,
-    )
+    return rejected_creation(version, ANONYMOUS, ANONYMOUS, error["error_code"])
 
 
-def _created(request: Any, response: Any) -> Iterator[Change]:
+def _created(
+    request: types.CreateDelegationTokenRequest, response: types.CreateDelegationTokenResponse | None
+) -> Iterator[Change]:
     if response is None:
         yield ("DelegationTokenRecord",)
     elif succeeded(response):
         yield "DelegationTokenRecord", str(response.expiry_timestamp_ms), response.token_id
 
 
-def _renewed(request: Any, response: Any) -> Iterator[Change]:
+def _renewed(
+    request: Message,
+    response: types.RenewDelegationTokenResponse | types.ExpireDelegationTokenResponse | None,
+) -> Iterator[Change]:
     if response is None:
         yield ("DelegationTokenRecord",)
     elif succeeded(response):
         yield "DelegationTokenRecord", str(response.expiry_timestamp_ms)
 
 
-def _expired(request: Any, response: Any) -> Iterator[Change]:
+def _expired(
+    request: types.ExpireDelegationTokenRequest, response: types.ExpireDelegationTokenResponse | None
+) -> Iterator[Change]:
     # At once, or a time given to it; which token it is the request says by its HMAC only.
     if request.expiry_time_period_ms >= 0:
         yield from _renewed(request, response)

@@ -4,7 +4,9 @@ Share coordinators (KIP-932) are told to those with CLUSTER_ACTION only, and wit
 refused. Coordinators are told by the addresses of their proxies; one without an address is not available.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TypedDict
 
 from proxy.admin.rejection import Error, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
@@ -23,7 +25,7 @@ _FIRST_WITH_KEYS = 4
 _FIRST_WITH_SHARE = 6
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
     """See the module."""
     if request.key_type == _SHARE:
         return _share(call, request)
@@ -38,7 +40,7 @@ def decide(call: Call, request: Any) -> Verdict:
     return _several(call, request, allowed, error_code)
 
 
-def _share(call: Call, request: Any) -> Verdict:
+def _share(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
     if call.version < _FIRST_WITH_SHARE:
         return reject(call, request, ErrorCode.INVALID_REQUEST)
     if not call.allows_cluster(Operation.CLUSTER_ACTION):
@@ -46,11 +48,13 @@ def _share(call: Call, request: Any) -> Verdict:
     return Forward(None, lambda response: _rewrite(call, response))
 
 
-def _several(call: Call, request: Any, allowed: set[str], error_code: ErrorCode) -> Verdict:
+def _several(
+    call: Call, request: types.FindCoordinatorRequest, allowed: set[str], error_code: ErrorCode
+) -> Verdict:
     asked = request.coordinator_keys
     refusals = [_refused_key(key, error_code) for key in asked if key not in allowed]
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.FindCoordinatorResponse) -> None:
         _rewrite(call, response)
         parts = [*response.coordinators, *refusals]
         response.coordinators = in_request_order(asked, parts, lambda coordinator: coordinator.key)
@@ -63,21 +67,31 @@ def _several(call: Call, request: Any, allowed: set[str], error_code: ErrorCode)
     return Forward(types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_reply)
 
 
-def _refused_key(key: str, error_code: ErrorCode) -> Any:
+def _refused_key(key: str, error_code: ErrorCode) -> types.FindCoordinatorResponse.Coordinator:
     return types.FindCoordinatorResponse.Coordinator(
         key=key, error_code=error_code, node_id=NO_NODE, host=NO_HOST, port=NO_PORT
     )
 
 
-def _rewrite(call: Call, response: Any) -> None:
+def _rewrite(call: Call, response: types.FindCoordinatorResponse) -> None:
     if call.version < _FIRST_WITH_KEYS:
         rewrite_coordinator(call.listener, response)
     for coordinator in response.coordinators:
         rewrite_coordinator(call.listener, coordinator)
 
 
-def _reject(version: int, request: Any, error: Error) -> Any:
-    nowhere = {"node_id": NO_NODE, "host": NO_HOST, "port": NO_PORT}
+class Nowhere(TypedDict):
+    """The address where there is none."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+def _reject(
+    version: int, request: types.FindCoordinatorRequest, error: Error
+) -> types.FindCoordinatorResponse:
+    nowhere = Nowhere(node_id=NO_NODE, host=NO_HOST, port=NO_PORT)
     response = types.FindCoordinatorResponse
     if version < 4:
         return response(**error, **nowhere)

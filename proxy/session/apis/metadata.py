@@ -11,9 +11,11 @@ the addresses of their proxies, and which operations are authorised, by our auth
 are walked, not built.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from proxy.admin.rejection import Error, in_request_order
 from proxy.admin.topics import is_valid_name
@@ -27,6 +29,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
+Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
+
 RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -34,10 +38,11 @@ _FIRST_WITH_TOPIC_IDS = 12
 _FIRST_WITH_CREATION_SWITCH = 4
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.MetadataRequest) -> Verdict:
     """See the module."""
     if _wants_all(call, request):
         return Forward(None, lambda response: _finish(call, request, response, _shown(call, response)), RAW)
+    assert request.topics is not None
     if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
         message = f"Version {call.version} asks for topics by name only."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
@@ -49,21 +54,21 @@ def decide(call: Call, request: Any) -> Verdict:
     return _by_name(call, request)
 
 
-def _wants_all(call: Call, request: Any) -> bool:
+def _wants_all(call: Call, request: types.MetadataRequest) -> bool:
     return request.topics is None or (call.version == 0 and not request.topics)
 
 
-def _names_by_id(topic: Any) -> bool:
+def _names_by_id(topic: types.MetadataRequest.MetadataRequestTopic) -> bool:
     return topic.name is None or any(topic.topic_id)
 
 
-def _shown(call: Call, response: Any) -> list[Any]:
+def _shown(call: Call, response: types.MetadataResponse) -> list[Topic]:
     names = [topic.name for topic in response.topics if topic.name]
     shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
     return [topic for topic in response.topics if topic.name in shown]
 
 
-def _by_id(call: Call, response: Any) -> list[Any]:
+def _by_id(call: Call, response: types.MetadataResponse) -> list[Topic]:
     names = [topic.name for topic in response.topics if topic.name]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
     return [
@@ -72,8 +77,8 @@ def _by_id(call: Call, response: Any) -> list[Any]:
     ]
 
 
-def _by_name(call: Call, request: Any) -> Verdict:
-    asked = list(dict.fromkeys(topic.name for topic in paced(request.topics)))
+def _by_name(call: Call, request: types.MetadataRequest) -> Verdict:
+    asked = list(dict.fromkeys(topic.name or "" for topic in paced(request.topics or [])))
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, asked)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
     creatable = [name for name in paced(asked) if name in allowed and name not in uncreatable]
@@ -113,11 +118,11 @@ class _Asked:
         return self.made_by_us or bool(self.uncreatable)
 
 
-def _forwarded(call: Call, request: Any, asked: _Asked) -> Verdict:
+def _forwarded(call: Call, request: types.MetadataRequest, asked: _Asked) -> Verdict:
     changed = len(asked.allowed) < len(asked.names) or asked.switched_off
     denied_topics = [_denied(call, name) for name in paced(asked.names) if name not in asked.allowed]
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.MetadataResponse) -> None:
         found = [
             topic
             for topic in paced(response.topics)
@@ -135,11 +140,11 @@ def _forwarded(call: Call, request: Any, asked: _Asked) -> Verdict:
     )
 
 
-def _is_missing(topic: Any) -> bool:
+def _is_missing(topic: Topic) -> bool:
     return topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def _missing(call: Call, names: list[str], asked: _Asked, response: Any) -> list[Any]:
+def _missing(call: Call, names: list[str], asked: _Asked, response: types.MetadataResponse) -> list[Topic]:
     """Topics the broker does not have. Where all had to be asked for, those were not told at all."""
     told = {topic.name: topic for topic in paced(response.topics)}
     denied = asked.uncreatable if call.gate.auto_creates_topics else set()
@@ -165,8 +170,10 @@ def _uncreatable(call: Call, names: set[str]) -> set[str]:
     return names - call.shows(Operation.CREATE, ResourceType.TOPIC, names)
 
 
-def _narrowed(call: Call, request: Any, allowed: set[str], switched_off: bool) -> Any:
-    request.topics = [topic for topic in paced(request.topics) if topic.name in allowed]
+def _narrowed(
+    call: Call, request: types.MetadataRequest, allowed: set[str], switched_off: bool
+) -> types.MetadataRequest:
+    request.topics = [topic for topic in paced(request.topics or []) if topic.name in allowed]
     if not switched_off:
         return request
     if call.version < _FIRST_WITH_CREATION_SWITCH:
@@ -177,18 +184,23 @@ def _narrowed(call: Call, request: Any, allowed: set[str], switched_off: bool) -
     return request
 
 
-def _denied(call: Call, name: str | None, topic_id: bytes = _NO_TOPIC_ID) -> Any:
+def _denied(call: Call, name: str | None, topic_id: bytes = _NO_TOPIC_ID) -> Topic:
     return _topic(call, name, topic_id, _DENIED)
 
 
-def _topic(call: Call, name: str | None, topic_id: bytes, error_code: int) -> Any:
+def _topic(call: Call, name: str | None, topic_id: bytes, error_code: int) -> Topic:
     no_partitions = b"\x01" if codecs.is_flexible(ApiKey.METADATA, call.version) else bytes(4)
     return types.MetadataResponse.MetadataResponseTopic(
-        name=name, topic_id=topic_id, error_code=error_code, partitions=no_partitions
+        name=name,
+        topic_id=topic_id,
+        error_code=error_code,
+        partitions=no_partitions,  # type: ignore[arg-type] # of RAW: as encoded
     )
 
 
-def _finish(call: Call, request: Any, response: Any, topics: list[Any]) -> None:
+def _finish(
+    call: Call, request: types.MetadataRequest, response: types.MetadataResponse, topics: list[Topic]
+) -> None:
     for topic in paced(topics):
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
@@ -201,20 +213,22 @@ def _finish(call: Call, request: Any, response: Any, topics: list[Any]) -> None:
     _tell_authorized_operations(call, request, response)
 
 
-def _tell_authorized_operations(call: Call, request: Any, response: Any) -> None:
+def _tell_authorized_operations(
+    call: Call, request: types.MetadataRequest, response: types.MetadataResponse
+) -> None:
     """KIP-430, v8 to v10 for the cluster and v8 up for topics; the broker's own answer is about the proxy."""
     asked = request.include_cluster_authorized_operations
     response.cluster_authorized_operations = of_cluster(call) if asked else NOT_ASKED
     for topic in paced(response.topics):
         told = request.include_topic_authorized_operations and _is_described(topic)
-        topic.topic_authorized_operations = of_topic(call, topic.name) if told else NOT_ASKED
+        topic.topic_authorized_operations = of_topic(call, topic.name or "") if told else NOT_ASKED
 
 
-def _is_described(topic: Any) -> bool:
+def _is_described(topic: Topic) -> bool:
     return bool(topic.name) and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def _reject(_version: int, request: Any, error: Error) -> Any:
+def _reject(_version: int, request: types.MetadataRequest, error: Error) -> types.MetadataResponse:
     response, code = types.MetadataResponse, error["error_code"]
     topics = [
         response.MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=code)

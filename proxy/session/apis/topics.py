@@ -6,6 +6,8 @@ as missing to clients that may DESCRIBE it, and denied to others: where that mat
 first.
 """
 
+from __future__ import annotations
+
 import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +39,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
 
-def decide_create_topics(call: Call, request: Any) -> Verdict:
+def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verdict:
     """CreateTopics."""
     errors = creation_errors(call, request)
     creatable = dict.fromkeys(topic.name for topic in paced(request.topics) if topic.name not in errors)
@@ -47,13 +49,13 @@ def decide_create_topics(call: Call, request: Any) -> Verdict:
                 errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_KEPT))
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
-    def hide(response: Any) -> None:
+    def hide(response: types.CreateTopicsResponse) -> None:
         hide_configs(response.topics, shown)
 
     return _without(errors, CREATE_TOPICS, request, None if shown.issuperset(creatable) else hide)
 
 
-def decide_create_partitions(call: Call, request: Any) -> Verdict:
+def decide_create_partitions(call: Call, request: types.CreatePartitionsRequest) -> Verdict:
     """CreatePartitions."""
     return _without(partition_errors(call, request), CREATE_PARTITIONS, request)
 
@@ -63,7 +65,7 @@ def _without(
 ) -> Verdict:
     if not errors:
         return to_the_controller(request, finish)
-    merge = Merge(shape, request, errors)
+    merge: Merge[Any] = Merge(shape, request, errors)
     request.topics = [topic for topic in paced(request.topics) if topic.name not in errors]
 
     def on_reply(response: Any) -> None:
@@ -74,14 +76,14 @@ def _without(
     return to_the_controller(request, on_reply) if request.topics else Answer(merge.alone())
 
 
-def decide_delete_topics(call: Call, request: Any) -> Verdict:
+def decide_delete_topics(call: Call, request: types.DeleteTopicsRequest) -> Verdict:
     """DeleteTopics."""
     asked = topics_to_delete(request)
     topic_ids = [topic_id for name, topic_id in paced(asked) if name is None]
     return with_names(call, topic_ids, lambda: _delete(call, request, asked))
 
 
-def _delete(call: Call, request: Any, asked: list[TopicKey]) -> Verdict:
+def _delete(call: Call, request: types.DeleteTopicsRequest, asked: list[TopicKey]) -> Verdict:
     times = Counter(asked)
     names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in paced(asked)}
     errors, perhaps_missing = deletion_errors(call, names, times)
@@ -97,20 +99,24 @@ def _delete(call: Call, request: Any, asked: list[TopicKey]) -> Verdict:
     return ask_which_exist(call, perhaps_missing.values(), known)
 
 
-def _delete_without(errors: Mapping[TopicKey, DeletionError], request: Any, asked: list[TopicKey]) -> Verdict:
+def _delete_without(
+    errors: Mapping[TopicKey, DeletionError], request: types.DeleteTopicsRequest, asked: list[TopicKey]
+) -> Verdict:
     if not errors:
         return to_the_controller(request)
     merge = DeletionMerge(asked, errors)
     if not merge.allowed:
         return Answer(merge.alone())
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.DeleteTopicsResponse) -> None:
         merge.into(response)
 
     return to_the_controller(deletion_of(request, merge.allowed), on_reply)
 
 
-def _reject_deletion(_version: int, request: Any, error: Error) -> Any:
+def _reject_deletion(
+    _version: int, request: types.DeleteTopicsRequest, error: Error
+) -> types.DeleteTopicsResponse:
     response = types.DeleteTopicsResponse
     named = [response.DeletableTopicResult(name=name, **error) for name in request.topic_names]
     return response(
@@ -122,7 +128,9 @@ def _reject_deletion(_version: int, request: Any, error: Error) -> Any:
     )
 
 
-def _created(request: Any, response: Any) -> Iterator[Change]:
+def _created(
+    request: types.CreateTopicsRequest, response: types.CreateTopicsResponse | None
+) -> Iterator[Change]:
     rejected = rejected_parts(response, "topics", lambda topic: topic.name)
     ids = {} if response is None else {topic.name: _uuid(topic.topic_id) for topic in paced(response.topics)}
     for topic in paced(request.topics):
@@ -133,7 +141,9 @@ def _created(request: Any, response: Any) -> Iterator[Change]:
             yield "PartitionRecord", topic.name
 
 
-def _deleted(request: Any, response: Any) -> Iterator[Change]:
+def _deleted(
+    request: types.DeleteTopicsRequest, response: types.DeleteTopicsResponse | None
+) -> Iterator[Change]:
     if response is None:
         yield from (("RemoveTopicRecord", name) for name in request.topic_names)
         yield from (("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)] for topic in request.topics)
@@ -143,14 +153,16 @@ def _deleted(request: Any, response: Any) -> Iterator[Change]:
             yield ("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)]
 
 
-def _widened(request: Any, response: Any) -> Iterator[Change]:
+def _widened(
+    request: types.CreatePartitionsRequest, response: types.CreatePartitionsResponse | None
+) -> Iterator[Change]:
     rejected = rejected_parts(response, "results", lambda result: result.name)
     yield from (
         ("PartitionRecord", topic.name) for topic in paced(request.topics) if topic.name not in rejected
     )
 
 
-def _uuid(topic_id: Any) -> Sequence[str]:
+def _uuid(topic_id: bytes | None) -> Sequence[str]:
     raw = bytes(topic_id or b"")
     return (base64.urlsafe_b64encode(raw).decode().rstrip("="),) if any(raw) else ()
 

@@ -82,7 +82,7 @@ def test_a_resource_of_an_unknown_type_fails_the_whole_request() -> None:
 
 
 def alteration(key: ApiKey, *resources: Resource, configs: tuple[tuple[str, str | None], ...] = ()) -> Any:
-    request = t.AlterConfigsRequest if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsRequest
+    request: Any = t.AlterConfigsRequest if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsRequest
     return request(
         resources=[
             request.AlterConfigsResource(
@@ -97,7 +97,9 @@ def alteration(key: ApiKey, *resources: Resource, configs: tuple[tuple[str, str 
 
 
 def altered(key: ApiKey, *resources: Resource) -> Any:
-    response = t.AlterConfigsResponse if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsResponse
+    response: Any = (
+        t.AlterConfigsResponse if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsResponse
+    )
     struct = response.AlterConfigsResourceResponse
     return response(responses=[struct(resource_type=kind, resource_name=name) for kind, name in resources])
 

@@ -24,7 +24,7 @@ RIGHTS = ("DESCRIBE_CONFIGS TOPIC orders", "ALTER_CONFIGS TOPIC orders", "CREATE
 OWNER = ("owner", "User:olga")
 
 
-def question(*names: str, keys: list[str] | None = None, **flags: bool) -> Any:
+def question(*names: str, keys: list[str] | None = None, **flags: Any) -> Any:
     request = t.DescribeConfigsRequest
     resources = [
         request.DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=keys)
@@ -131,7 +131,7 @@ def creation(name: str = "owner") -> Any:
 
 
 def alteration(key: int, name: str = "owner", kind: int = TOPIC) -> Any:
-    request = t.AlterConfigsRequest if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsRequest
+    request: Any = t.AlterConfigsRequest if key == ApiKey.ALTER_CONFIGS else t.IncrementalAlterConfigsRequest
     config = request.AlterableConfig(name=name, value="User:alice")
     resource = request.AlterConfigsResource(resource_type=kind, resource_name="orders", configs=[config])
     return request(resources=[resource])

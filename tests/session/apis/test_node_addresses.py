@@ -14,10 +14,11 @@ from proxy.session.apis.table import TABLE
 from proxy.session.fetch import LAST_WITHOUT_ENDPOINTS
 from proxy.session.gate import ListenerPolicy
 from proxy.session.produce import finished_reply
-from proxy.wire import catalog, codecs, types
+from proxy.wire import catalog, codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import classes_of
 from proxy.wire.schema import Field, Struct, structs_of
 from tests.session.apis.asking import ADDRESSES, CLUSTER_RIGHT, Asking
 
@@ -97,7 +98,7 @@ def filled(message: str, struct: Struct, version: int, node: int) -> Any:
             values[field.attribute] = 9092
         elif field.type == "records":
             values[field.attribute] = b""
-    return types.classes_of(message)[struct.name](**values)
+    return classes_of(message)[struct.name](**values)
 
 
 def request_of(key: int, version: int) -> Any:

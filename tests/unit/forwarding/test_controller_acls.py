@@ -21,7 +21,7 @@ def ids() -> Callable[[], bytes]:
 
 
 def creation(**changes: Any) -> Any:
-    fields = {
+    fields: dict[str, Any] = {
         "resource_type": ResourceType.TOPIC,
         "resource_name": "orders",
         "resource_pattern_type": PatternType.LITERAL,

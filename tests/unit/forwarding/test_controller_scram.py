@@ -22,7 +22,7 @@ def deletion(user: str, mechanism: int = 1) -> Any:
 
 def upsertion(user: str, mechanism: int = 1, **changes: Any) -> Any:
     size = 64 if mechanism == ScramMechanism.SCRAM_SHA_512 else 32
-    fields = {"iterations": 4096, "salt": b"salt", "salted_password": b"p" * size}
+    fields: dict[str, Any] = {"iterations": 4096, "salt": b"salt", "salted_password": b"p" * size}
     return request_of.ScramCredentialUpsertion(name=user, mechanism=mechanism, **(fields | changes))
 
 

@@ -297,7 +297,7 @@ def test_partitions_are_added_only_to_topics_one_may_alter() -> None:
 
 
 def config_changes(api_key: int, *resources: tuple[int, str]) -> Any:
-    request = (
+    request: Any = (
         types.AlterConfigsRequest if api_key == ApiKey.ALTER_CONFIGS else types.IncrementalAlterConfigsRequest
     )
     return request(
@@ -332,7 +332,7 @@ def test_configs_need_the_right_of_their_resource(api_key: int) -> None:
     decision = verdict.decision
     assert isinstance(decision, AskBroker)
     assert decision.request == config_changes(api_key, (2, "a"), (32, "g"))
-    response = (
+    response: Any = (
         types.AlterConfigsResponse
         if api_key == ApiKey.ALTER_CONFIGS
         else types.IncrementalAlterConfigsResponse

@@ -123,6 +123,7 @@ def test_a_size_that_is_the_brokers_to_choose_is_asked_for_in_a_dry_run() -> Non
     result = types.CreateTopicsResponse.CreatableTopicResult
 
     asked = policies.creation_to_try(request)
+    assert asked is not None
     fine = result(name="orders", num_partitions=5, replication_factor=3)
     exists = result(name="orders", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="there")
     verdicts = [decided(policies, ApiKey.CREATE_TOPICS, request, {"orders": one}) for one in (fine, exists)]

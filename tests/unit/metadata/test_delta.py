@@ -13,6 +13,7 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.wire import catalog, types
 from proxy.wire.errors import WireError
+from proxy.wire.message import Message
 from tests.support.metadata_log import (
     acl,
     acl_record,
@@ -29,7 +30,7 @@ SHA_256 = ScramMechanism.SCRAM_SHA_256
 CREDENTIAL = credential_from_password(SHA_256, "secret", b"salt")
 
 
-def replayed(*records: object, onto: MetadataImage = MetadataImage.EMPTY) -> MetadataImage:
+def replayed(*records: Message, onto: MetadataImage = MetadataImage.EMPTY) -> MetadataImage:
     delta = MetadataDelta(onto)
     for record in records:
         delta.replay(record)

@@ -1,6 +1,7 @@
 """Codecs: what a round trip keeps, what a projection leaves alone, and what is said of what does not fit."""
 
 import gc
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ UNKNOWN_TAGS = b"\x02" + b"\x90\x4e\x02hi" + b"\x91\x4e\x00"
 CREATE_ACLS_BYTES = b"\x02" + CREATION + b"\x00" + UNKNOWN_TAGS
 
 
-def acl_creation() -> object:
+def acl_creation() -> t.CreateAclsRequest.AclCreation:
     return t.CreateAclsRequest.AclCreation(
         resource_type=2, resource_name="abc", principal="User:a", host="*", operation=3, permission_type=3
     )
@@ -311,9 +312,7 @@ def test_a_field_that_the_version_lacks_is_left_out_when_it_may_be_ignored() -> 
         ),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_with_its_field(
-    fields: dict[str, object], complaint: str
-) -> None:
+def test_a_value_that_does_not_fit_is_refused_with_its_field(fields: dict[str, Any], complaint: str) -> None:
     message = t.CreateAclsRequest(creations=[t.CreateAclsRequest.AclCreation(**fields)])
 
     with pytest.raises(WireError, match=complaint):
@@ -390,3 +389,11 @@ def test_codecs_are_made_once() -> None:
     assert codecs.request(ApiKey.METADATA, 12) is METADATA
     assert codecs.is_flexible(ApiKey.METADATA, 9)
     assert not codecs.is_flexible(ApiKey.METADATA, 8)
+
+
+@pytest.mark.tooling
+def test_the_codec_of_a_class_is_that_of_its_api_key() -> None:
+    assert codecs.of(t.CreateAclsRequest, 3) is CREATE_ACLS
+    assert codecs.of(t.MetadataResponse, 12) is codecs.response(ApiKey.METADATA, 12)
+    with pytest.raises(WireError, match="CreateAclsRequest has versions 1-3, not 9"):
+        codecs.of(t.CreateAclsRequest, 9)

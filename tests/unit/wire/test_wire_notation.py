@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.import_schemas import main, message
+from proxy.wire.import_schemas import STUB_FILE, main, message
 from proxy.wire.notation import format_message, parse_message, split_messages
+from proxy.wire.stubs import stub_text
 
 pytestmark = pytest.mark.tooling
 
 # Not one of Kafka's: every property that the import knows is in it.
-DEFINITION: dict[str, Any] = {
+DEFINITION: Any = {
     "apiKey": 500,
     "type": "request",
     "listeners": ["broker"],
@@ -103,10 +104,11 @@ def test_jars_are_read_into_one_table_per_kind_without_dead_messages(tmp_path: P
 
     assert main([str(jar_of(tmp_path, DEFINITION, dead)), "--into", str(tmp_path)]) == 0
 
-    tables = {path.name: path.read_text() for path in tmp_path.glob("*.schema")}
+    tables = {path.name: path.read_text() for path in tmp_path.glob("schemas/*.schema")}
     assert tables.keys() == {"requests.schema", "responses.schema", "data.schema", "metadata.schema"}
     assert ["\n".join(lines) + "\n" for lines in split_messages(tables["requests.schema"])] == [TABLE]
     assert list(split_messages(tables["responses.schema"])) == []
+    assert (tmp_path / STUB_FILE).read_text() == stub_text([message(DEFINITION)])
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,6 @@ def test_jars_are_read_into_one_table_per_kind_without_dead_messages(tmp_path: P
         ({"fields": [{"name": "A", "type": "int128", "versions": "0+"}]}, "A has the unknown type int128"),
     ],
 )
-def test_what_the_tool_does_not_know_stops_it(change: dict[str, Any], complaint: str) -> None:
+def test_what_the_tool_does_not_know_stops_it(change: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        message({**DEFINITION, **change})
+        message(DEFINITION | change)

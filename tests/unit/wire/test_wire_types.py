@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 from proxy.wire import types as t
+from proxy.wire.message import Request
 
 pytestmark = pytest.mark.tooling
 
@@ -33,16 +34,16 @@ def test_lists_and_structs_are_not_shared_between_messages() -> None:
 
 def test_fields_are_given_by_name_only_and_must_exist() -> None:
     with pytest.raises(TypeError):
-        t.MetadataRequest([])
+        t.MetadataRequest([])  # type: ignore[call-arg, arg-type]
     with pytest.raises(TypeError):
-        t.MetadataRequest(topic=[])
+        t.MetadataRequest(topic=[])  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
-        t.MetadataRequest().topic = []
+        t.MetadataRequest().topic = []  # type: ignore[attr-defined]
 
 
 def test_there_is_no_class_for_what_kafka_has_no_message_for() -> None:
     with pytest.raises(AttributeError, match="Kafka has no message named LeaderAndIsrRequest"):
-        t.LeaderAndIsrRequest  # noqa: B018 - the access is what is tested
+        t.LeaderAndIsrRequest  # type: ignore[attr-defined] # noqa: B018 - the access is what is tested
 
 
 def test_messages_of_different_kinds_are_never_equal() -> None:
@@ -72,6 +73,7 @@ def test_a_message_can_be_copied_and_sent_to_another_process() -> None:
     message = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name="a")])
 
     deep = copy.deepcopy(message)
+    assert deep.topics is not None
     deep.topics[0].name = "b"
 
     assert pickle.loads(pickle.dumps(message)) == message
@@ -87,3 +89,10 @@ def test_a_class_knows_its_api_key() -> None:
 
 def test_names_of_messages_are_offered_to_whoever_lists_the_module() -> None:
     assert "CreateAclsRequest" in dir(t)
+
+
+def test_requests_are_a_kind_of_message_of_their_own() -> None:
+    assert isinstance(t.CreateAclsRequest(), Request)
+    assert not isinstance(t.CreateAclsResponse(), Request)
+    assert not isinstance(t.CreateAclsRequest.AclCreation(), Request)
+    assert not isinstance(t.TopicRecord(), Request)
