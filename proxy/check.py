@@ -5,11 +5,10 @@ process would make of it: certificates, the users file, SASL mechanisms, the aut
 file that is wrong, those parts are tried that are right.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -31,7 +30,7 @@ from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import client_tls
 from proxy.config.proxy_principals import proxy_principals
-from proxy.config.reading import Reading, content_of, read, right_parts
+from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
 from proxy.files_limit import missing_files
 from proxy.net import descriptors
 from proxy.net.authorizer_upkeep import AuthorizerUpkeep
@@ -90,7 +89,7 @@ def checked_users(path: Path) -> Checked:
 
 
 def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[ControllerConfig]) -> Checked:
-    reading: Reading[Any] = read(path, content, part)
+    reading: Reading[Config] = read(path, content, part)
     found = Checked(path, reading.settings, list(reading.problems), list(reading.hints))
     for location, trial in _trials(right_parts(reading, part)):
         _try(reading, location, trial, found.problems)
@@ -135,7 +134,9 @@ def _name(config: Config) -> str:
     return config.controller_id if isinstance(config, ControllerConfig) else config.proxy_id
 
 
-def _try(reading: Reading[Any], location: Location, trial: Callable[[], object], problems: list[str]) -> None:
+def _try(
+    reading: Reading[Config], location: Location, trial: Callable[[], object], problems: list[str]
+) -> None:
     try:
         trial()
     except ConfigError as error:
@@ -151,7 +152,7 @@ def _whole(config: Config) -> Callable[[], object]:
     return partial(proxy_principals, config)
 
 
-def _trials(right: Mapping[str, Any]) -> Iterator[Trial]:
+def _trials(right: RightParts) -> Iterator[Trial]:
     """Of the parts that are right, whatever the others are."""
     registry = CollectorRegistry()
     reloads = FileReloads(registry)
@@ -186,14 +187,14 @@ def _directory(directory: Path) -> None:
         raise ValueError(reason)
 
 
-def _listeners(right: Mapping[str, Any]) -> Iterator[tuple[Location, Listener]]:
+def _listeners(right: RightParts) -> Iterator[tuple[Location, Listener]]:
     if "listener" in right:
         yield ("listener",), right["listener"]
     for place, listener in enumerate(right.get("listeners", ())):
         yield ("listeners", place), listener
 
 
-def _warnings(reading: Reading[Any], config: Config) -> Iterator[str]:
+def _warnings(reading: Reading[Config], config: Config) -> Iterator[str]:
     for location, text in _cautions(config):
         yield reading.line(location, text)
     found = (

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import structlog
 import uvloop
@@ -310,7 +309,7 @@ class ProxyProcess:
         await self._http.close()
         log.info("proxy has stopped")
 
-    def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
+    def _background(self) -> Iterator[Coroutine[object, object, None]]:
         """What goes on until the clients are gone."""
         for part in (
             self._feed,

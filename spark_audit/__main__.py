@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import schema as S
 from spark_audit import session, sources
+from spark_audit.findings import Summary
 from spark_audit.ingest import INTERVAL_MS, Topics, ingest, ingest_continuously
 from spark_audit.kraft_commit import SETTLE_MS
 from spark_audit.kraft_import import import_kraft_log
@@ -261,8 +262,13 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     )
     # The checks keep what several of them read; whoever comes next in this session needs none of it.
     spark.catalog.clearCache()
-    covered = {"days": sorted(set(arguments.date)), "tables": tables.root, "versions": versions}
-    sources.write_findings(spark, arguments.out, result.findings, result.summary | covered)
+    summary: Summary = {
+        **result.summary,
+        "days": sorted(set(arguments.date)),
+        "tables": tables.root,
+        "versions": versions,
+    }
+    sources.write_findings(spark, arguments.out, result.findings, summary)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
     days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
     sources.append_state(days, tables.reconciled, S.RECONCILED)

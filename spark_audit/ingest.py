@@ -144,7 +144,7 @@ def _streams(topics: Topics, tables: Tables) -> list[Stream]:
     ]
 
 
-def _start(spark: SparkSession, topics: Topics, stream: Stream, trigger: dict[str, Any]) -> StreamingQuery:
+def _start(spark: SparkSession, topics: Topics, stream: Stream, trigger: Mapping[str, Any]) -> StreamingQuery:
     records = kafka_stream(spark, topics.bootstrap, stream.topic, topics.options)
     writer = records.writeStream.queryName(stream.name).foreachBatch(stream.write)
     return writer.option("checkpointLocation", stream.checkpoint).trigger(**trigger).start()

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spark_audit import metadata_records, record_batches
 from spark_audit.kraft_commit import Scan, Slice
@@ -240,7 +239,7 @@ def _head(path: Path, data: bytes, at: int, behind: int) -> Head | None:
 
 def _voters(segment: Segment, head: Head, at: int, raw: bytes) -> frozenset[int] | None:
     """The quorum as the batch tells it: at an election, or because one was added or removed (KIP-853)."""
-    told: list[Any] = [
+    told = [
         content["voters"]
         for name, content in _controls(segment.path, head, at, raw)
         if name in (LEADER_CHANGE, VOTERS)
@@ -248,7 +247,7 @@ def _voters(segment: Segment, head: Head, at: int, raw: bytes) -> frozenset[int]
     return frozenset(told[-1]) if told else None
 
 
-def _controls(path: Path, head: Head, at: int, raw: bytes) -> list[tuple[str, dict[str, object]]]:
+def _controls(path: Path, head: Head, at: int, raw: bytes) -> list[tuple[str, record_batches.Control]]:
     try:
         return [record_batches.control_of(record) for record in record_batches.records(head, raw)]
     except BatchError as error:

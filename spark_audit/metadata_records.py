@@ -136,7 +136,7 @@ class Reader:
 
     def number(self, layout: str) -> int | float:
         (result,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
-        return result  # type: ignore[no-any-return]  # struct says Any; the layouts here give int or float
+        return result  # type: ignore[no-any-return]  # struct says object; the layouts here give int or float
 
     def compact_bytes(self) -> bytes | None:
         size = self.uvarint()

@@ -7,13 +7,13 @@ are sorted, and nothing in them tells when the check was run.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.copies import each_record_once, later_copies
+from spark_audit.findings import Summary
 from spark_audit.in_force import in_force
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
@@ -35,10 +35,10 @@ from spark_audit.trail import TELLS_SETTINGS
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`findings` are rows of S.FINDING, worst first; `summary` is plain JSON data."""
+    """`findings` are rows of S.FINDING, worst first; `summary` is of what was looked at."""
 
     findings: Sequence[Row]
-    summary: dict[str, Any]
+    summary: Summary
 
 
 def reconcile(
@@ -115,7 +115,7 @@ def _order(row: Row) -> tuple[int, str, str, str]:
     return S.SEVERITIES.index(row[S.SEVERITY]), row[S.CHECK], str(row[S.DATE]), row[S.ID]
 
 
-def _summary(rows: Sequence[Row], records: DataFrame, log: DataFrame, judged: DataFrame) -> dict[str, Any]:
+def _summary(rows: Sequence[Row], records: DataFrame, log: DataFrame, judged: DataFrame) -> Summary:
     decisions = {row["outcome"]: row["records"] for row in coverage(judged).orderBy("outcome").collect()}
     return {
         "schema_version": S.SCHEMA_VERSION,

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 
 HEAD, HEAD_BYTES = ">qiibIhiqqqhii", 61
 """Offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer (3), count."""
@@ -97,8 +98,15 @@ def records(head: Head, raw: bytes) -> Iterator[BatchRecord]:
         raise BatchError(f"{len(reader.data) - reader.at} bytes behind the last of {head.count} records")
 
 
-def control_of(record: BatchRecord) -> tuple[str, dict[str, object]]:
-    """Name and content of a control record: of leader changes and sets of voters, the voters' ids."""
+class Control(TypedDict):
+    """What is read of a control record: of leader changes and sets of voters, the voters' ids."""
+
+    leader_id: NotRequired[int]
+    voters: NotRequired[list[int]]
+
+
+def control_of(record: BatchRecord) -> tuple[str, Control]:
+    """Name and content of a control record."""
     key = record.key or b""
     if len(key) < KEY_BYTES:
         raise BatchError(f"a control record whose key has {len(key)} bytes at offset {record.offset}")

@@ -6,13 +6,12 @@ Fed by the command line, tests and benchmarks; feeds everything that is given a 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.sources import SourceError
+from spark_audit.sources import Java, SourceError
 
 PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -82,7 +81,7 @@ def open_session(
 
 def _require_packages(session: SparkSession) -> None:
     # spark-submit starts the JVM before we are asked, so it alone can bring them.
-    jvm: Any = session.sparkContext._jvm
+    jvm: Java = session.sparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for name in ("io.delta.tables.DeltaTable", "org.apache.spark.sql.kafka010.KafkaSourceProvider"):
         try:
@@ -112,10 +111,10 @@ def to_fetch(jars: Path) -> list[str]:
 class _Members:
     """A Java class whose static methods are looked up once."""
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: object) -> None:
         self._of = of
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         found = getattr(self._of, name)
         setattr(self, name, found)
         return found
@@ -123,7 +122,7 @@ class _Members:
 
 def _remember_classes(session: SparkSession) -> None:
     # Of a reconciliation, which makes some thousand columns, a twentieth of the CPU.
-    jvm: Any = session.sparkContext._jvm
+    jvm: Java = session.sparkContext._jvm
     for name in _CLASSES:
         if not isinstance(jvm.__dict__.get(name), _Members):
             setattr(jvm, name, _Members(getattr(jvm, name)))

@@ -6,7 +6,7 @@ Everything else is DataFrame -> DataFrame. Paths may be local or URIs of anythin
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
+from spark_audit.findings import Document, Summary
 from spark_audit.no_rows import no_rows
+
+Java = Any
+"""An object of the JVM as Py4J shows it: what it has, only the JVM knows."""
 
 SMALL_TRAIL_BYTES = 32 << 20
 """Of table `audit` on storage: some hundred thousand records."""
@@ -228,9 +232,7 @@ def offset_named(spark: SparkSession, tables: Tables) -> int:
     return -1 if named is None or named[0] is None else int(named[0])
 
 
-def write_findings(
-    spark: SparkSession, out: str, findings: Sequence[Row], summary: Mapping[str, Any]
-) -> None:
+def write_findings(spark: SparkSession, out: str, findings: Sequence[Row], summary: Summary) -> None:
     """`findings.json` for readers without Spark, and the Delta table `findings` for those with it."""
     frame = spark.createDataFrame(list(findings), S.FINDING)
     frame.coalesce(1).write.format("delta").mode("overwrite").save(f"{out.rstrip('/')}/findings")
@@ -238,15 +240,15 @@ def write_findings(
     write_text(spark, f"{out.rstrip('/')}/findings.json", json.dumps(document, indent=1) + "\n")
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: Row) -> dict[str, object]:
     fields = row.asDict()
     return fields | {S.DATE: str(fields[S.DATE]), S.EVIDENCE: json.loads(fields[S.EVIDENCE])}
 
 
-def read_findings(spark: SparkSession, directory: str) -> dict[str, Any]:
+def read_findings(spark: SparkSession, directory: str) -> Document:
     path = f"{directory.rstrip('/')}/findings.json"
     try:
-        document: Any = json.loads(read_text(spark, path))
+        document: Document = json.loads(read_text(spark, path))
     except (OSError, ValueError) as error:
         raise SourceError(f"{path} cannot be read ({error}): run `reconcile` first") from error
     if not isinstance(document, dict) or not {"summary", "findings"} <= document.keys():
@@ -256,7 +258,7 @@ def read_findings(spark: SparkSession, directory: str) -> dict[str, Any]:
 
 def _on_local_disk(spark: SparkSession, path: str) -> bool:
     """Whether a path is a file here: without a scheme it may also be one of HDFS, as it is for tables."""
-    jvm: Any = spark.sparkContext._jvm
+    jvm: Java = spark.sparkContext._jvm
     default = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark.sparkContext._jsc.hadoopConfiguration())
     return "://" not in path and default.getScheme() == "file"
 
@@ -291,9 +293,9 @@ def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:
         stream.close()
 
 
-def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Java, Java]:
     # PySpark has no public way to list or write single files where executors write theirs.
-    jvm: Any = spark.sparkContext._jvm
+    jvm: Java = spark.sparkContext._jvm
     place = jvm.org.apache.hadoop.fs.Path(uri)
     return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
 

@@ -7,14 +7,13 @@ import json
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from spark_audit import sources
-from spark_audit.sources import SourceError
+from spark_audit.sources import Java, SourceError
 
 _REACH_TIMEOUT_S = 5.0
 LAST_PORT = 65_535
@@ -102,7 +101,7 @@ def topic_ids(
 ) -> dict[str, str]:
     """Name -> id (KIP-516), which a topic that was made anew has not kept. SourceError for one not there."""
     # Spark's source has no way to ask; the client that it brings along has.
-    jvm: Any = spark.sparkContext._jvm
+    jvm: Java = spark.sparkContext._jvm
     prefix = "kafka."
     settings = {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
     try:
@@ -119,7 +118,7 @@ def topic_ids(
         raise SourceError(f"Kafka at {bootstrap}: {cause.getMessage()}") from error
 
 
-def _topic_id(name: str, answer: Any) -> str:
+def _topic_id(name: str, answer: Java) -> str:
     try:
         return str(answer.get().topicId())
     except Py4JJavaError as error:

@@ -9,12 +9,11 @@ the kernel gives it back when that process ends, however it ends.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.sources import SourceError, Tables
+from spark_audit.sources import Java, SourceError, Tables
 
 HELD_BY_THIS_JVM = "OverlappingFileLockException"
 
@@ -38,8 +37,8 @@ def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
         file.close()
 
 
-def _opened(spark: SparkSession, place: Path) -> Any:
-    jvm: Any = spark.sparkContext._jvm
+def _opened(spark: SparkSession, place: Path) -> Java:
+    jvm: Java = spark.sparkContext._jvm
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         return jvm.java.io.RandomAccessFile(str(place), "rw")
@@ -47,7 +46,7 @@ def _opened(spark: SparkSession, place: Path) -> Any:
         raise SourceError(f"{place} cannot be written: {_told(error)}") from error
 
 
-def _taken(file: Any) -> bool:
+def _taken(file: Java) -> bool:
     try:
         return file.getChannel().tryLock() is not None
     except Py4JJavaError as error:

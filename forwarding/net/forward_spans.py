@@ -4,8 +4,10 @@ The proxy's span is told to the controller in the Envelope, so the controller's 
 process it is. Used by forwarding.net.forwarder and forwarding.net.process.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TypeAlias
 
 from forwarding import envelope
 from forwarding.envelope import Sender
@@ -13,7 +15,7 @@ from proxy.net.spans import OpenSpan, Spans
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.outcome import error_of
 from proxy.session.request_counts import name_of_api, name_of_error
-from proxy.wire import codecs
+from proxy.wire import codecs, types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header, decode_response_header
@@ -24,7 +26,7 @@ CANCELLED = "cancelled"
 MAX_READ_BYTES = 4_096
 """A response is decoded once more for its error code, unless it is larger."""
 
-Serve = Callable[[Any, int, Sender], Awaitable[Any]]
+Serve: TypeAlias = "Callable[[types.EnvelopeRequest, int, Sender], Awaitable[types.EnvelopeResponse]]"
 
 
 class ForwardSpan:
@@ -67,7 +69,9 @@ class ForwardSpan:
 def traced(spans: Spans, serve: Serve) -> Serve:
     """`serve` with a span for each Envelope."""
 
-    async def serve_traced(message: Any, version: int, sender: Sender) -> Any:
+    async def serve_traced(
+        message: types.EnvelopeRequest, version: int, sender: Sender
+    ) -> types.EnvelopeResponse:
         header = _header(message)
         name = "Envelope" if header is None else f"Envelope {name_of_api(header.api_key)}"
         span = spans.begin(name, "server", envelope.traceparent(message))
@@ -87,7 +91,10 @@ def traced(spans: Spans, serve: Serve) -> Serve:
 
 
 def _attributes(
-    message: Any, header: RequestHeader | None, sender: Sender, response: Any
+    message: types.EnvelopeRequest,
+    header: RequestHeader | None,
+    sender: Sender,
+    response: types.EnvelopeResponse | None,
 ) -> dict[str, str | int | bool]:
     found: dict[str, str | int | bool] = {
         "messaging.system": "kafka",
@@ -117,7 +124,7 @@ def _attributes(
     return found
 
 
-def _header(message: Any) -> RequestHeader | None:
+def _header(message: types.EnvelopeRequest) -> RequestHeader | None:
     """Of the request inside; None if it cannot be read."""
     try:
         return decode_request_header(message.request_data)
@@ -125,7 +132,7 @@ def _header(message: Any) -> RequestHeader | None:
         return None
 
 
-def _error_code(header: RequestHeader | None, response: Any) -> int | None:
+def _error_code(header: RequestHeader | None, response: types.EnvelopeResponse) -> int | None:
     """The Envelope's own error, else that of the response inside; None: too large to look."""
     data = response.response_data
     if response.error_code != ErrorCode.NONE:

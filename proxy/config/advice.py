@@ -7,7 +7,6 @@ all parts of the file, and with what a broker's or a client's properties call th
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 import yaml
 
@@ -87,7 +86,7 @@ class _Known:
         return ".".join(self.steps)
 
 
-def about(file: type[Part], at: Location, part: type[Part], key: str, value: Any) -> Advice:
+def about(file: type[Part], at: Location, part: type[Part], key: str, value: object) -> Advice:
     """About `key`, which stands below `at`, where `part` is, in a file that is a `file`."""
     for advice in (
         _bootstrap(at, part, key),
@@ -121,7 +120,7 @@ def _repeats(at: Location, part: type[Part], key: str) -> Advice | None:
     return None
 
 
-def _nested(at: Location, part: type[Part], key: str, value: Any) -> Advice | None:
+def _nested(at: Location, part: type[Part], key: str, value: object) -> Advice | None:
     """`http.bind: ...` for `http: {bind: ...}`."""
     for known in _below(part):
         if len(known.steps) > 1 and key in (known.dotted, f"{part.repeated}{known.dotted}"):
@@ -138,7 +137,7 @@ def _kafkas(part: type[Part], key: str) -> Advice | None:
     return None
 
 
-def _elsewhere(file: type[Part], at: Location, key: str, value: Any) -> Advice | None:
+def _elsewhere(file: type[Part], at: Location, key: str, value: object) -> Advice | None:
     """A key that is right, in the wrong place. Where there are several such places, none is named."""
     places = [known for known in _below(file) if _ends_with(known, key) and len(known.steps) > 1]
     lists = [name for name, listed in _lists(file) for known in _below(listed) if known.dotted == key]
@@ -200,11 +199,11 @@ def _ends_with(known: _Known, key: str) -> bool:
     return known.dotted == key or known.dotted.endswith(f".{key}")
 
 
-def _written(steps: tuple[str, ...], value: Any) -> str:
+def _written(steps: tuple[str, ...], value: object) -> str:
     """As it is to stand in the file, in one line."""
     if not isinstance(value, str | int | float | bool):
         return ": {".join(steps) + ": ..." + "}" * (len(steps) - 1)
-    nested: Any = value
+    nested: object = value
     for step in reversed(steps):
         nested = {step: nested}
     # Without the outermost braces, which a file does not need.

@@ -1,6 +1,6 @@
 """Who decides, and by what settings: what `Authorizer.configure` gets, and what must not be forgotten."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
@@ -25,7 +25,7 @@ _KAFKAS = {"org.apache.kafka.metadata.authorizer.StandardAuthorizer": STANDARD}
 _OF_ZOOKEEPER = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
 
 
-def _kafkas(value: Any) -> Any:
+def _kafkas(value: object) -> object:
     """Kafka's own class stands for ours, which decides alike."""
     return _KAFKAS.get(value, value) if isinstance(value, str) else value
 

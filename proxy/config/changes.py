@@ -6,7 +6,7 @@ settings that may be secret leave this module.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeGuard, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from proxy.config.parts import ConfigError, Part
 
 PartType = TypeVar("PartType", bound=Part)
 Steps = tuple[str, ...]
+Listeners = tuple[Listener, ...]
 _ABSENT = object()
 
 
@@ -64,7 +65,7 @@ def _waits(change: Change) -> bool:
 
 def _differences(
     old: Part | None, new: Part | None, fields: Steps, steps: Steps
-) -> Iterator[tuple[Steps, Steps, Any]]:
+) -> Iterator[tuple[Steps, Steps, object]]:
     """The fields, the keys and the old value of each leaf that differs. None: the part is not in the file."""
     kind = type(new if new is not None else old)
     assert issubclass(kind, Part)
@@ -77,21 +78,24 @@ def _differences(
         if isinstance(before, Part) or isinstance(after, Part):
             yield from _differences(_part(before), _part(after), at, key)
         elif _are_listeners(before):
+            assert _are_listeners(after)
             yield from _of_listeners(before, after, at, key)
         elif _ABSENT not in (before, after) or name in (new or old).model_fields_set:  # type: ignore[union-attr]
             yield at, key, before
 
 
-def _part(value: Any) -> Part | None:
+def _part(value: object) -> Part | None:
     return value if isinstance(value, Part) else None
 
 
-def _are_listeners(value: Any) -> bool:
+def _are_listeners(value: object) -> TypeGuard[Listeners]:
     # There is always at least one.
     return isinstance(value, tuple) and bool(value) and isinstance(value[0], Listener)
 
 
-def _of_listeners(old: Any, new: Any, fields: Steps, steps: Steps) -> Iterator[tuple[Steps, Steps, Any]]:
+def _of_listeners(
+    old: Listeners, new: Listeners, fields: Steps, steps: Steps
+) -> Iterator[tuple[Steps, Steps, object]]:
     before, after = _by_name(old), _by_name(new)
     for name in before | after:
         if name in before and name in after:
@@ -105,7 +109,7 @@ def _by_name(listeners: Sequence[Listener]) -> dict[str, Listener]:
 
 
 def _merged(old: PartType, new: PartType, effects: Effects, fields: Steps) -> PartType:
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, field in type(new).model_fields.items():
         at, before, after = (*fields, name), getattr(old, name), getattr(new, name)
         taken: Part = new
@@ -141,7 +145,7 @@ def _keeps(effects: Effects, fields: Steps) -> bool:
     return found is Effect.RESTART
 
 
-def _plain(value: Any) -> str | None:
+def _plain(value: object) -> str | None:
     if value is None or value is _ABSENT:
         return "not set"
     if isinstance(value, tuple) and all(isinstance(each, str) for each in value):

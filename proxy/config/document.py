@@ -6,7 +6,6 @@ and it forgets the lines; its node tree has both.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -45,7 +44,7 @@ class Twice:
 class Document:
     """`values`: as yaml.safe_load returns them."""
 
-    values: Any
+    values: object
     twice: tuple[Twice, ...] = ()
     root: yaml.Node | None = None
 

@@ -3,7 +3,7 @@
 Part of proxy.config.listener; read by proxy.net.credentials.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -14,7 +14,7 @@ from proxy.security.kerberos_names import DEFAULT, LocalRules
 _PREFIX = "sasl_kerberos_"
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     """In Kafka's lists no rule can contain a comma; in those of YAML it can. An empty one is an error."""
     return [rule.strip() for rule in value.split(",")] if isinstance(value, str) else value
 

@@ -7,7 +7,7 @@ them. An unknown key is an error, and a path is relative to the file that names 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
+from typing import Annotated, ClassVar, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic.functional_validators import AfterValidator, BeforeValidator
@@ -65,24 +65,29 @@ def split_host_port(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def comma_list(value: Any) -> Any:
+def comma_list(value: object) -> object:
     """Kafka's lists are separated by commas, those of YAML are lists; both are read."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
-def principal_list(value: Any) -> Any:
+def principal_list(value: object) -> object:
     """Kafka's lists of principals are separated by semicolons, as distinguished names contain commas."""
-    return [item.strip() for item in value.split(";") if item.strip()] if isinstance(value, str) else value
+    return principal_names(value) if isinstance(value, str) else value
 
 
-def _as_text(value: Any) -> Any:
+def principal_names(text: str) -> list[str]:
+    """The names in `User:a;User:b`."""
+    return [item.strip() for item in text.split(";") if item.strip()]
+
+
+def _as_text(value: object) -> object:
     """A setting of a plug-in as Kafka hands it over: text, whatever YAML takes it for."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
 
 
-def _not_empty(value: Any) -> Any:
+def _not_empty(value: object) -> object:
     # Not Field(min_length=1): that counts what is left when wrong items have been taken out.
     if not value:
         raise ValueError("at least one is needed")
@@ -176,5 +181,5 @@ def _is_secret(annotation: object) -> bool:
     return any(_is_secret(member) for member in members)
 
 
-def _marked(metadata: list[Any]) -> bool:
+def _marked(metadata: list[object]) -> bool:
     return any(isinstance(mark, Secret) for mark in metadata)

@@ -1,19 +1,19 @@
 """Whom quotas hold, and whether they do: what the `quota:` parts of proxy and controller have in common."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
-from proxy.config.parts import Part, principal_list, without
+from proxy.config.parts import Part, principal_names, without
 from proxy.security.principal import parse_principal
 
 
 def principals(text: str) -> tuple[str, ...]:
     """The names in `User:a;User:b`, Kafka's way. ValueError for one that is none."""
-    return tuple(str(parse_principal(name)) for name in principal_list(text))
+    return tuple(str(parse_principal(name)) for name in principal_names(text))
 
 
-def _joined(value: Any) -> Any:
+def _joined(value: object) -> object:
     """A list of YAML as Kafka writes it."""
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return ";".join(value)

@@ -4,6 +4,7 @@
 parts of a wrong file that are right. What a wrong key is called in words: proxy.config.wording.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -113,11 +114,15 @@ def _lines(reading: Reading[PartType], problems: list[Problem]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _context(path: Path) -> dict[str, Any]:
+def _context(path: Path) -> dict[str, object]:
     return {"directory": path.resolve().parent}
 
 
-def right_parts(reading: Reading[PartType], part: type[PartType]) -> dict[str, Any]:
+RightParts = Mapping[str, Any]
+"""Values of fields by the name of the field; which types they have the model of the file says."""
+
+
+def right_parts(reading: Reading[PartType], part: type[PartType]) -> RightParts:
     """The parts at the top of a file that are right, by the name of their field, whatever the others are."""
     right: dict[str, Any] = {}
     values = reading.spelling.values

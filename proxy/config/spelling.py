@@ -6,17 +6,19 @@ does not repeat the name of its part: `quota: {mode: observe}`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from proxy.config.document import Location
 from proxy.config.parts import Part, parts_in
+
+Key = TypeVar("Key")
 
 
 @dataclass(slots=True)
 class Spelling:
     """`written`: what stands in the file for a key that has another name now, by where it is now."""
 
-    values: Any
+    values: object
     written: dict[Location, str] = field(default_factory=dict)
     hints: list[tuple[Location, str]] = field(default_factory=list)
 
@@ -25,18 +27,18 @@ class Spelling:
         return tuple(self.written.get(location[: depth + 1], step) for depth, step in enumerate(location))
 
 
-def current(values: Any, part: type[Part]) -> Spelling:
+def current(values: object, part: type[Part]) -> Spelling:
     """`values`, of a document, with today's keys of `part`."""
     spelling = Spelling(None)
     spelling.values = _part(values, part, (), spelling)
     return spelling
 
 
-def _part(values: Any, part: type[Part], at: Location, spelling: Spelling) -> Any:
+def _part(values: object, part: type[Part], at: Location, spelling: Spelling) -> object:
     if not isinstance(values, dict):
         return values
     fields = {info.alias or name: info for name, info in part.model_fields.items()}
-    found: dict[Any, Any] = {}
+    found: dict[object, object] = {}
     for key, value in values.items():
         name = _name_now(key, part, values, fields)
         if name != key:
@@ -47,7 +49,9 @@ def _part(values: Any, part: type[Part], at: Location, spelling: Spelling) -> An
     return found
 
 
-def _name_now(key: Any, part: type[Part], values: Mapping[Any, Any], fields: Mapping[str, Any]) -> Any:
+def _name_now(
+    key: Key, part: type[Part], values: Mapping[object, object], fields: Mapping[str, object]
+) -> Key | str:
     if not isinstance(key, str) or key in fields or not part.repeated or not key.startswith(part.repeated):
         return key
     name = key.removeprefix(part.repeated)
@@ -55,7 +59,7 @@ def _name_now(key: Any, part: type[Part], values: Mapping[Any, Any], fields: Map
     return name if name in fields and name not in values else key
 
 
-def _value(value: Any, part: type[Part], at: Location, spelling: Spelling) -> Any:
+def _value(value: object, part: type[Part], at: Location, spelling: Spelling) -> object:
     """What stands for a part, a list of parts, or parts by name."""
     if isinstance(value, list):
         return [_part(item, part, (*at, place), spelling) for place, item in enumerate(value)]

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from pydantic_core import ErrorDetails
+
 from proxy.config import advice
 from proxy.config.document import Location
 from proxy.config.parts import KeyProblem, KeyProblems, Part, parts_in
 
-Error = Mapping[str, Any]
-"""`loc`, `type`, `input` and `ctx`, as of pydantic's ValidationError.errors()."""
+Context = Mapping[str, Any]
+"""What pydantic says of an error beside its words: `gt`, `expected`, `error`."""
 MAX_SHOWN = 60
 _PATTERNS = {
     r"^[A-Za-z0-9._-]+$": "only letters, digits, '.', '_' and '-' may stand here",
@@ -32,13 +34,13 @@ class Problem:
     line: int | None = None
 
 
-def in_words(errors: Iterable[Error], file: type[Part]) -> list[Problem]:
+def in_words(errors: Iterable[ErrorDetails], file: type[Part]) -> list[Problem]:
     """What is wrong with a file that is a `file`. Of a key that stands under another name it is said once."""
     unknown: list[Problem] = []
     meant: set[Location] = set()
-    others: list[tuple[Error, Problem]] = []
+    others: list[tuple[ErrorDetails, Problem]] = []
     for error in errors:
-        location = tuple(error["loc"])
+        location = error["loc"]
         if error["type"] == "extra_forbidden":
             told = _about_unknown(file, location, error["input"])
             unknown.append(Problem(location, f"unknown key; {told.text}"))
@@ -54,7 +56,7 @@ def in_words(errors: Iterable[Error], file: type[Part]) -> list[Problem]:
     ]
 
 
-def _about_unknown(file: type[Part], location: Location, value: Any) -> advice.Advice:
+def _about_unknown(file: type[Part], location: Location, value: object) -> advice.Advice:
     return advice.about(file, location[:-1], _part_at(file, location[:-1]), str(location[-1]), value)
 
 
@@ -69,10 +71,10 @@ def _part_at(file: type[Part], location: Location) -> type[Part]:
     return part
 
 
-def _problems(error: Error, location: Location) -> Iterator[Problem]:
+def _problems(error: ErrorDetails, location: Location) -> Iterator[Problem]:
     if location[-1:] == ("[key]",):
         location = location[:-1]
-    context: Mapping[str, Any] = error.get("ctx", {})
+    context: Context = error.get("ctx", {})
     if error["type"] == "value_error":
         yield from _raised(context["error"], location)
     else:
@@ -90,7 +92,7 @@ def _raised(error: ValueError, location: Location) -> Iterator[Problem]:
             yield Problem(location, line)
 
 
-def _words(kind: str, context: Mapping[str, Any], value: Any, location: Location) -> str:
+def _words(kind: str, context: Context, value: object, location: Location) -> str:
     if kind == "missing":
         return "is missing, and there is no default"
     if value is None:
@@ -100,20 +102,20 @@ def _words(kind: str, context: Mapping[str, Any], value: Any, location: Location
     return _WORDS.get(kind, _whatever)(context, value, location)
 
 
-def _expected(what: str) -> Callable[[Mapping[str, Any], Any, Location], str]:
+def _expected(what: str) -> Callable[[Context, object, Location], str]:
     return lambda _context, value, _location: f"expected {what}, found {_shown(value)}"
 
 
-def _bound(words: str, name: str) -> Callable[[Mapping[str, Any], Any, Location], str]:
+def _bound(words: str, name: str) -> Callable[[Context, object, Location], str]:
     return lambda context, value, _location: f"has to be {words} {context[name]:g}, found {_shown(value)}"
 
 
-def _text_expected(_context: Mapping[str, Any], value: Any, _location: Location) -> str:
+def _text_expected(_context: Context, value: object, _location: Location) -> str:
     hint = "" if isinstance(value, list | dict) else "; put it in quotes"
     return f"expected text, found {_shown(value)}{hint}"
 
 
-def _list_expected(_context: Mapping[str, Any], value: Any, location: Location) -> str:
+def _list_expected(_context: Context, value: object, location: Location) -> str:
     if isinstance(value, dict):
         return "expected a list; begin each item with '- '"
     if location[-1] == "listeners":
@@ -121,7 +123,7 @@ def _list_expected(_context: Mapping[str, Any], value: Any, location: Location) 
     return f"expected a list, found {_shown(value)}; write {location[-1]}: [A, B]"
 
 
-def _one_of(context: Mapping[str, Any], value: Any, _location: Location) -> str:
+def _one_of(context: Context, value: object, _location: Location) -> str:
     choices = str(context["expected"]).replace("'", "")
     known = choices.replace(" or ", ", ").split(", ")
     close = get_close_matches(str(value).upper(), [choice.upper() for choice in known], n=1)
@@ -129,18 +131,18 @@ def _one_of(context: Mapping[str, Any], value: Any, _location: Location) -> str:
     return f"expected {choices}, found {_shown(value)}" + (f"; did you mean {meant[0]}?" if meant else "")
 
 
-def _pattern(context: Mapping[str, Any], value: Any, _location: Location) -> str:
+def _pattern(context: Context, value: object, _location: Location) -> str:
     pattern = str(context["pattern"])
     return f"{_PATTERNS.get(pattern, f'has to match {pattern}')}, found {_shown(value)}"
 
 
-def _whatever(_context: Mapping[str, Any], value: Any, _location: Location) -> str:
+def _whatever(_context: Context, value: object, _location: Location) -> str:
     return f"cannot be used: {_shown(value)}"
 
 
 _WHOLE, _NUMBER = _expected("a whole number"), _expected("a number")
 _TRUE_FALSE, _KEYS = _expected("true or false"), _expected("keys of its own below it")
-_WORDS: Mapping[str, Callable[[Mapping[str, Any], Any, Location], str]] = {
+_WORDS: Mapping[str, Callable[[Context, object, Location], str]] = {
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,
@@ -168,7 +170,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any], Any, Location], str]] = {
 }
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict):
         return "keys below it" if value else "an empty mapping"
     if isinstance(value, list | tuple):

@@ -18,7 +18,7 @@ START_TIMEOUT_MS = 90_000
 BROKER_AT_CONTROLLER = "kafka"
 """Who brokers are at the controller listener, where that asks for a login."""
 _STARTED = "Kafka Server started"
-# Any 16 bytes in base64url would do; one that says what it is makes the logs easier to read.
+# object 16 bytes in base64url would do; one that says what it is makes the logs easier to read.
 _CLUSTER_ID = "PenstockDemoCluster0AA"
 
 

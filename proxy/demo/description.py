@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from proxy.demo import settings
 from proxy.demo.node import Node, numbered
@@ -22,7 +21,7 @@ def write(stack: Stack) -> Path:
     return path
 
 
-def _description(stack: Stack) -> dict[str, Any]:
+def _description(stack: Stack) -> dict[str, object]:
     users = stack.users.values()
     return {
         "proxy": dict(stack.wiring.listeners),
@@ -54,7 +53,7 @@ def _configs(stack: Stack) -> dict[str, str]:
     return {**ours, "proxy": str(stack.proxy_file)}
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: Node) -> dict[str, object]:
     """One broker and its proxy; what stands at the top is the first one's."""
     return {
         "proxy": dict(node.wiring.listeners),
@@ -75,7 +74,7 @@ def how_to_connect(stack: Stack) -> str:
     return "\n".join([*lines, f"Kafka's tools: {example} {stack.properties_file('admin')}"])
 
 
-def _login(user: User, guest: bool) -> dict[str, Any]:
+def _login(user: User, guest: bool) -> dict[str, object]:
     # PLAIN comes first because it works for every client: librdkafka before 2.6.1 (Debian's kcat) repeats its
     # own nonce in SCRAM's last message, which Kafka 4 refuses, and so do we.
     mechanisms = ["PLAIN", user.mechanism] if guest else [user.mechanism]

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from proxy.demo import probe, settings
 from proxy.demo.broker import Broker
@@ -52,7 +51,7 @@ def node(
     broker: Broker,
     wiring: Wiring,
     tls: Certificates,
-    changes: Mapping[str, Any],
+    changes: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
 ) -> Node:
     """Write the proxy's files below the stack's directory; nothing is started."""

@@ -6,7 +6,6 @@ Addresses and logins in, `proxy.yaml` and `controller.yaml` with the files they 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -50,7 +49,7 @@ class Wiring:
     """What delegation tokens are proved with."""
 
 
-def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Mapping[str, Any]) -> Path:
+def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Mapping[str, object]) -> Path:
     """`changes` replace whole parts of the file, by their top-level key."""
     directory.mkdir(parents=True, exist_ok=True)
     _secret(directory / "controller.password", wiring.proxy.password)
@@ -75,7 +74,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
 
 
 def write_controller(
-    directory: Path, wiring: Wiring, proxies: Sequence[User], changes: Mapping[str, Any]
+    directory: Path, wiring: Wiring, proxies: Sequence[User], changes: Mapping[str, object]
 ) -> Path:
     """`proxies`: how each proxy logs in."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -104,9 +103,9 @@ def write_controller(
     return _write(directory / "controller.yaml", document)
 
 
-def _listener(name: str, address: str, wiring: Wiring, tls: Certificates) -> dict[str, Any]:
+def _listener(name: str, address: str, wiring: Wiring, tls: Certificates) -> dict[str, object]:
     protocol = "SASL_SSL" if name == "SASL_SSL" else "SASL_PLAINTEXT"
-    listener: dict[str, Any] = {
+    listener: dict[str, object] = {
         "name": name,
         "bind": address,
         "security.protocol": protocol,
@@ -119,13 +118,13 @@ def _listener(name: str, address: str, wiring: Wiring, tls: Certificates) -> dic
     return listener
 
 
-def _broker(directory: Path, wiring: Wiring) -> dict[str, Any]:
+def _broker(directory: Path, wiring: Wiring) -> dict[str, object]:
     _secret(directory / "broker.password", wiring.broker_login.password)
     login = _login(wiring.broker_login, "broker.password")
     return {"bootstrap": wiring.broker, "security.protocol": "SASL_PLAINTEXT", "sasl": login}
 
 
-def _metadata(wiring: Wiring) -> dict[str, Any]:
+def _metadata(wiring: Wiring) -> dict[str, object]:
     """Where the proxy follows the log and sends administrative requests."""
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl": _login(wiring.proxy, "controller.password")}
     if wiring.quorum:
@@ -136,7 +135,7 @@ def _metadata(wiring: Wiring) -> dict[str, Any]:
     }
 
 
-def _others(wiring: Wiring) -> dict[str, Any]:
+def _others(wiring: Wiring) -> dict[str, object]:
     if not wiring.others:
         return {}
     advertised = {node_id: dict(listeners) for node_id, listeners in wiring.others.items()}
@@ -147,7 +146,7 @@ def _login(user: User, password_file: str) -> dict[str, str]:
     return {"mechanism": user.mechanism, "username": user.name, "password.file": password_file}
 
 
-def _audit() -> dict[str, Any]:
+def _audit() -> dict[str, object]:
     # A short interval, so that what was allowed is in the audit topic soon after it happened.
     return {"topic": AUDIT_TOPIC, "spool.dir": "spool", "summary.interval.ms": 2_000}
 
@@ -165,6 +164,6 @@ def _secret(path: Path, secret: str) -> None:
     path.write_text(secret, encoding="utf-8")
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> Path:
+def _write(path: Path, document: Mapping[str, object]) -> Path:
     path.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
     return path

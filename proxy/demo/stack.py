@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from proxy.demo import certificates, probe, settings
 from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
@@ -39,9 +39,9 @@ class StackSettings:
     """Read when a broker starts: what depends on its addresses may be put in once the stack is made."""
     broker_certificate: Path | None = None
     """A PEM file of private key and certificate chain: the brokers have an SSL listener then."""
-    proxy_changes: Mapping[str, Any] = field(default_factory=dict)
+    proxy_changes: Mapping[str, object] = field(default_factory=dict)
     """Parts of proxy.yaml to be replaced, by their top-level key."""
-    controller_changes: Mapping[str, Any] = field(default_factory=dict)
+    controller_changes: Mapping[str, object] = field(default_factory=dict)
     proxy_environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that the proxies have besides ours."""
     controller_environment: Mapping[str, str] = field(default_factory=dict)

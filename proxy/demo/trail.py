@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 from proxy.demo.settings import AUDIT_TOPIC
 
-Fact = dict[str, Any]
+Fact = dict[str, object]
 _POLL_S = 0.5
 
 

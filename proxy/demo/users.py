@@ -6,7 +6,6 @@ Knows passwords, so nothing here is printed. Fed by proxy.demo.stack.
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -51,7 +50,7 @@ def java_properties(user: User, entrance: Entrance) -> str:
     return "\n".join([*lines, ""])
 
 
-def librdkafka_settings(user: User, entrance: Entrance) -> dict[str, Any]:
+def librdkafka_settings(user: User, entrance: Entrance) -> dict[str, object]:
     tls = {} if entrance.ca is None else {"ssl.ca.location": str(entrance.ca)}
     return {
         "bootstrap.servers": entrance.bootstrap,
@@ -63,7 +62,7 @@ def librdkafka_settings(user: User, entrance: Entrance) -> dict[str, Any]:
     }
 
 
-def aiokafka_settings(user: User, entrance: Entrance) -> dict[str, Any]:
+def aiokafka_settings(user: User, entrance: Entrance) -> dict[str, object]:
     """Also what kafka-python takes."""
     tls = {} if entrance.ca is None else {"ssl_context": ssl.create_default_context(cafile=str(entrance.ca))}
     return {

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
@@ -110,7 +110,7 @@ async def _follow(controllers: list[EndpointSettings]) -> MetadataImage:
     return loader.image
 
 
-async def _bounded(reading: Coroutine[Any, Any, Read]) -> Read:
+async def _bounded(reading: Coroutine[object, object, Read]) -> Read:
     async with asyncio.timeout(TIMEOUT_S):
         return await reading
 

@@ -6,7 +6,7 @@ Paths may have `*`, `?` and `[...]` in their parts, as in Kafka's metadata shell
 import json
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import NoReturn
 
 from proxy.metadata.tree import Node, Path, parts
 
@@ -30,7 +30,7 @@ def answer(root: Node, command: str, path: str, pattern: str | None = None) -> l
     return [line for at, node in places for line in _drawn(at[-1] if at else "/", node, 0)]
 
 
-def answer_json(root: Node, command: str, path: str, pattern: str | None = None) -> Any:
+def answer_json(root: Node, command: str, path: str, pattern: str | None = None) -> dict[str, object]:
     """The same as a value: `entries` or `values` or `paths` or `tree`, each path with what is there."""
     places = _matching(root, path)
     if command == "find":
@@ -93,7 +93,7 @@ def _all(at: Path, node: Node) -> Iterator[Place]:
         yield from _all((*at, name), child)
 
 
-def _valued(places: list[Place], path: str) -> list[tuple[Path, Callable[[], dict[str, Any]]]]:
+def _valued(places: list[Place], path: str) -> list[tuple[Path, Callable[[], dict[str, object]]]]:
     values = [(at, node.value) for at, node in places if node.value is not None]
     return values or _none(path, "is a directory: it has no value of its own")
 
@@ -107,7 +107,7 @@ def _listed(places: list[Place], path: str) -> list[str]:
     return [line for at, names in lists for line in (f"{_text(at)}:", *names)]
 
 
-def _none(path: str, why: str = "is no directory: cat shows it") -> Any:
+def _none(path: str, why: str = "is no directory: cat shows it") -> NoReturn:
     raise NothingThere(f"{path} {why}")
 
 
@@ -117,8 +117,8 @@ def _drawn(name: str, node: Node, depth: int) -> Iterator[str]:
         yield from _drawn(below, child, depth + 1)
 
 
-def _nested(node: Node) -> dict[str, Any]:
-    value = {} if node.value is None else {"value": node.value()}
+def _nested(node: Node) -> dict[str, object]:
+    value: dict[str, object] = {} if node.value is None else {"value": node.value()}
     names = node.names()
     if names is None:
         return value

@@ -7,7 +7,6 @@ that does not answer in time is told by what was last seen of it.
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -43,7 +42,7 @@ class Front(Collector):
         self.exposition = Exposition()
         self._count = count
         self._quotas: list[bytes] = []
-        self._audits: list[tuple[int, Mapping[str, Any]]] = []
+        self._audits: list[tuple[int, Mapping[str, object]]] = []
         self._asking = asyncio.Lock()
         self._registry = CollectorRegistry()
         self._registry.register(self.exposition)

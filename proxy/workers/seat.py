@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -63,7 +62,7 @@ class Seat:
             for listener in whole.listeners
         ]
         spool = spool_directory(whole.audit.spool_dir, self.number)
-        changes: dict[str, Any] = {
+        changes: dict[str, object] = {
             "proxy_id": f"{whole.proxy_id}.w{self.number}",
             "listeners": tuple(listeners),
             "audit": whole.audit.model_copy(update={"spool_dir": spool}),

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Finding = Mapping[str, Any]
+from spark_audit.findings import Document, Finding, Summary
 
 
 class NotChecked(Exception):
@@ -45,7 +44,7 @@ def checked(findings: Sequence[Finding], severities: Sequence[str]) -> list[Chec
     ]
 
 
-def verdict(document: Mapping[str, Any], severities: Sequence[str], records: int) -> str:
+def verdict(document: Document, severities: Sequence[str], records: int) -> str:
     """`clean`, the worst severity there is, or `empty`: where nothing was looked at, nothing is clean.
 
     `records` are those of the page: of its days alone, where the document is of the whole trail.
@@ -56,7 +55,7 @@ def verdict(document: Mapping[str, Any], severities: Sequence[str], records: int
     return "clean" if document["summary"]["records"] and records else "empty"
 
 
-def of_days(document: Mapping[str, Any], days: Sequence[str]) -> dict[str, Any]:
+def of_days(document: Document, days: Sequence[str]) -> Document:
     """The document with the findings of these days, all where none is named; else NotChecked."""
     done = document["summary"].get("days") or []
     missing = sorted(set(days) - set(done)) if done else []
@@ -66,10 +65,11 @@ def of_days(document: Mapping[str, Any], days: Sequence[str]) -> dict[str, Any]:
     counts = dict.fromkeys(document["summary"]["findings"], 0)
     for found in findings:
         counts[found["severity"]] += 1
-    return {**document, "findings": findings, "summary": {**document["summary"], "findings": counts}}
+    summary: Summary = {**document["summary"], "findings": counts}
+    return {"summary": summary, "findings": findings}
 
 
-def newer(document: Mapping[str, Any], versions: Mapping[str, int]) -> list[str]:
+def newer(document: Document, versions: Mapping[str, int]) -> list[str]:
     """The tables that have been written since they were reconciled: not all that they show is checked."""
     then = document["summary"].get("versions") or {}
     return [name for name, now in versions.items() if name in then and then[name] != now]

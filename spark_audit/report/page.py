@@ -12,19 +12,21 @@ from pyspark.sql import DataFrame
 
 from spark_audit import schema as S
 from spark_audit.copies import each_record_once
+from spark_audit.findings import Document
 from spark_audit.report import aggregates, coverage, plots, timeline, words
 
 FINDINGS = 500
 """So many findings stand on the page; all of them are in findings.json."""
 _SECOND_MS = 1_000
 Rows = list[dict[str, Any]]
+"""Of whatever columns a table of the page has; the template knows them."""
 
 
 def render(
     audit: DataFrame,
     quarantine: DataFrame,
     metadata_log: DataFrame,
-    document: Mapping[str, Any],
+    document: Document,
     days: Sequence[str] = (),
     versions: Mapping[str, int] | None = None,
 ) -> str:
@@ -59,7 +61,10 @@ def gathered(
 
 
 def fill(
-    document: Mapping[str, Any], shown: Mapping[str, Any], days: Sequence[str], versions: Mapping[str, int]
+    document: Document,
+    shown: Mapping[str, Any],
+    days: Sequence[str],
+    versions: Mapping[str, int],
 ) -> str:
     """The template with everything in it."""
     return (

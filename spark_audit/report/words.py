@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime
-from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -14,7 +13,7 @@ _UNSEEN = re.compile(
 _EXACT = 10**15
 
 
-def visible(value: Any) -> Any:
+def visible(value: object) -> object:
     """A client's text with what cannot be seen spelled out, so that no name looks like another.
 
     That is controls, marks that turn the direction of writing, characters without width.
@@ -35,7 +34,7 @@ def lines(text: str) -> Markup:
     return escape(_spelled_out(text))
 
 
-def pretty(value: Any) -> Markup:
+def pretty(value: object) -> Markup:
     """JSON over several lines."""
     return escape(_spelled_out(json.dumps(value, indent=1, ensure_ascii=False)))
 

@@ -14,7 +14,7 @@ from tests.spark.frames import audit_frame, log_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D6")]
 
-SUMMARY: dict[str, Any] = {
+SUMMARY: Any = {
     "records": 1,
     "metadata_records": 1,
     "decisions": {},

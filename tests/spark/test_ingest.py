@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import ingest, sources
+from spark_audit.findings import Document
 from spark_audit.sources import SourceError, Tables
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail, acl_id
@@ -120,9 +122,11 @@ def test_results_can_be_written_to_a_path_and_to_a_uri(
 ) -> None:
     out = f"{scheme}{tmp_path}/out"
 
-    sources.write_findings(spark, out, [], {"records": 3, "text": "prüfen"})
+    summary: Any = {"records": 3, "text": "prüfen"}
 
-    assert sources.read_findings(spark, out) == {"summary": {"records": 3, "text": "prüfen"}, "findings": []}
+    sources.write_findings(spark, out, [], summary)
+
+    assert sources.read_findings(spark, out) == Document(summary=summary, findings=[])
     with pytest.raises(SourceError, match="run `reconcile` first"):
         sources.read_findings(spark, f"{out}/elsewhere")
 

@@ -117,7 +117,7 @@ def test_evidence_is_escaped_and_keeps_its_lines() -> None:
     assert words.pretty({"a": "<b>\u202e"}) == "{\n &#34;a&#34;: &#34;&lt;b&gt;\\u202e&#34;\n}"
 
 
-def a_document(*days: str, checked_days: tuple[str, ...] = (), records: int = 9) -> dict[str, Any]:
+def a_document(*days: str, checked_days: tuple[str, ...] = (), records: int = 9) -> Any:
     found = [{"check": "gaps.hole", "severity": "high", "date": day} for day in days]
     counts = {"critical": 0, "high": len(found), "medium": 0}
     return {
@@ -151,13 +151,16 @@ def test_a_day_that_was_not_reconciled_has_no_page() -> None:
     ],
 )
 def test_nothing_that_was_not_looked_at_is_called_clean(
-    document: dict[str, Any], on_the_page: int, verdict: str
+    document: Any, on_the_page: int, verdict: str
 ) -> None:
     assert coverage.verdict(document, S.SEVERITIES, on_the_page) == verdict
 
 
 def test_every_family_of_checks_is_told_and_an_unknown_one_too() -> None:
-    found = [{"check": "chain.altered", "severity": "critical"}, {"check": "news.bad", "severity": "medium"}]
+    found: Any = [
+        {"check": "chain.altered", "severity": "critical"},
+        {"check": "news.bad", "severity": "medium"},
+    ]
 
     told = {row.family: (row.findings, row.worst) for row in coverage.checked(found, S.SEVERITIES)}
 

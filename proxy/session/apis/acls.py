@@ -5,9 +5,10 @@ answered from the image, grouped by resource pattern, in the order of their name
 has no meaning closes the connection (`_check`): it must not come to match everything.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from proxy.admin.rejection import code_and_message, each_part, succeeded
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
@@ -17,7 +18,10 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
+from proxy.wire.message import Message
 from proxy.wire.work import paced, paced_sorted
+
+Pattern = tuple[ResourceType, str, PatternType]
 
 _NUMBERS = (
     ("resource_type", ResourceType),
@@ -35,7 +39,7 @@ NO_AUTHORIZER_TO_ALTER = "No Authorizer is configured."
 NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
 
 
-def decide_alter(call: Call, request: Any) -> Verdict:
+def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAclsRequest) -> Verdict:
     """CreateAcls and DeleteAcls."""
     assert call.api is not None
     call.api.check(request)
@@ -46,7 +50,7 @@ def decide_alter(call: Call, request: Any) -> Verdict:
     return to_the_controller(request)
 
 
-def decide_describe(call: Call, request: Any) -> Verdict:
+def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
     """DescribeAcls."""
     _check([request])
     if not call.allows_cluster(Operation.DESCRIBE):
@@ -55,7 +59,7 @@ def decide_describe(call: Call, request: Any) -> Verdict:
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE)
     wanted = AclFilter.requested(request)
     response = types.DescribeAclsResponse
-    by_pattern: defaultdict[tuple[Any, ...], list[Acl]] = defaultdict(list)
+    by_pattern: defaultdict[Pattern, list[Acl]] = defaultdict(list)
     for acl in call.image.acls.select(wanted):
         by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
     return Answer(
@@ -67,7 +71,9 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     )
 
 
-def _resource(response: Any, pattern: tuple[Any, ...], acls: list[Acl]) -> Any:
+def _resource(
+    response: type[types.DescribeAclsResponse], pattern: Pattern, acls: list[Acl]
+) -> types.DescribeAclsResponse.DescribeAclsResource:
     bindings = dict.fromkeys(acl.binding for acl in paced(acls))
     return response.DescribeAclsResource(
         resource_type=int(pattern[0]),
@@ -82,7 +88,7 @@ def _resource(response: Any, pattern: tuple[Any, ...], acls: list[Acl]) -> Any:
     )
 
 
-def _created(request: Any, response: Any) -> Iterator[Change]:
+def _created(request: types.CreateAclsRequest, response: types.CreateAclsResponse | None) -> Iterator[Change]:
     done = (
         [True] * len(request.creations)
         if response is None
@@ -93,7 +99,7 @@ def _created(request: Any, response: Any) -> Iterator[Change]:
             yield "AccessControlEntryRecord", *_acl(acl, acl.resource_pattern_type)
 
 
-def _deleted(request: Any, response: Any) -> Iterator[Change]:
+def _deleted(request: types.DeleteAclsRequest, response: types.DeleteAclsResponse | None) -> Iterator[Change]:
     if response is None:
         yield ("RemoveAccessControlEntryRecord",)
         return
@@ -108,7 +114,10 @@ def _deleted(request: Any, response: Any) -> Iterator[Change]:
         yield "RemoveAccessControlEntryRecord", *fields
 
 
-def _acl(acl: Any, pattern_type: int) -> Change:
+def _acl(
+    acl: types.CreateAclsRequest.AclCreation | types.DeleteAclsResponse.DeleteAclsMatchingAcl,
+    pattern_type: int,
+) -> Change:
     return (
         ResourceType(acl.resource_type).name,
         PatternType(pattern_type).name,
@@ -120,7 +129,7 @@ def _acl(acl: Any, pattern_type: int) -> Change:
     )
 
 
-def _check(parts: Iterable[Any]) -> None:
+def _check(parts: Iterable[Message]) -> None:
     """WireError for a creation or filter with a number that has no meaning, which makes the request
     unreadable.
 

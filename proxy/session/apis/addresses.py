@@ -5,10 +5,13 @@ address there is never told with the broker's own: the client would go past the 
 advertise their proxies themselves, what they tell is kept, but for the address by which we reach ours.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Any
+from typing import Protocol, TypeVar
 
 from proxy.session.gate import ListenerPolicy
+from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
 NO_NODE = -1
@@ -18,17 +21,39 @@ NO_PORT = -1
 COORDINATOR_NOT_AVAILABLE_MESSAGE = "The coordinator is not available."
 
 
-def rewrite_endpoints(listener: ListenerPolicy, endpoints: Iterable[Any]) -> list[Any]:
+class HasAddress(Protocol):
+    """A struct of a response that names a broker."""
+
+    host: str
+    port: int
+
+
+class Node(HasAddress, Protocol):
+    node_id: int
+
+
+class NodeOfCluster(HasAddress, Protocol):
+    broker_id: int
+
+
+Endpoint = TypeVar("Endpoint", bound=Node)
+Broker = TypeVar("Broker", bound=NodeOfCluster)
+
+
+def rewrite_endpoints(listener: ListenerPolicy, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
     """Structs with node_id, host and port: those we have an address for, with that address."""
     return [endpoint for endpoint in endpoints if _rewrite(listener, endpoint.node_id, endpoint)]
 
 
-def rewrite_brokers(listener: ListenerPolicy, brokers: Iterable[Any]) -> list[Any]:
+def rewrite_brokers(listener: ListenerPolicy, brokers: Iterable[Broker]) -> list[Broker]:
     """The same for structs that call it broker_id (DescribeCluster)."""
     return [broker for broker in brokers if _rewrite(listener, broker.broker_id, broker)]
 
 
-def rewrite_coordinator(listener: ListenerPolicy, coordinator: Any) -> None:
+def rewrite_coordinator(
+    listener: ListenerPolicy,
+    coordinator: types.FindCoordinatorResponse | types.FindCoordinatorResponse.Coordinator,
+) -> None:
     """A struct with error_code, error_message, node_id, host, port: not available without an address."""
     if coordinator.error_code != ErrorCode.NONE or _rewrite(listener, coordinator.node_id, coordinator):
         return
@@ -43,7 +68,7 @@ def controller_id(told: int, live_nodes: Iterable[int]) -> int:
     return told if told in reachable else next(iter(reachable), NO_NODE)
 
 
-def _rewrite(listener: ListenerPolicy, node_id: int, node: Any) -> bool:
+def _rewrite(listener: ListenerPolicy, node_id: int, node: HasAddress) -> bool:
     if listener.kept_but is not None:
         return (node.host, node.port) != listener.kept_but
     address = listener.addresses.get(node_id)

@@ -4,8 +4,9 @@ DescribeClientQuotas is answered from the image. All filter kinds: exact, defaul
 Entities come in the order of their paths.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 
 from proxy.admin.rejection import Error, code_and_message, rejected_parts
 from proxy.metadata.acl import Operation
@@ -17,7 +18,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced, paced_sorted
 
 
-def decide_describe(call: Call, request: Any) -> Verdict:
+def decide_describe(call: Call, request: types.DescribeClientQuotasRequest) -> Verdict:
     """DescribeClientQuotas."""
     if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -33,7 +34,7 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     return Answer(types.DescribeClientQuotasResponse(entries=entries))
 
 
-def _entry(entity: QuotaEntity, limits: Any) -> Any:
+def _entry(entity: QuotaEntity, limits: Mapping[str, float]) -> types.DescribeClientQuotasResponse.EntryData:
     response = types.DescribeClientQuotasResponse
     return response.EntryData(
         entity=[
@@ -43,7 +44,9 @@ def _entry(entity: QuotaEntity, limits: Any) -> Any:
     )
 
 
-def _reject_alter(_version: int, request: Any, error: Error) -> Any:
+def _reject_alter(
+    _version: int, request: types.AlterClientQuotasRequest, error: Error
+) -> types.AlterClientQuotasResponse:
     response = types.AlterClientQuotasResponse
     return response(
         entries=[
@@ -59,7 +62,9 @@ def _reject_alter(_version: int, request: Any, error: Error) -> Any:
     )
 
 
-def _altered(request: Any, response: Any) -> Iterator[Change]:
+def _altered(
+    request: types.AlterClientQuotasRequest, response: types.AlterClientQuotasResponse | None
+) -> Iterator[Change]:
     rejected = rejected_parts(response, "entries", _entity_of)
     for entry in paced(request.entries):
         entity = _entity_of(entry)
@@ -69,7 +74,9 @@ def _altered(request: Any, response: Any) -> Iterator[Change]:
                 yield "ClientQuotaRecord", key, *entity, None if op.remove else repr(float(op.value))
 
 
-def _entity_of(entry: Any) -> tuple[str, ...]:
+def _entity_of(
+    entry: types.AlterClientQuotasRequest.EntryData | types.AlterClientQuotasResponse.EntryData,
+) -> tuple[str, ...]:
     """`client-id=x`, or the type alone for the default."""
     return tuple(
         sorted(

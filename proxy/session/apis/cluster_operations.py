@@ -4,8 +4,9 @@ Which operation, and whether the controller carries it out (KIP-590), is in the 
 addresses of controllers lose them (SPEC O1): clients cannot reach those, and shall not.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from proxy.admin.rejection import Error, TopicShape, code_and_message, code_only, rejected_parts, succeeded
 from proxy.metadata.acl import Operation
@@ -22,6 +23,7 @@ from proxy.session.call import (
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import paced
 
 _ELECT_LEADERS = TopicShape(
@@ -47,8 +49,8 @@ _REASSIGNMENTS = TopicShape(
 
 def _forward_with(
     operation: Operation, on_reply: ReplyHandler | None = None
-) -> Callable[[Call, Any], Verdict]:
-    def decide(call: Call, request: Any) -> Verdict:
+) -> Callable[[Call, Message], Verdict]:
+    def decide(call: Call, request: Message) -> Verdict:
         if not call.allows_cluster(operation):
             return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Forward(None, on_reply)
@@ -56,25 +58,35 @@ def _forward_with(
     return decide
 
 
-def _hide_listeners(response: Any) -> None:
+def _hide_listeners(response: types.DescribeQuorumResponse) -> None:
     for node in response.nodes:
         node.listeners = []
 
 
-def _reject_elections(version: int, request: Any, error: Error) -> Any:
-    response = _ELECT_LEADERS.reject_all(request, error["error_code"], error["error_message"])
+def _reject_elections(
+    version: int, request: types.ElectLeadersRequest, error: Error
+) -> types.ElectLeadersResponse:
+    response: types.ElectLeadersResponse = _ELECT_LEADERS.reject_all(
+        request, error["error_code"], error["error_message"]
+    )
     if version >= 1:
         response.error_code = error["error_code"]
     return response
 
 
-def _reject_reassignments(_version: int, request: Any, error: Error) -> Any:
-    response = _REASSIGNMENTS.reject_all(request, error["error_code"], error["error_message"])
+def _reject_reassignments(
+    _version: int, request: types.AlterPartitionReassignmentsRequest, error: Error
+) -> types.AlterPartitionReassignmentsResponse:
+    response: types.AlterPartitionReassignmentsResponse = _REASSIGNMENTS.reject_all(
+        request, error["error_code"], error["error_message"]
+    )
     response.error_code, response.error_message = error["error_code"], error["error_message"]
     return response
 
 
-def _reject_list_of_reassignments(_version: int, request: Any, error: Error) -> Any:
+def _reject_list_of_reassignments(
+    _version: int, request: types.ListPartitionReassignmentsRequest, error: Error
+) -> types.ListPartitionReassignmentsResponse:
     """The topics asked for are repeated, without replicas."""
     response = types.ListPartitionReassignmentsResponse
     topics = [
@@ -90,7 +102,9 @@ def _reject_list_of_reassignments(_version: int, request: Any, error: Error) -> 
     return response(topics=topics, **error)
 
 
-def _reject_log_dirs(_version: int, request: Any, error: Error) -> Any:
+def _reject_log_dirs(
+    _version: int, request: types.AlterReplicaLogDirsRequest, error: Error
+) -> types.AlterReplicaLogDirsResponse:
     response = types.AlterReplicaLogDirsResponse
     return response(
         results=[
@@ -109,7 +123,9 @@ def _reject_log_dirs(_version: int, request: Any, error: Error) -> Any:
     )
 
 
-def _updated_features(request: Any, response: Any) -> Iterator[Change]:
+def _updated_features(
+    request: types.UpdateFeaturesRequest, response: types.UpdateFeaturesResponse | None
+) -> Iterator[Change]:
     if response is not None and not succeeded(response):
         return
     rejected = rejected_parts(response, "results", lambda result: result.feature)
@@ -118,7 +134,10 @@ def _updated_features(request: Any, response: Any) -> Iterator[Change]:
             yield "FeatureLevelRecord", update.feature, str(update.max_version_level)
 
 
-def _reassigned(request: Any, response: Any) -> Iterator[Change]:
+def _reassigned(
+    request: types.AlterPartitionReassignmentsRequest,
+    response: types.AlterPartitionReassignmentsResponse | None,
+) -> Iterator[Change]:
     if response is not None and not succeeded(response):
         return
     for topic in paced(request.topics):

@@ -7,9 +7,11 @@ it is about one broker: that broker's process has to look at it itself, and is t
 ACLs of a topic, which no broker knows, are described with its other configs (kept_configs.py).
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from proxy.admin.configs import (
     BROKER,
@@ -42,19 +44,27 @@ from proxy.session.call import (
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import paced
 
+Alterable: TypeAlias = (
+    "types.AlterConfigsRequest.AlterConfigsResource"
+    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
+)
+AlterableConfig: TypeAlias = (
+    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
+)
 _TOPIC_TYPE = "TOPIC"
 _TYPES_IN_LOG = {TOPIC: _TOPIC_TYPE, BROKER: "BROKER", CLIENT_METRICS: "CLIENT_METRICS", GROUP: "GROUP"}
 """The resources whose configs Kafka's controller keeps in its log; levels of loggers are not there."""
 
 
-def decide_alter_configs(call: Call, request: Any) -> Verdict:
+def decide_alter_configs(call: Call, request: types.AlterConfigsRequest) -> Verdict:
     """AlterConfigs, which knows no loggers."""
     return _alter(call, request, types.AlterConfigsResponse, incremental=False)
 
 
-def decide_incremental_alter_configs(call: Call, request: Any) -> Verdict:
+def decide_incremental_alter_configs(call: Call, request: types.IncrementalAlterConfigsRequest) -> Verdict:
     """IncrementalAlterConfigs."""
     return _alter(call, request, types.IncrementalAlterConfigsResponse, incremental=True)
 
@@ -89,26 +99,26 @@ def _sent(request: Any, on_reply: ReplyHandler | None) -> Verdict:
     return to_the_controller(request, on_reply)
 
 
-def _is_of_one_broker(resource: Any) -> bool:
+def _is_of_one_broker(resource: Alterable) -> bool:
     kind, name = resource_key(resource)
     return kind == BROKER_LOGGER or (kind == BROKER and name != "")
 
 
-def _alteration_error(call: Call, resource: Any, count: int, incremental: bool) -> PartError | None:
+def _alteration_error(call: Call, resource: Alterable, count: int, incremental: bool) -> PartError | None:
     message = _malformed(resource, count, incremental)
     if message is not None:
         return ErrorCode.INVALID_REQUEST, message
     return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or _unkept(call, resource)
 
 
-def _unkept(call: Call, resource: Any) -> PartError | None:
+def _unkept(call: Call, resource: Alterable) -> PartError | None:
     """Owner and ACLs of a topic, where the controller does not keep them."""
     if call.gate.keeps_topic_configs or resource.resource_type != TOPIC:
         return None
     return (ErrorCode.INVALID_CONFIG, NOT_KEPT) if names_kept_configs(resource.configs) else None
 
 
-def _malformed(resource: Any, count: int, incremental: bool) -> str | None:
+def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None:
     if count > 1:
         return "Each resource must appear at most once."
     keys = Counter(config.name for config in resource.configs)
@@ -123,8 +133,8 @@ def _malformed(resource: Any, count: int, incremental: bool) -> str | None:
     return None
 
 
-def _lacks_value(config: Any, incremental: bool) -> bool:
-    return config.value is None and not (incremental and config.config_operation == DELETE)
+def _lacks_value(config: AlterableConfig, incremental: bool) -> bool:
+    return config.value is None and not (incremental and getattr(config, "config_operation", SET) == DELETE)
 
 
 def _rejected(response: Any, resource: tuple[int, str], error: PartError) -> Any:
@@ -133,7 +143,7 @@ def _rejected(response: Any, resource: tuple[int, str], error: PartError) -> Any
     )
 
 
-def decide_describe_configs(call: Call, request: Any) -> Verdict:
+def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -> Verdict:
     """DescribeConfigs."""
     unknown = [r.resource_type for r in request.resources if not is_config_resource(r.resource_type)]
     if unknown:
@@ -158,7 +168,7 @@ def decide_describe_configs(call: Call, request: Any) -> Verdict:
     if not request.resources:
         return Answer(types.DescribeConfigsResponse(results=denials))
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.DescribeConfigsResponse) -> None:
         for result in paced(response.results, 4):
             key = resource_key(result)
             if result.error_code == ErrorCode.NONE and key in kept:
@@ -183,13 +193,17 @@ def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str],
     return {resource: configs for resource, configs in found.items() if configs}
 
 
-def _rejected_description(resource: tuple[int, str], error: PartError) -> Any:
+def _rejected_description(
+    resource: tuple[int, str], error: PartError
+) -> types.DescribeConfigsResponse.DescribeConfigsResult:
     return types.DescribeConfigsResponse.DescribeConfigsResult(
         error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
     )
 
 
-def _incrementally_altered(request: Any, response: Any) -> Iterator[Change]:
+def _incrementally_altered(
+    request: types.IncrementalAlterConfigsRequest, response: types.IncrementalAlterConfigsResponse | None
+) -> Iterator[Change]:
     for type_name, resource in _config_resources(request, response):
         for config in paced(resource.configs):
             place = ("ConfigRecord", type_name, resource.resource_name, config.name)
@@ -200,13 +214,15 @@ def _incrementally_altered(request: Any, response: Any) -> Iterator[Change]:
                 yield place
 
 
-def _altered(request: Any, response: Any) -> Iterator[Change]:
+def _altered(
+    request: types.AlterConfigsRequest, response: types.AlterConfigsResponse | None
+) -> Iterator[Change]:
     for type_name, resource in _config_resources(request, response):
         # Whatever is not named is removed.
         yield "ConfigRecord", type_name, resource.resource_name
 
 
-def _config_resources(request: Any, response: Any) -> Iterator[tuple[str, Any]]:
+def _config_resources(request: Any, response: Message | None) -> Iterator[tuple[str, Any]]:
     rejected = rejected_parts(response, "responses", lambda part: (part.resource_type, part.resource_name))
     for resource in paced(request.resources):
         type_name = _TYPES_IN_LOG.get(resource.resource_type)

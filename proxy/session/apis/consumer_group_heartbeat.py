@@ -7,13 +7,14 @@ again at once, and the broker is asked for the names first (proxy.session.withhe
 even then is taken out.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.existing_topics import with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny
 from proxy.session.withheld import Withheld, WithheldAssignments
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
@@ -21,7 +22,7 @@ SOON_MS = 100
 """The heartbeat interval told to a member whose assignment is withheld."""
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -36,7 +37,11 @@ def decide(call: Call, request: Any) -> Verdict:
 
 
 def _tell(
-    call: Call, withheld: WithheldAssignments, group_id: str, kept: Withheld | None, response: Any
+    call: Call,
+    withheld: WithheldAssignments,
+    group_id: str,
+    kept: Withheld | None,
+    response: types.ConsumerGroupHeartbeatResponse,
 ) -> None:
     if response.error_code != ErrorCode.NONE:
         return

@@ -4,21 +4,22 @@ Brokers are told by the addresses of their proxies. Who asks for controllers is 
 is no endpoint of theirs.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from proxy.admin.rejection import code_and_message
 from proxy.session.apis.addresses import controller_id, rewrite_brokers
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster
 from proxy.session.call import Api, Call, Forward, Verdict
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.DescribeClusterRequest) -> Verdict:
     """See the module."""
     asked = request.include_cluster_authorized_operations
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.DescribeClusterResponse) -> None:
         response.brokers = rewrite_brokers(call.listener, response.brokers)
         response.controller_id = controller_id(
             response.controller_id, [b.broker_id for b in response.brokers]

@@ -5,6 +5,8 @@ client may not DESCRIBE is TOPIC_AUTHORIZATION_FAILED as a whole, and so is a St
 such a topic in its topology. Authorised operations are told by our authorizer.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +25,7 @@ HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not
 HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.DescribeGroupsRequest) -> Verdict:
     """DescribeGroups."""
     response, asked = types.DescribeGroupsResponse, request.groups
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
@@ -94,18 +96,18 @@ def _hidden(response: Any, group_id: str, message: str) -> Any:
     )
 
 
-def _of_consumer_group(group: Any) -> Iterator[str]:
+def _of_consumer_group(group: types.ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
             yield from (partitions.topic_name for partitions in assignment.topic_partitions)
 
 
-def _of_share_group(group: Any) -> Iterator[str]:
+def _of_share_group(group: types.ShareGroupDescribeResponse.DescribedGroup) -> Iterator[str]:
     for member in group.members:
         yield from (partitions.topic_name for partitions in member.assignment.topic_partitions)
 
 
-def _of_streams_group(group: Any) -> Iterator[str]:
+def _of_streams_group(group: types.StreamsGroupDescribeResponse.DescribedGroup) -> Iterator[str]:
     subtopologies = (group.topology.subtopologies or ()) if group.topology is not None else ()
     for subtopology in subtopologies:
         yield from topics_of_subtopology(subtopology)

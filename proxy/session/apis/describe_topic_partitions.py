@@ -6,8 +6,10 @@ pages as it takes, since neither a page nor the cursor to the next one may show 
 Authorised operations are always told.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 from proxy.admin.rejection import TopicShape
 from proxy.metadata.acl import Operation, ResourceType
@@ -25,11 +27,12 @@ _NO_PARTITIONS = b"\x01"
 MAX_PARTITIONS = 2_000
 """Of one page: what `max.request.partition.size.limit` of a broker is by default."""
 
-Finish = Callable[[list[Any]], None]
+Topic: TypeAlias = "types.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic"
+Finish = Callable[[list[Topic]], None]
 """Gets the topics that are told, before they are."""
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.DescribeTopicPartitionsRequest) -> Verdict:
     """See the module."""
     begin = "" if request.cursor is None else request.cursor.topic_name
     if not request.topics:
@@ -43,7 +46,7 @@ def decide(call: Call, request: Any) -> Verdict:
     return _by_name(call, request, begin)
 
 
-def _by_name(call: Call, request: Any, begin: str) -> Verdict:
+def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: str) -> Verdict:
     # Topics before the cursor were told on an earlier page.
     topics = {topic.name: topic for topic in request.topics if topic.name >= begin}
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)
@@ -51,12 +54,12 @@ def _by_name(call: Call, request: Any, begin: str) -> Verdict:
     if denied and not allowed:
         return Answer(types.DescribeTopicPartitionsResponse(topics=denied))
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.DescribeTopicPartitionsResponse) -> None:
         told = [topic for topic in response.topics if topic.name in allowed]
         _finish(call, told)
         # The broker has sorted its topics for the cursor; refused ones follow.
         for part in denied:
-            part.partitions = _NO_PARTITIONS
+            part.partitions = _NO_PARTITIONS  # type: ignore[assignment] # of RAW: as encoded
         response.topics = [*told, *denied]
 
     if not denied:
@@ -68,26 +71,33 @@ def _by_name(call: Call, request: Any, begin: str) -> Verdict:
     return Forward(request, on_reply, RAW)
 
 
-def _refused(topic: Any) -> Any:
-    return SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+def _refused(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic:
+    refused: Topic = SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return refused
 
 
-def _finish(call: Call, topics: list[Any]) -> None:
+def _finish(call: Call, topics: list[Topic]) -> None:
     for topic in topics:
-        call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
-        topic.topic_authorized_operations = of_topic(call, topic.name)
+        call.gate.topic_names.learn(bytes(topic.topic_id), topic.name or "")
+        topic.topic_authorized_operations = of_topic(call, topic.name or "")
 
 
-def _page_of_all(call: Call, request: Any, finish: Finish) -> Verdict:
+def _page_of_all(call: Call, request: types.DescribeTopicPartitionsRequest, finish: Finish) -> Verdict:
     """The page that begins at the request's cursor."""
     limit = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
     return _ask(call, request.cursor, [], limit, finish)
 
 
-def _ask(call: Call, cursor: Any, told: list[Any], limit: int, finish: Finish) -> Verdict:
+def _ask(
+    call: Call,
+    cursor: types.DescribeTopicPartitionsRequest.Cursor | None,
+    told: list[Topic],
+    limit: int,
+    finish: Finish,
+) -> Verdict:
     question = types.DescribeTopicPartitionsRequest(response_partition_limit=MAX_PARTITIONS, cursor=cursor)
 
-    def answered(reply: Any) -> Verdict:
+    def answered(reply: types.DescribeTopicPartitionsResponse) -> Verdict:
         names = [topic.name for topic in reply.topics if topic.name]
         shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
         _gather(told, [topic for topic in reply.topics if topic.name in shown])
@@ -105,7 +115,7 @@ def _ask(call: Call, cursor: Any, told: list[Any], limit: int, finish: Finish) -
     return Ask(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, question, answered)
 
 
-def _gather(told: list[Any], topics: list[Any]) -> None:
+def _gather(told: list[Topic], topics: list[Topic]) -> None:
     """A topic that the end of a page has cut goes on at the begin of the next."""
     for topic in topics:
         if told and told[-1].name == topic.name:
@@ -114,24 +124,26 @@ def _gather(told: list[Any], topics: list[Any]) -> None:
             told.append(topic)
 
 
-def _count(topics: list[Any]) -> int:
+def _count(topics: list[Topic]) -> int:
     return sum(len(topic.partitions) for topic in topics)
 
 
-def _place(cursor: Any) -> tuple[str, int]:
+def _place(
+    cursor: types.DescribeTopicPartitionsRequest.Cursor | types.DescribeTopicPartitionsResponse.Cursor | None,
+) -> tuple[str, int]:
     return ("", -1) if cursor is None else (cursor.topic_name, cursor.partition_index)
 
 
-def _cut(topics: list[Any], limit: int) -> Any:
+def _cut(topics: list[Topic], limit: int) -> types.DescribeTopicPartitionsResponse:
     """The answer with as many partitions as fit, and where the next page begins."""
     response = types.DescribeTopicPartitionsResponse
-    page: list[Any] = []
+    page: list[Topic] = []
     for topic in topics:
         if limit == 0 or len(topic.partitions) > limit:
             index = next((part.partition_index for part in topic.partitions[limit:]), 0)
             topic.partitions = topic.partitions[:limit]
             page += [topic] if limit else []
-            cursor = response.Cursor(topic_name=topic.name, partition_index=index)
+            cursor = response.Cursor(topic_name=topic.name or "", partition_index=index)
             return response(topics=page, next_cursor=cursor)
         page.append(topic)
         limit -= len(topic.partitions)

@@ -7,6 +7,8 @@ topic are the same as for CreateTopics). Topic names that a response has named a
 Kafka's own topics are left to the broker, which knows how they are created; no policy may hinder them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -43,9 +45,10 @@ def ask_which_exist(call: Call, names: Iterable[str], then: Callable[[set[str]],
     if version is None:
         return then(set())
 
-    def answered(reply: Any) -> Verdict:
+    def answered(reply: types.MetadataResponse) -> Verdict:
         _learn(call, reply)
-        return then({topic.name for topic in reply.topics if topic.error_code not in _MISSING})
+        found = [topic.name for topic in reply.topics if topic.error_code not in _MISSING]
+        return then({name for name in found if name is not None})
 
     asked = types.MetadataRequest.MetadataRequestTopic
     return _asks(version, [asked(name=name) for name in names], answered)
@@ -63,8 +66,9 @@ def have_created(call: Call, names: Iterable[str], then: Callable[[Mapping[str, 
     if version is None:
         return then({})
 
-    def answered(reply: Any) -> Verdict:
-        return then({topic.name: topic.error_code for topic in reply.topics if topic.error_code})
+    def answered(reply: types.MetadataResponse) -> Verdict:
+        failed = {topic.name: topic.error_code for topic in reply.topics if topic.error_code}
+        return then({name: error_code for name, error_code in failed.items() if name is not None})
 
     asked = types.MetadataRequest.MetadataRequestTopic
     question = types.MetadataRequest(
@@ -78,12 +82,14 @@ def _version(call: Call, least: int) -> int | None:
     return high if high >= max(low, least) else None
 
 
-def _asks(version: int, topics: list[Any], answered: Callable[[Any], Verdict]) -> Ask:
+def _asks(
+    version: int, topics: list[types.MetadataRequest.MetadataRequestTopic], answered: Callable[[Any], Verdict]
+) -> Ask:
     question = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     return Ask(int(ApiKey.METADATA), version, question, answered)
 
 
-def _learn(call: Call, reply: Any) -> None:
+def _learn(call: Call, reply: types.MetadataResponse) -> None:
     for topic in paced(reply.topics):
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
@@ -117,7 +123,7 @@ def _have_controller_make(call: Call, missing: list[str], failed: Mapping[str, i
     if version < _FIRST_WITH_DEFAULTS:
         return then(none_made)
 
-    def answered(reply: Any, _error_code: int) -> Verdict:
+    def answered(reply: types.CreateTopicsResponse | None, _error_code: int) -> Verdict:
         return then(none_made if reply is None else {**failed, **_not_made(reply)})
 
     topic = types.CreateTopicsRequest.CreatableTopic
@@ -126,7 +132,7 @@ def _have_controller_make(call: Call, missing: list[str], failed: Mapping[str, i
     return AskController(int(ApiKey.CREATE_TOPICS), version, question, answered, TIMEOUT_MS)
 
 
-def _not_made(reply: Any) -> dict[str, int]:
+def _not_made(reply: types.CreateTopicsResponse) -> dict[str, int]:
     """A quota that is used up, and all else that may pass, is told as KRaft's brokers tell it: ask again."""
     return {
         topic.name: topic.error_code if topic.error_code in _TOLD else _UNKNOWN

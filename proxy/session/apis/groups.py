@@ -8,8 +8,9 @@
 Denied groups are GROUP_AUTHORIZATION_FAILED, partitions of denied topics TOPIC_AUTHORIZATION_FAILED.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
 
 from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_request_order
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
@@ -27,27 +28,33 @@ OFFSET_DELETE = TopicShape(
 )
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(
+    call: Call,
+    request: types.JoinGroupRequest
+    | types.SyncGroupRequest
+    | types.HeartbeatRequest
+    | types.LeaveGroupRequest,
+) -> Verdict:
     """JoinGroup, Heartbeat, LeaveGroup."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return Forward()
 
 
-def decide_sync_group(call: Call, request: Any) -> Verdict:
+def decide_sync_group(call: Call, request: types.SyncGroupRequest) -> Verdict:
     """From v5 on the protocol has to be named (KIP-559), which a broker looks at before any right."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return reject(call, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return decide(call, request)
 
 
-def _reject_join(version: int, _request: Any, error: Error) -> Any:
+def _reject_join(version: int, _request: types.JoinGroupRequest, error: Error) -> types.JoinGroupResponse:
     return types.JoinGroupResponse(
         error_code=error["error_code"], protocol_name=None if version >= 7 else "", leader="", member_id=""
     )
 
 
-def decide_list(call: Call, request: Any) -> Verdict:
+def decide_list(call: Call, request: types.ListGroupsRequest) -> Verdict:
     """Nothing is denied; groups that the client may not describe are left out of the response.
 
     The group of Penstock's own controllers is shown to super users only.
@@ -60,14 +67,14 @@ def decide_list(call: Call, request: Any) -> Verdict:
 
 
 def _shown(may_see: Callable[[list[str]], set[str]]) -> Forward:
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.ListGroupsResponse) -> None:
         shown = may_see([group.group_id for group in response.groups])
         response.groups = [group for group in response.groups if group.group_id in shown]
 
     return Forward(None, on_reply)
 
 
-def decide_delete(call: Call, request: Any) -> Verdict:
+def decide_delete(call: Call, request: types.DeleteGroupsRequest) -> Verdict:
     """DeleteGroups."""
     asked = list(dict.fromkeys(request.groups_names))
     allowed = call.allowed_names(Operation.DELETE, ResourceType.GROUP, asked)
@@ -82,7 +89,7 @@ def decide_delete(call: Call, request: Any) -> Verdict:
     if not allowed:
         return Answer(types.DeleteGroupsResponse(results=refused))
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.DeleteGroupsResponse) -> None:
         parts = [*response.results, *refused]
         response.results = in_request_order(asked, parts, lambda part: part.group_id)
 
@@ -90,7 +97,7 @@ def decide_delete(call: Call, request: Any) -> Verdict:
     return Forward(request, on_reply)
 
 
-def decide_offset_delete(call: Call, request: Any) -> Verdict:
+def decide_offset_delete(call: Call, request: types.OffsetDeleteRequest) -> Verdict:
     """If the group itself fails, the broker reports that alone, with no topic left too."""
     if not call.allows(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -100,7 +107,7 @@ def decide_offset_delete(call: Call, request: Any) -> Verdict:
     if merge is None:
         return Forward()
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.OffsetDeleteResponse) -> None:
         if response.error_code == ErrorCode.NONE:
             merge(response)
 

@@ -4,9 +4,12 @@ Shown with the broker's own by describe_configs, from the image; refused where n
 controller has no such configs. Who may set them is the controller's to decide.
 """
 
-from collections.abc import Container, Iterable
-from typing import Any
+from __future__ import annotations
 
+from collections.abc import Container, Iterable
+from typing import Protocol
+
+from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
 from proxy.metadata.topics import ACLS, OWNER
@@ -30,7 +33,13 @@ _DOCUMENTATION = {
 }
 
 
-def names_kept_configs(configs: Iterable[Any]) -> bool:
+class Named(Protocol):
+    """A config of whatever request."""
+
+    name: str
+
+
+def names_kept_configs(configs: Iterable[Named]) -> bool:
     """Whether any of the configs that a request sets is not the broker's."""
     return any(config.name in (OWNER, ACLS) for config in configs)
 
@@ -44,7 +53,7 @@ def kept_configs(image: MetadataImage, topic: str) -> dict[str, str]:
 
 def described(
     values: dict[str, str], asked: Container[str] | None, synonyms: bool, documentation: bool
-) -> list[Any]:
+) -> list[types.DescribeConfigsResponse.DescribeConfigsResourceResult]:
     """As parts of a DescribeConfigsResponse; `asked`: the names that a client wants, None for all."""
     response = types.DescribeConfigsResponse
     return [
@@ -63,7 +72,7 @@ def described(
     ]
 
 
-def _shown(topic: str, acls: list[Any]) -> str:
+def _shown(topic: str, acls: list[Acl]) -> str:
     text = topic_acls_text(map(stripped, acls))
     if len(text.encode()) <= MAX_SHOWN_BYTES:
         return text

@@ -4,7 +4,7 @@ Without the group everything is GROUP_AUTHORIZATION_FAILED; partitions of denied
 TOPIC_AUTHORIZATION_FAILED, an id that the broker does not know is UNKNOWN_TOPIC_ID.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
@@ -25,7 +25,7 @@ SHAPE = TopicShape(
 _FIRST_WITH_TOPIC_IDS = 10
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.OffsetCommitRequest) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -37,7 +37,7 @@ def decide(call: Call, request: Any) -> Verdict:
     )
 
 
-def _by_id(request: Any, errors: TopicErrors) -> Verdict:
+def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
     if not errors:
         return Forward()
     asked = [bytes(topic.topic_id) for topic in request.topics]
@@ -47,7 +47,7 @@ def _by_id(request: Any, errors: TopicErrors) -> Verdict:
         if topic_id in errors
     ]
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.OffsetCommitResponse) -> None:
         parts = [*response.topics, *refused]
         response.topics = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
 

@@ -5,9 +5,11 @@ TOPIC_AUTHORIZATION_FAILED. Where a client asks for all offsets of a group (topi
 DESCRIBE are left out of the answer.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from proxy.admin.rejection import Error, TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
@@ -32,7 +34,24 @@ _FIRST_WITH_GROUPS = 8
 _FIRST_WITH_TOPIC_IDS = 10
 
 
-def decide(call: Call, request: Any) -> Verdict:
+class HasName(Protocol):
+    """A topic of a request or a response."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Named(HasName, Protocol):
+    """The same, where it may be named by its id."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def decide(call: Call, request: types.OffsetFetchRequest) -> Verdict:
     """See the module."""
     if call.version >= _FIRST_WITH_GROUPS:
         return _groups(call, request)
@@ -44,7 +63,7 @@ def decide(call: Call, request: Any) -> Verdict:
     return _forwarded(request, _unless_failed(take_out(request, SHAPE, allowed)))
 
 
-def _groups(call: Call, request: Any) -> Verdict:
+def _groups(call: Call, request: types.OffsetFetchRequest) -> Verdict:
     asked = [group.group_id for group in request.groups]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
     topics = [topic for group in request.groups if group.group_id in allowed for topic in group.topics or ()]
@@ -52,7 +71,7 @@ def _groups(call: Call, request: Any) -> Verdict:
     return with_names(call, topic_ids, lambda: _of_groups(call, request, asked, allowed))
 
 
-def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) -> Verdict:
+def _of_groups(call: Call, request: types.OffsetFetchRequest, asked: list[str], allowed: set[str]) -> Verdict:
     handlers: defaultdict[str, list[ReplyHandler]] = defaultdict(list)
     changed = False
     for group in request.groups:
@@ -65,7 +84,7 @@ def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) ->
     if refused and not request.groups:
         return Answer(types.OffsetFetchResponse(groups=refused))
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.OffsetFetchResponse) -> None:
         # A group named twice gets the handlers of both: rather too little is shown than too much.
         for group in response.groups:
             for handler in paced(handlers.get(group.group_id, ())):
@@ -79,10 +98,12 @@ def _of_groups(call: Call, request: Any, asked: list[str], allowed: set[str]) ->
     return Forward(request if changed or refused else None, on_reply)
 
 
-def _with_names_in_the_answer(call: Call, request: Any, on_reply: ReplyHandler) -> Verdict:
+def _with_names_in_the_answer(
+    call: Call, request: types.OffsetFetchRequest, on_reply: ReplyHandler
+) -> Verdict:
     """All offsets of a group: only in the answer there are ids, of topics that may have no name yet."""
 
-    def answered(reply: Any) -> Verdict:
+    def answered(reply: types.OffsetFetchResponse) -> Verdict:
         def shown() -> Verdict:
             on_reply(reply)
             return Answer(reply)
@@ -93,7 +114,7 @@ def _with_names_in_the_answer(call: Call, request: Any, on_reply: ReplyHandler) 
     return Ask(int(ApiKey.OFFSET_FETCH), call.version, request, answered)
 
 
-def _of_group(call: Call, group: Any) -> ReplyHandler | None:
+def _of_group(call: Call, group: types.OffsetFetchRequest.OffsetFetchRequestGroup) -> ReplyHandler | None:
     """Takes denied topics out of the group's request; what it returns, puts them into its answer."""
     if group.topics is None:
         return _unless_failed(lambda answer: _show_allowed(call, answer))
@@ -108,14 +129,19 @@ def _of_group(call: Call, group: Any) -> ReplyHandler | None:
     return _take_out(group, dict(by_id), lambda topic: bytes(topic.topic_id))
 
 
-def _take_out(group: Any, errors: dict[Any, ErrorCode], key: Callable[[Any], Any]) -> ReplyHandler | None:
+def _take_out(
+    group: types.OffsetFetchRequest.OffsetFetchRequestGroup,
+    errors: Mapping[Key, ErrorCode],
+    key: Callable[[Named], Key],
+) -> ReplyHandler | None:
     if not errors:
         return None
-    asked = [key(topic) for topic in group.topics]
-    refused = [_refused_topic(topic, errors[key(topic)]) for topic in group.topics if key(topic) in errors]
-    group.topics = [topic for topic in group.topics if key(topic) not in errors]
+    topics = group.topics or []
+    asked = [key(topic) for topic in topics]
+    refused = [_refused_topic(topic, errors[key(topic)]) for topic in topics if key(topic) in errors]
+    group.topics = [topic for topic in topics if key(topic) not in errors]
 
-    def merge(answer: Any) -> None:
+    def merge(answer: types.OffsetFetchResponse.OffsetFetchResponseGroup) -> None:
         answer.topics = in_request_order(asked, [*answer.topics, *refused], key)
 
     return _unless_failed(merge)
@@ -126,28 +152,33 @@ def _unless_failed(handler: ReplyHandler | None) -> ReplyHandler | None:
     if handler is None:
         return None
 
-    def on_reply(answer: Any) -> None:
+    def on_reply(
+        answer: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup,
+    ) -> None:
         if answer.error_code == ErrorCode.NONE:
             handler(answer)
 
     return on_reply
 
 
-def _forwarded(request: Any, on_reply: ReplyHandler | None) -> Verdict:
+def _forwarded(request: types.OffsetFetchRequest, on_reply: ReplyHandler | None) -> Verdict:
     # Also with no topic left: the group's own errors come from the broker.
     return Forward() if on_reply is None else Forward(request, on_reply)
 
 
-def _allowed_topics(call: Call, topics: list[Any]) -> set[str]:
+def _allowed_topics(call: Call, topics: Sequence[HasName]) -> set[str]:
     return call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, [topic.name for topic in topics])
 
 
-def _show_allowed(call: Call, answer: Any) -> None:
+def _show_allowed(
+    call: Call, answer: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup
+) -> None:
     """A topic whose id has no name at the broker either is not shown."""
     names = {id(topic): _name_of(call, topic) for topic in answer.topics}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, known)
-    answer.topics = [topic for topic in answer.topics if names[id(topic)] in allowed]
+    topics: list[Any] = [topic for topic in answer.topics if names[id(topic)] in allowed]
+    answer.topics = topics
 
 
 def _name_of(call: Call, topic: Any) -> str | None:
@@ -157,13 +188,15 @@ def _name_of(call: Call, topic: Any) -> str | None:
     return call.gate.topic_names.name(bytes(topic.topic_id))
 
 
-def _refused_group(group_id: str) -> Any:
+def _refused_group(group_id: str) -> types.OffsetFetchResponse.OffsetFetchResponseGroup:
     return types.OffsetFetchResponse.OffsetFetchResponseGroup(
         group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
     )
 
 
-def _refused_topic(topic: Any, error_code: ErrorCode) -> Any:
+def _refused_topic(
+    topic: types.OffsetFetchRequest.OffsetFetchRequestTopics, error_code: ErrorCode
+) -> types.OffsetFetchResponse.OffsetFetchResponseTopics:
     response = types.OffsetFetchResponse
     return response.OffsetFetchResponseTopics(
         name=topic.name,
@@ -177,7 +210,7 @@ def _refused_topic(topic: Any, error_code: ErrorCode) -> Any:
     )
 
 
-def _reject(version: int, request: Any, error: Error) -> Any:
+def _reject(version: int, request: types.OffsetFetchRequest, error: Error) -> types.OffsetFetchResponse:
     response, code = types.OffsetFetchResponse, error["error_code"]
     if version >= 8:
         groups = [
@@ -187,7 +220,8 @@ def _reject(version: int, request: Any, error: Error) -> Any:
         return response(groups=groups)
     if version >= 2:
         return response(error_code=code)
-    return SHAPE.reject_all(request, code)
+    rejected: types.OffsetFetchResponse = SHAPE.reject_all(request, code)
+    return rejected
 
 
 APIS = (Api(ApiKey.OFFSET_FETCH, decide, _reject, repeatable=True),)

@@ -8,7 +8,7 @@
 Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from proxy.admin.rejection import MESSAGES, TopicShape
 from proxy.admin.topics import is_valid_name
@@ -53,17 +53,17 @@ DESCRIBE_PRODUCERS = TopicShape(
 )
 
 
-def decide_list_offsets(call: Call, request: Any) -> Verdict:
+def decide_list_offsets(call: Call, request: types.ListOffsetsRequest) -> Verdict:
     """ListOffsets."""
     return filter_topics(call, request, LIST_OFFSETS, Operation.DESCRIBE)
 
 
-def decide_delete_records(call: Call, request: Any) -> Verdict:
+def decide_delete_records(call: Call, request: types.DeleteRecordsRequest) -> Verdict:
     """DeleteRecords."""
     return filter_topics(call, request, DELETE_RECORDS, Operation.DELETE)
 
 
-def decide_offset_for_leader_epoch(call: Call, request: Any) -> Verdict:
+def decide_offset_for_leader_epoch(call: Call, request: types.OffsetForLeaderEpochRequest) -> Verdict:
     """OffsetForLeaderEpoch."""
     names = [topic.topic for topic in request.topics]
     own = protected_among(call.basis.authorizer, ResourceType.TOPIC, names)
@@ -72,7 +72,7 @@ def decide_offset_for_leader_epoch(call: Call, request: Any) -> Verdict:
     return filter_topics(call, request, OFFSET_FOR_LEADER_EPOCH, Operation.DESCRIBE)
 
 
-def decide_describe_producers(call: Call, request: Any) -> Verdict:
+def decide_describe_producers(call: Call, request: types.DescribeProducersRequest) -> Verdict:
     """A name that no topic can have is INVALID_TOPIC_EXCEPTION before any right: the broker says so."""
     names = {topic.name for topic in request.topics}
     invalid = {name for name in names if not is_valid_name(name)}

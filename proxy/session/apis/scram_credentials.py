@@ -5,9 +5,10 @@ all when none is. A user without credentials is RESOURCE_NOT_FOUND, one asked fo
 denied request for all users gets its error too: Kafka itself never answers that one.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from proxy.admin.rejection import Error, rejected_parts
 from proxy.metadata.acl import Operation
@@ -20,7 +21,7 @@ from proxy.wire.work import paced
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
-def decide_describe(call: Call, request: Any) -> Verdict:
+def decide_describe(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
     """DescribeUserScramCredentials."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -29,7 +30,9 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     return Answer(types.DescribeUserScramCredentialsResponse(results=results))
 
 
-def _result(call: Call, user: str, count: int) -> Any:
+def _result(
+    call: Call, user: str, count: int
+) -> types.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
     response = types.DescribeUserScramCredentialsResponse
     result = response.DescribeUserScramCredentialsResult
     if count > 1:
@@ -46,20 +49,26 @@ def _result(call: Call, user: str, count: int) -> Any:
     return result(user=user, credential_infos=infos)
 
 
-def _reject_describe(_version: int, request: Any, error: Error) -> Any:
+def _reject_describe(
+    _version: int, request: types.DescribeUserScramCredentialsRequest, error: Error
+) -> types.DescribeUserScramCredentialsResponse:
     # A result for each user, but without the name, is what Kafka answers.
     response = types.DescribeUserScramCredentialsResponse
     results = [response.DescribeUserScramCredentialsResult(**error) for _ in request.users or ()]
     return response(results=results, **error)
 
 
-def _reject_alter(_version: int, request: Any, error: Error) -> Any:
+def _reject_alter(
+    _version: int, request: types.AlterUserScramCredentialsRequest, error: Error
+) -> types.AlterUserScramCredentialsResponse:
     response = types.AlterUserScramCredentialsResponse
-    users = sorted({alteration.name for alteration in [*request.deletions, *request.upsertions]})
+    users = sorted({*(gone.name for gone in request.deletions), *(new.name for new in request.upsertions)})
     return response(results=[response.AlterUserScramCredentialsResult(user=user, **error) for user in users])
 
 
-def _altered(request: Any, response: Any) -> Iterator[Change]:
+def _altered(
+    request: types.AlterUserScramCredentialsRequest, response: types.AlterUserScramCredentialsResponse | None
+) -> Iterator[Change]:
     rejected = rejected_parts(response, "results", lambda result: result.user)
     for gone in paced(request.deletions):
         if gone.name not in rejected:

@@ -9,8 +9,9 @@ with addresses of brokers (KIP-951); so no more is asked for than may be held, n
 through in one window.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
 
 from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
@@ -34,7 +35,7 @@ from proxy.wire.error_codes import ErrorCode
 RAW = ("responses.partitions",)
 
 
-def decide(call: Call, request: Any) -> Verdict:
+def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -44,16 +45,16 @@ def decide(call: Call, request: Any) -> Verdict:
     return with_names(call, topic_ids, lambda: _decide(call, request))
 
 
-def _begins_with_acknowledgements(request: Any) -> bool:
+def _begins_with_acknowledgements(request: types.ShareFetchRequest) -> bool:
     # A broker would not see those of denied topics, and open the session.
     return bool(request.share_session_epoch == INITIAL_EPOCH and _acknowledges(request))
 
 
-def _acknowledges(request: Any) -> bool:
+def _acknowledges(request: types.ShareFetchRequest) -> bool:
     return any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
 
 
-def _decide(call: Call, request: Any) -> Verdict:
+def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     sharing = call.sharing
     assert sharing is not None
     session = _session(sharing.sessions, request)
@@ -65,7 +66,7 @@ def _decide(call: Call, request: Any) -> Verdict:
     )
     session.add(asked)
     if session.is_full:
-        sharing.sessions.close(request.group_id or "", request.member_id)
+        sharing.sessions.close(request.group_id or "", request.member_id or "")
         return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     errors = id_errors(call, Operation.READ, session.named)
     acknowledged = _acknowledged(request, asked, errors)
@@ -74,7 +75,7 @@ def _decide(call: Call, request: Any) -> Verdict:
     request.max_bytes = min(request.max_bytes, sharing.max_held_bytes)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.ShareFetchResponse) -> None:
         _finish(call, sharing.sessions, request, response, told)
 
     # Without errors nothing is put into the answer, and its records are stepped over.
@@ -86,13 +87,13 @@ def _a_topic(call: Call, session: ShareSession) -> str:
     return call.gate.topic_names.name(min(session.served)) or "" if session.served else ""
 
 
-def _session(sessions: ShareSessions, request: Any) -> ShareSession | None:
+def _session(sessions: ShareSessions, request: types.ShareFetchRequest) -> ShareSession | None:
     group_id = request.group_id or ""
     if request.share_session_epoch == INITIAL_EPOCH:
-        return sessions.open(group_id, request.member_id)
-    session = sessions.find(group_id, request.member_id)
+        return sessions.open(group_id, request.member_id or "")
+    session = sessions.find(group_id, request.member_id or "")
     if request.share_session_epoch == FINAL_EPOCH:
-        sessions.close(group_id, request.member_id)
+        sessions.close(group_id, request.member_id or "")
     return session
 
 
@@ -107,7 +108,7 @@ class _Told:
     """Partitions whose acknowledgements were taken out."""
 
 
-def _fetched(request: Any, session: ShareSession, errors: TopicErrors) -> Partitions:
+def _fetched(request: types.ShareFetchRequest, session: ShareSession, errors: TopicErrors) -> Partitions:
     """None where the broker would fetch none: a session that ends, locks that are renewed (KIP-1222)."""
     if request.share_session_epoch == FINAL_EPOCH or request.is_renew_ack:
         return {}
@@ -115,14 +116,16 @@ def _fetched(request: Any, session: ShareSession, errors: TopicErrors) -> Partit
     return {topic_id: set(indexes) for topic_id, indexes in named if topic_id in errors and indexes}
 
 
-def _acknowledged(request: Any, asked: Partitions, errors: TopicErrors) -> Partitions:
+def _acknowledged(request: types.ShareFetchRequest, asked: Partitions, errors: TopicErrors) -> Partitions:
     """As soon as one partition is acknowledged, a broker answers for each that the request names."""
     if not _acknowledges(request):
         return {}
     return {topic_id: indexes for topic_id, indexes in asked.items() if topic_id in errors and indexes}
 
 
-def _narrow(request: Any, session: ShareSession, asked: Partitions, errors: TopicErrors) -> None:
+def _narrow(
+    request: types.ShareFetchRequest, session: ShareSession, asked: Partitions, errors: TopicErrors
+) -> None:
     """Make of the request what brings the broker's session to what is allowed now."""
     forgotten = by_topic((bytes(topic.topic_id), topic.partitions) for topic in request.forgotten_topics_data)
     hidden = {topic_id: session.named[topic_id] for topic_id in session.served if topic_id in errors}
@@ -141,7 +144,7 @@ def _narrow(request: Any, session: ShareSession, asked: Partitions, errors: Topi
     session.served = allowed & session.named.keys()
 
 
-def _added(unserved: Partitions) -> list[Any]:
+def _added(unserved: Partitions) -> list[types.ShareFetchRequest.FetchTopic]:
     """What the client named earlier of topics that the broker's session does not hold yet."""
     asked = types.ShareFetchRequest
     return [
@@ -154,7 +157,7 @@ def _added(unserved: Partitions) -> list[Any]:
     ]
 
 
-def _forgotten(partitions: Partitions) -> list[Any]:
+def _forgotten(partitions: Partitions) -> list[types.ShareFetchRequest.ForgottenTopic]:
     topic = types.ShareFetchRequest.ForgottenTopic
     return [
         topic(topic_id=topic_id, partitions=sorted(indexes))
@@ -162,11 +165,17 @@ def _forgotten(partitions: Partitions) -> list[Any]:
     ]
 
 
-def _finish(call: Call, sessions: ShareSessions, request: Any, response: Any, told: _Told) -> None:
+def _finish(
+    call: Call,
+    sessions: ShareSessions,
+    request: types.ShareFetchRequest,
+    response: types.ShareFetchResponse,
+    told: _Told,
+) -> None:
     response.node_endpoints = rewrite_endpoints(call.listener, response.node_endpoints)
     if response.error_code != ErrorCode.NONE:
         # What the broker's session holds now is not known: the client is made to begin anew.
-        sessions.close(request.group_id or "", request.member_id)
+        sessions.close(request.group_id or "", request.member_id or "")
         return
     # A broker that answers for a topic it was not to hold must not be heard.
     kept = [topic for topic in response.responses if bytes(topic.topic_id) not in told.errors]
@@ -174,7 +183,7 @@ def _finish(call: Call, sessions: ShareSessions, request: Any, response: Any, to
     response.responses = kept + [_refused(topic_id, told) for topic_id in topic_ids]
 
 
-def _refused(topic_id: bytes, told: _Told) -> Any:
+def _refused(topic_id: bytes, told: _Told) -> types.ShareFetchResponse.ShareFetchableTopicResponse:
     response, code = types.ShareFetchResponse, told.errors[topic_id]
     fetched, acknowledged = told.fetched.get(topic_id, set()), told.acknowledged.get(topic_id, set())
     return response.ShareFetchableTopicResponse(

@@ -11,7 +11,7 @@ broker does not know is UNKNOWN_TOPIC_ID; where all offsets of a group are asked
 left out. ShareFetch has its own file.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from proxy.admin.rejection import (
     MESSAGES,
@@ -58,7 +58,7 @@ def is_member_id(member_id: str | None) -> bool:
     return member_id is not None and 0 < len(member_id) <= _MAX_MEMBER_ID_LENGTH
 
 
-def decide_heartbeat(call: Call, request: Any) -> Verdict:
+def decide_heartbeat(call: Call, request: types.ShareGroupHeartbeatRequest) -> Verdict:
     """One denied topic rejects the whole request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -70,7 +70,7 @@ def decide_heartbeat(call: Call, request: Any) -> Verdict:
     return Forward()
 
 
-def decide_acknowledge(call: Call, request: Any) -> Verdict:
+def decide_acknowledge(call: Call, request: types.ShareAcknowledgeRequest) -> Verdict:
     """The broker gets what is left even if that is nothing: it counts the requests of a share session."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -80,7 +80,7 @@ def decide_acknowledge(call: Call, request: Any) -> Verdict:
     return with_names(call, asked, lambda: _acknowledged(call, request, asked))
 
 
-def _acknowledged(call: Call, request: Any, asked: list[bytes]) -> Verdict:
+def _acknowledged(call: Call, request: types.ShareAcknowledgeRequest, asked: list[bytes]) -> Verdict:
     errors = errors_by_id(call, Operation.READ, request.topics)
     refusals = [
         _rejected_acknowledgements(topic, errors[topic_id])
@@ -88,7 +88,7 @@ def _acknowledged(call: Call, request: Any, asked: list[bytes]) -> Verdict:
         if topic_id in errors
     ]
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.ShareAcknowledgeResponse) -> None:
         response.node_endpoints = rewrite_endpoints(call.listener, response.node_endpoints)
         if response.error_code == ErrorCode.NONE:
             parts = [*response.responses, *refusals]
@@ -100,7 +100,9 @@ def _acknowledged(call: Call, request: Any, asked: list[bytes]) -> Verdict:
     return Forward(request, on_reply)
 
 
-def _rejected_acknowledgements(topic: Any, error_code: ErrorCode) -> Any:
+def _rejected_acknowledgements(
+    topic: types.ShareAcknowledgeRequest.AcknowledgeTopic, error_code: ErrorCode
+) -> types.ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse:
     response = types.ShareAcknowledgeResponse
     return response.ShareAcknowledgeTopicResponse(
         topic_id=topic.topic_id,
@@ -111,7 +113,7 @@ def _rejected_acknowledgements(topic: Any, error_code: ErrorCode) -> Any:
     )
 
 
-def decide_describe_offsets(call: Call, request: Any) -> Verdict:
+def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsetsRequest) -> Verdict:
     """DescribeShareGroupOffsets."""
     asked = [group.group_id for group in request.groups]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
@@ -129,7 +131,7 @@ def decide_describe_offsets(call: Call, request: Any) -> Verdict:
     denied_topics = {group.group_id: _take_out(call, group) for group in request.groups}
     wants_all = {group.group_id for group in request.groups if group.topics is None}
 
-    def on_reply(answer: Any) -> None:
+    def on_reply(answer: types.DescribeShareGroupOffsetsResponse) -> None:
         for group in answer.groups:
             if group.group_id in wants_all:
                 _show_allowed(call, group)
@@ -141,7 +143,9 @@ def decide_describe_offsets(call: Call, request: Any) -> Verdict:
     return Forward(request, on_reply)
 
 
-def _take_out(call: Call, group: Any) -> list[Any]:
+def _take_out(
+    call: Call, group: types.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+) -> list[types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic]:
     """Leave the allowed topics of a group; the others, refused."""
     if group.topics is None:
         return []
@@ -152,7 +156,9 @@ def _take_out(call: Call, group: Any) -> list[Any]:
     return refused
 
 
-def _rejected_offsets(topic: Any) -> Any:
+def _rejected_offsets(
+    topic: types.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic,
+) -> types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic:
     response = types.DescribeShareGroupOffsetsResponse
     return response.DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
@@ -168,23 +174,30 @@ def _rejected_offsets(topic: Any) -> Any:
     )
 
 
-def _show_allowed(call: Call, group: Any) -> None:
+def _show_allowed(
+    call: Call, group: types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
+) -> None:
     names = [topic.topic_name for topic in group.topics]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
     group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
 
 
-def decide_alter_offsets(call: Call, request: Any) -> Verdict:
+def decide_alter_offsets(call: Call, request: types.AlterShareGroupOffsetsRequest) -> Verdict:
     """AlterShareGroupOffsets."""
     return _of_one_group(call, request, Operation.READ, _ALTER_OFFSETS)
 
 
-def decide_delete_offsets(call: Call, request: Any) -> Verdict:
+def decide_delete_offsets(call: Call, request: types.DeleteShareGroupOffsetsRequest) -> Verdict:
     """DeleteShareGroupOffsets."""
     return _of_one_group(call, request, Operation.DELETE, _DELETE_OFFSETS)
 
 
-def _of_one_group(call: Call, request: Any, operation: Operation, shape: TopicShape) -> Verdict:
+def _of_one_group(
+    call: Call,
+    request: types.AlterShareGroupOffsetsRequest | types.DeleteShareGroupOffsetsRequest,
+    operation: Operation,
+    shape: TopicShape,
+) -> Verdict:
     if not call.allows(operation, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = [topic.topic_name for topic in request.topics]
@@ -193,7 +206,9 @@ def _of_one_group(call: Call, request: Any, operation: Operation, shape: TopicSh
     if merge is None:
         return Forward()
 
-    def on_reply(response: Any) -> None:
+    def on_reply(
+        response: types.AlterShareGroupOffsetsResponse | types.DeleteShareGroupOffsetsResponse,
+    ) -> None:
         # What is wrong with the group is told of it alone, whatever topics were asked for.
         if response.error_code == ErrorCode.NONE:
             merge(response)

@@ -9,19 +9,26 @@ TOPIC_AUTHORIZATION_FAILED. (A broker of its own would let the member in and tel
 what is missing.)
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 from proxy.admin.rejection import code_and_message
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.existing_topics import ask_which_exist
 from proxy.session.call import Answer, Api, Call, Forward, Verdict, reject
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
+Subtopology: TypeAlias = (
+    "types.StreamsGroupHeartbeatRequest.Subtopology | types.StreamsGroupDescribeResponse.Subtopology"
+)
 
-def decide(call: Call, request: Any) -> Verdict:
+
+def decide(call: Call, request: types.StreamsGroupHeartbeatRequest) -> Verdict:
     """See the module."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return reject(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -60,7 +67,9 @@ def _uncreatable(call: Call, names: list[str]) -> list[str]:
     return [name for name in names if name not in shown]
 
 
-def _unless_missing(call: Call, request: Any, uncreatable: list[str], existing: set[str]) -> Verdict:
+def _unless_missing(
+    call: Call, request: types.StreamsGroupHeartbeatRequest, uncreatable: list[str], existing: set[str]
+) -> Verdict:
     missing = [name for name in uncreatable if name not in existing]
     if not missing:
         return Forward()
@@ -69,19 +78,21 @@ def _unless_missing(call: Call, request: Any, uncreatable: list[str], existing: 
     return _unauthorized_to_create(call, request, missing)
 
 
-def _unauthorized_to_create(call: Call, request: Any, missing: list[str]) -> Answer:
+def _unauthorized_to_create(
+    call: Call, request: types.StreamsGroupHeartbeatRequest, missing: list[str]
+) -> Answer:
     message = f"Unauthorized to CREATE on topics {', '.join(missing)}."
     return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
 
 
-def topics_of_subtopology(subtopology: Any) -> Iterator[str]:
+def topics_of_subtopology(subtopology: Subtopology) -> Iterator[str]:
     """All topics that a subtopology names, some perhaps twice."""
     yield from subtopology.source_topics
     yield from subtopology.repartition_sink_topics
     yield from internal_topics_of(subtopology)
 
 
-def internal_topics_of(subtopology: Any) -> Iterator[str]:
+def internal_topics_of(subtopology: Subtopology) -> Iterator[str]:
     """Those that the broker makes for the application where they are missing."""
     for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
         yield topic.name

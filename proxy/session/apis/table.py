@@ -15,6 +15,7 @@ from proxy.session import apis
 from proxy.session.call import Api
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 
 
 class Row(Protocol):
@@ -47,7 +48,7 @@ CHANGES_AT_BROKER = frozenset(api.key.name_of(api.key) for api in _ROWS if api.c
 
 
 def rejection(
-    api_key: int, version: int, request: Any, error_code: ErrorCode | int, message: str | None = None
+    api_key: int, version: int, request: Message, error_code: ErrorCode | int, message: str | None = None
 ) -> Any:
     """The response in which all of a decoded request failed; KeyError for an API without a row."""
     return TABLE[api_key].reject(version, request, {"error_code": error_code, "error_message": message})

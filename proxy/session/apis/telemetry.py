@@ -3,14 +3,13 @@
 They pass as they come. A broker offers them only where it has somewhere to put a client's metrics.
 """
 
-from typing import Any
-
 from proxy.admin.rejection import code_only
 from proxy.session.call import Api, Call, Forward, Verdict
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.message import Message
 
 
-def decide(_call: Call, _request: Any) -> Verdict:
+def decide(_call: Call, _request: Message) -> Verdict:
     """See the module."""
     return Forward()
 

@@ -6,17 +6,18 @@ are those that Metadata responses have named.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Protocol
 
 from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import paced
 
 
-def filter_topics(call: Call, request: Any, shape: TopicShape, operation: Operation) -> Verdict:
+def filter_topics(call: Call, request: Message, shape: TopicShape, operation: Operation) -> Verdict:
     """Forward the topics they may do `operation` to; answer here when that is none of those asked for."""
     names = [getattr(topic, shape.name) for topic in paced(shape.topics(request))]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, names)
@@ -31,7 +32,7 @@ def filter_topics(call: Call, request: Any, shape: TopicShape, operation: Operat
 
 
 def take_out(
-    request: Any,
+    request: Message,
     shape: TopicShape,
     allowed: set[str],
     error_code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -51,7 +52,7 @@ def take_out(
         request, shape.request_topics, [topic for topic in asked if getattr(topic, shape.name) in allowed]
     )
 
-    def merge(response: Any) -> None:
+    def merge(response: Message) -> None:
         parts = [*getattr(response, shape.response_topics), *refused]
         ordered = in_request_order(names, parts, lambda part: getattr(part, shape.name))
         setattr(response, shape.response_topics, ordered)
@@ -59,10 +60,16 @@ def take_out(
     return merge
 
 
+class HasTopicId(Protocol):
+    """A topic that a request names by its id."""
+
+    topic_id: bytes
+
+
 TopicErrors = Mapping[bytes, ErrorCode]
 
 
-def errors_by_id(call: Call, operation: Operation, topics: Iterable[Any]) -> TopicErrors:
+def errors_by_id(call: Call, operation: Operation, topics: Iterable[HasTopicId]) -> TopicErrors:
     """Id -> error, for every topic whose name is unknown or on which they may not do `operation`."""
     return id_errors(call, operation, (bytes(topic.topic_id) for topic in topics))
 

@@ -16,7 +16,7 @@ brokers send to each other, and what an administrator ends a hanging transaction
 of Penstock's own is denied as a whole: a marker there could end a transaction of the controller.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_request_order
 from proxy.admin.topics import INTERNAL_TOPICS
@@ -47,7 +47,7 @@ _FIRST_FOR_BROKERS = 4
 """Of AddPartitionsToTxn."""
 
 
-def decide_init_producer_id(call: Call, request: Any) -> Verdict:
+def decide_init_producer_id(call: Call, request: types.InitProducerIdRequest) -> Verdict:
     """InitProducerId."""
     if request.transactional_id is None:
         if _may_be_idempotent(call):
@@ -66,7 +66,7 @@ def _may_be_idempotent(call: Call) -> bool:
     return call.allows_by_type(Operation.WRITE, ResourceType.TOPIC)
 
 
-def decide_add_partitions(call: Call, request: Any) -> Verdict:
+def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
     """All or nothing: with one topic denied the others are OPERATION_NOT_ATTEMPTED.
 
     Kafka's internal topics are denied to everybody. A request of brokers that names a transactional id or a
@@ -89,7 +89,7 @@ def decide_add_partitions(call: Call, request: Any) -> Verdict:
     return Answer(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 
-def _of_brokers(call: Call, request: Any) -> Verdict:
+def _of_brokers(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
     ids = [transaction.transactional_id for transaction in request.transactions]
     if not call.within_cluster_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ids).issuperset(ids):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -103,25 +103,30 @@ def _partition_error(allowed: bool) -> ErrorCode:
     return ErrorCode.OPERATION_NOT_ATTEMPTED if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def _reject_add_partitions(version: int, request: Any, error: Error) -> Any:
+def _reject_add_partitions(
+    version: int, request: types.AddPartitionsToTxnRequest, error: Error
+) -> types.AddPartitionsToTxnResponse:
     if version >= _FIRST_FOR_BROKERS:
         return types.AddPartitionsToTxnResponse(error_code=error["error_code"])
-    return ADD_PARTITIONS.reject_all(request, error["error_code"])
+    response: types.AddPartitionsToTxnResponse = ADD_PARTITIONS.reject_all(request, error["error_code"])
+    return response
 
 
-def decide_add_offsets(call: Call, request: Any) -> Verdict:
+def decide_add_offsets(call: Call, request: types.AddOffsetsToTxnRequest) -> Verdict:
     """AddOffsetsToTxn."""
     return denied_commit(call, request) or Forward()
 
 
-def decide_end(call: Call, request: Any) -> Verdict:
+def decide_end(call: Call, request: types.EndTxnRequest) -> Verdict:
     """EndTxn."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return Forward()
 
 
-def denied_commit(call: Call, request: Any) -> Answer | None:
+def denied_commit(
+    call: Call, request: types.AddOffsetsToTxnRequest | types.TxnOffsetCommitRequest
+) -> Answer | None:
     """The denial of a request that adds a group's offsets to a transaction; None: both rights are there."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -130,12 +135,12 @@ def denied_commit(call: Call, request: Any) -> Answer | None:
     return None
 
 
-def decide_offset_commit(call: Call, request: Any) -> Verdict:
+def decide_offset_commit(call: Call, request: types.TxnOffsetCommitRequest) -> Verdict:
     """TxnOffsetCommit."""
     return denied_commit(call, request) or filter_topics(call, request, TXN_OFFSET_COMMIT, Operation.READ)
 
 
-def decide_write_markers(call: Call, request: Any) -> Verdict:
+def decide_write_markers(call: Call, request: types.WriteTxnMarkersRequest) -> Verdict:
     """WriteTxnMarkers."""
     may_alter = call.shows(Operation.ALTER, ResourceType.CLUSTER, (CLUSTER_NAME,))
     if not call.allows_cluster(Operation.ALTER if may_alter else Operation.CLUSTER_ACTION):
@@ -146,7 +151,9 @@ def decide_write_markers(call: Call, request: Any) -> Verdict:
     return Forward()
 
 
-def _reject_markers(_version: int, request: Any, error: Error) -> Any:
+def _reject_markers(
+    _version: int, request: types.WriteTxnMarkersRequest, error: Error
+) -> types.WriteTxnMarkersResponse:
     response, code = types.WriteTxnMarkersResponse, error["error_code"]
     return response(
         markers=[
@@ -170,7 +177,7 @@ def _reject_markers(_version: int, request: Any, error: Error) -> Any:
     )
 
 
-def decide_describe(call: Call, request: Any) -> Verdict:
+def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> Verdict:
     """DescribeTransactions."""
     asked = request.transactional_ids
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, asked)
@@ -180,7 +187,7 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     if refused and not allowed:
         return Answer(types.DescribeTransactionsResponse(transaction_states=refused))
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.DescribeTransactionsResponse) -> None:
         _hide_topics(call, response.transaction_states)
         parts = [*response.transaction_states, *refused]
         response.transaction_states = in_request_order(asked, parts, lambda part: part.transactional_id)
@@ -191,10 +198,10 @@ def decide_describe(call: Call, request: Any) -> Verdict:
     return Forward(types.DescribeTransactionsRequest(transactional_ids=left), on_reply)
 
 
-def decide_list(call: Call, request: Any) -> Verdict:
+def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:
     """ListTransactions."""
 
-    def on_reply(response: Any) -> None:
+    def on_reply(response: types.ListTransactionsResponse) -> None:
         states = response.transaction_states
         ids = [state.transactional_id for state in states]
         shown = call.shows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
@@ -203,7 +210,7 @@ def decide_list(call: Call, request: Any) -> Verdict:
     return Forward(None, on_reply)
 
 
-def _hide_topics(call: Call, states: list[Any]) -> None:
+def _hide_topics(call: Call, states: list[types.DescribeTransactionsResponse.TransactionState]) -> None:
     names = [topic.topic for state in states for topic in state.topics]
     shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
     for state in states:
