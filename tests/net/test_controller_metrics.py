@@ -35,6 +35,7 @@ from tests.support.controllers import (
     running,
 )
 from tests.support.edges import on_uvloop
+from tests.support.metadata_log import acl, acl_record, values
 
 USERS = {"proxy-1": "secret"}
 RAISES = f"{__name__}.Raises"
@@ -99,6 +100,19 @@ async def test_renewed_and_expired_sessions_at_the_controller_are_counted() -> N
 async def _asked_for_ever(channel: Channel) -> None:
     while True:
         await channel.request(ApiKey.ENVELOPE, 0, types.EnvelopeRequest())
+
+
+@pytest.mark.spec("S11", "O2")
+def test_the_acl_count_is_that_of_the_image_which_the_controller_has_read() -> None:
+    made = made_controller(controller_settings(endpoint_of("127.0.0.1:1"), "t"))
+    loader, seen = made.process.loader, [value(made, "penstock_controller_acls")]
+    loader.load_until(0)
+
+    for offset in range(3):
+        loader.batch(offset, values(acl_record(acl(f"t{offset}"))))
+        seen.append(value(made, "penstock_controller_acls"))
+
+    assert seen == [0, 1, 2, 3]
 
 
 @pytest.mark.kafka

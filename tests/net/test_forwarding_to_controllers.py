@@ -23,6 +23,7 @@ from tests.support.controllers import (
     endpoint_of,
     forward,
 )
+from tests.support.edges import SHOULD_NOT_TAKE_S
 from tests.support.fake_broker import FakeBroker, Request
 
 DONE = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])
@@ -309,6 +310,35 @@ async def test_forwards_are_counted_by_client_and_retries_by_reason() -> None:
     assert value(retries, {"reason": "connection lost"}) == 1
     assert value("penstock_forwarding_in_flight") == 0
     assert value("penstock_forwarding_latency_seconds_count") == 1
+
+
+@pytest.mark.spec("E11")
+async def test_the_requests_that_the_controller_has_not_answered_are_in_flight() -> None:
+    registry, release = CollectorRegistry(), asyncio.Event()
+
+    async def answered_later(request: Request) -> Any:
+        await release.wait()
+        return answered(request)
+
+    def in_flight() -> float | None:
+        return registry.get_sample_value("penstock_forwarding_in_flight")
+
+    async with (
+        FakeBroker({ApiKey.ENVELOPE: answered_later}) as controller,
+        a_forwarder(endpoint_of(controller.address), registry=registry) as forwarder,
+        asyncio.timeout(SHOULD_NOT_TAKE_S),
+        asyncio.TaskGroup() as tasks,
+    ):
+        seen = [in_flight()]
+        for count in (1, 2):
+            tasks.create_task(forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t")))
+            while in_flight() != count:
+                await asyncio.sleep(0)
+            seen.append(in_flight())
+        await controller.wait_for(ApiKey.ENVELOPE)
+        release.set()
+
+    assert (seen, in_flight()) == ([0, 1, 2], 0)
 
 
 @pytest.mark.spec("E11", "Q10")

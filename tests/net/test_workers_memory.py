@@ -30,8 +30,6 @@ from proxy.workers.segment import Segment, layout
 from proxy.workers.table import PROBES, Table, TableFull, extent
 from tests.support.metadata_log import quotas_image
 
-pytestmark = pytest.mark.spec("Q6", "Q12")
-
 WORKERS, WINDOW_MS, SAMPLES = 4, 1_000, 11
 ALICE = ("producer_byte_rate", "alice", "")
 CONNECTIONS = ("connections",)
@@ -67,6 +65,7 @@ def rate(member: Member, name: tuple[str, ...] = ALICE) -> SharedRate:
     return member.rate(name, WINDOW_MS, SAMPLES)
 
 
+@pytest.mark.spec("Q4", "Q6")
 def test_a_bucket_is_one_of_all_workers_by_its_name(members: list[Member]) -> None:
     moment_ms = now_ms()
     ours, theirs = rate(members[0]), rate(members[3])
@@ -77,6 +76,7 @@ def test_a_bucket_is_one_of_all_workers_by_its_name(members: list[Member]) -> No
     assert [each.measure(moment_ms) for each in (ours, theirs, others)] == [3_000.0, 3_000.0, 0.0]
 
 
+@pytest.mark.spec("Q4")
 def test_names_are_told_apart_wherever_their_parts_end(members: list[Member]) -> None:
     names = [("k", "ab", "c"), ("k", "a", "bc"), ("k", "abc", ""), ("k", "", "abc"), ("k", "abc")]
     moment_ms = now_ms()
@@ -88,6 +88,7 @@ def test_names_are_told_apart_wherever_their_parts_end(members: list[Member]) ->
     assert found == [1_000.0, 2_000.0, 3_000.0, 4_000.0, 5_000.0]
 
 
+@pytest.mark.spec("Q12")
 def test_a_limit_on_connections_holds_for_all_workers(members: list[Member]) -> None:
     address = ("address", "10.0.0.1")
 
@@ -102,6 +103,7 @@ def test_a_limit_on_connections_holds_for_all_workers(members: list[Member]) -> 
         members[2].give_back(address)
 
 
+@pytest.mark.spec("Q12")
 def test_of_two_workers_that_take_the_last_place_at_once_neither_exceeds_the_limit(
     segment: Segment, members: list[Member]
 ) -> None:
@@ -114,6 +116,7 @@ def test_of_two_workers_that_take_the_last_place_at_once_neither_exceeds_the_lim
     assert [segment.connections(number) for number in range(WORKERS)] == [1, 1, 0, 0]
 
 
+@pytest.mark.spec("Q12")
 def test_the_connections_of_a_dead_worker_are_cleared_and_what_it_used_stays_used(
     segment: Segment, members: list[Member]
 ) -> None:
@@ -133,6 +136,7 @@ def test_the_connections_of_a_dead_worker_are_cleared_and_what_it_used_stays_use
     assert rate(replacement).measure(moment_ms) == 3_000.0
 
 
+@pytest.mark.spec("Q8")
 async def test_a_change_is_waited_for_until_no_worker_that_serves_is_behind(members: list[Member]) -> None:
     for member, offset in zip(members, (7, -1, 7), strict=False):
         member.publish(offset)
@@ -145,6 +149,7 @@ async def test_a_change_is_waited_for_until_no_worker_that_serves_is_behind(memb
     assert await members[0].everywhere(8, 10) == [0, 2]
 
 
+@pytest.mark.spec("Q12")
 def test_connections_are_turned_away_by_what_all_workers_have_let_in(members: list[Member]) -> None:
     limits = ConnectionLimits(max_connections=5, max_connections_per_ip=3, of_listener={"PLAIN": 4})
     image = quotas_image({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 0.4}})
@@ -179,6 +184,7 @@ def crowded(segment: Segment, idle_ms: int) -> Table:
     return Table(segment.file, segment.cells, memoryview(segment.cells.obj).cast("Q"), small)
 
 
+@pytest.mark.spec("Q6", "Q12")
 def test_a_full_table_says_so_and_gives_the_place_of_what_is_idle(segment: Segment) -> None:
     full = crowded(segment, idle_ms=3_600_000)
     slots = {full.slot(("k", str(number))) for number in range(PROBES)}
@@ -194,6 +200,7 @@ def test_a_full_table_says_so_and_gives_the_place_of_what_is_idle(segment: Segme
     assert [number for number in range(PROBES) if before[number] != after[number]] == [slot]
 
 
+@pytest.mark.spec("Q12")
 def test_a_place_where_connections_are_counted_is_not_idle(segment: Segment) -> None:
     table = crowded(segment, idle_ms=-1_000)
     for number in range(PROBES):
@@ -203,6 +210,7 @@ def test_a_place_where_connections_are_counted_is_not_idle(segment: Segment) -> 
         table.slot(("k", "one more"))
 
 
+@pytest.mark.spec("Q6", "Q12")
 def test_without_a_place_each_worker_keeps_to_its_part_of_the_limit(
     segment: Segment, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +231,7 @@ def test_without_a_place_each_worker_keeps_to_its_part_of_the_limit(
     assert [member.unshared_count for member in members] == [1, 1, 0, 0]
 
 
+@pytest.mark.spec("Q4", "Q12")
 def test_a_lock_that_is_not_let_go_stops_nobody(segment: Segment, members: list[Member]) -> None:
     with in_another_process(segment, HOLDING) as holder:
         holder.stdout_line()
@@ -235,6 +244,7 @@ def test_a_lock_that_is_not_let_go_stops_nobody(segment: Segment, members: list[
     assert (unshared, members[0].unshared_count) == (1, 1)
 
 
+@pytest.mark.spec("Q4", "Q12")
 def test_a_worker_that_is_killed_at_any_point_leaves_the_others_what_they_had(
     segment: Segment, members: list[Member]
 ) -> None:
@@ -318,6 +328,7 @@ with segment.quotas._locked():
 )
 
 
+@pytest.mark.spec("Q12")
 def test_addresses_without_a_limit_are_not_looked_up(members: list[Member]) -> None:
     name = ("address", "10.0.0.2")
 
@@ -325,6 +336,7 @@ def test_addresses_without_a_limit_are_not_looked_up(members: list[Member]) -> N
     assert (members[0].own(name), members[1].own(name)) == (3, 0)
 
 
+@pytest.mark.spec("Q12")
 def test_the_rate_of_an_address_is_that_at_all_workers(members: list[Member]) -> None:
     moment_ms, name = now_ms(), (CONNECTION_CREATION_RATE, "10.0.0.3")
     for member in members:

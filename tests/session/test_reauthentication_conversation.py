@@ -3,6 +3,7 @@
 import pytest
 
 from proxy.security.principal import ANONYMOUS, Principal
+from proxy.session import ending
 from proxy.session.authentication import Authentication, Step
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -150,7 +151,8 @@ def test_a_failed_reauthentication_says_so_after_the_answers_that_are_due_and_cl
     heard = talk.heard_all((ApiKey.PRODUCE, 9), (HANDSHAKE, 1), (AUTHENTICATE, 2))
     assert [correlation_id for correlation_id, _ in heard] == [first, shake, token]
     assert heard[2][1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert talk.close_reason == "authentication_failed"
+    assert talk.closed is not None
+    assert (talk.closed.reason, talk.closed.delay_ms) == ("authentication_failed", 100)
     (event,) = talk.told("reauthentication_failed")
     assert event.principal == "User:alice"
 
@@ -322,3 +324,17 @@ def test_what_was_counted_before_a_session_was_renewed_is_told_under_the_session
 
     (renewed,) = talk.told("reauthentication")
     assert after.interval_start_ms == renewed.interval_end_ms == began_ms + 5_020
+
+
+@pytest.mark.spec("R8")
+def test_a_session_of_a_listener_without_sasl_never_ends() -> None:
+    talk = Conversation(*RIGHTS)
+
+    for idle_ms in (1, MINUTE_MS, 366 * 24 * 60 * MINUTE_MS):
+        talk.passes(idle_ms)
+        talk.asks(ApiKey.PRODUCE, 9, produce("orders"))
+        talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
+        assert talk.heard(ApiKey.PRODUCE, 9) == produced("orders")
+        assert ending.expired_idle(talk.session, talk.now_ms) == []
+
+    assert talk.closed is None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy import gate_setup
 from proxy.config import ProxyConfig, load
@@ -12,11 +13,10 @@ from proxy.security.authorizer import Action, RequestContext
 from proxy.security.principal import Principal
 from tests.unit.config.test_proxy_config import document, written
 
-pytestmark = pytest.mark.spec("A7", "E12")
-
 ADMIN = RequestContext(Principal("User", "admin"), "10.0.0.1", "SASL", None, image=MetadataImage.EMPTY)
 
 
+@pytest.mark.spec("A7", "E12")
 def test_clients_are_kept_from_the_writer_that_the_file_names_and_from_the_one_the_controller_names(
     tmp_path: Path,
 ) -> None:
@@ -38,3 +38,27 @@ def test_clients_are_kept_from_the_writer_that_the_file_names_and_from_the_one_t
 
     assert kept_from("penstock-controller") == kept_from("company-writer") == [True, True]
     assert kept_from("another") == [False, False]
+
+
+@pytest.mark.spec("A2")
+@pytest.mark.parametrize(
+    "authorizer",
+    [
+        pytest.param({"class.name": ""}, id="empty on purpose"),
+        pytest.param({}, id="none, without authentication"),
+        pytest.param({"class.name": "proxy.security.standard.StandardAuthorizer"}, id="one"),
+    ],
+)
+def test_a_proxy_that_allows_everything_logs_a_warning(tmp_path: Path, authorizer: dict[str, str]) -> None:
+    plaintext = {"name": "PLAIN", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}
+    config = load(written(tmp_path, document(authorizer=authorizer, listeners=[plaintext])), ProxyConfig)
+
+    with capture_logs() as lines:
+        gate_setup.gate(config, None)
+
+    (decision,) = gate_setup.gate(config, None).authorizer.authorize(
+        ADMIN, [Action(Operation.WRITE, ResourceType.TOPIC, "orders")]
+    )
+    warned = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert decision.allowed is ("class.name" not in authorizer or not authorizer["class.name"])
+    assert warned == ["no authorizer: every client may do everything"] * decision.allowed

@@ -23,7 +23,7 @@ def functions_of(path: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, functions)}
 
 
-@pytest.mark.spec("R1", "R2", "R3", "R4", "R5", "R6", "R7")
+@pytest.mark.tooling
 def test_every_row_names_a_test_and_every_test_is_there() -> None:
     named = {row: NAMED.findall(row) for row in rows()}
 

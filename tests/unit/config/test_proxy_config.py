@@ -130,9 +130,6 @@ WRONG = [
         id="no certificate",
     ),
     pytest.param(
-        document(authorizer={}), "authorizer.class.name is not set while a listener", id="no authorizer"
-    ),
-    pytest.param(
         document(
             authorizer={
                 "class.name": "proxy.security.standard.StandardAuthorizer",
@@ -370,3 +367,27 @@ def test_a_number_of_workers_that_means_nothing_is_refused(tmp_path: Path, worke
 
     with pytest.raises(ConfigError, match="workers"):
         load(path, ProxyConfig)
+
+
+@pytest.mark.spec("A2", "O5")
+def test_without_an_authorizer_a_proxy_that_authenticates_does_not_start(tmp_path: Path) -> None:
+    path = written(tmp_path, document(authorizer={}))
+
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name is not set while a listener"):
+        load(path, ProxyConfig)
+
+    assert "authorizer.class.name is not set while a listener" in "\n".join(check(path))
+
+
+@pytest.mark.spec("A2")
+def test_left_empty_on_purpose_the_authorizer_keeps_no_proxy_from_starting(tmp_path: Path) -> None:
+    config = load(written(tmp_path, document(authorizer={"class.name": ""})), ProxyConfig)
+
+    assert config.authorizer.authorizer_class_name == ""
+
+
+@pytest.mark.spec("O7")
+def test_the_broker_sees_the_proxy_unless_the_file_asks_for_the_users_identity(tmp_path: Path) -> None:
+    config = load(written(tmp_path, document()), ProxyConfig)
+
+    assert config.upstream.identity == "proxy"
