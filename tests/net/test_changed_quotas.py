@@ -30,7 +30,13 @@ async def test_each_proxy_records_the_quotas_that_change(
     (tmp_path / "proxy.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     process = ProxyProcess(load(tmp_path / "proxy.yaml", ProxyConfig))
     events: list[AuditEvent] = []
-    monkeypatch.setattr(process._audit, "append", events.append)
+    recorded = asyncio.Event()
+
+    def record(event: AuditEvent) -> None:
+        events.append(event)
+        recorded.set()
+
+    monkeypatch.setattr(process._audit, "append", record)
     alice = QuotaEntity(user="alice", client_id="app")
 
     def changes() -> list[AuditEvent]:
@@ -42,7 +48,8 @@ async def test_each_proxy_records_the_quotas_that_change(
     async with asyncio.timeout(SHOULD_NOT_TAKE_S), asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(part) for part in process._background()]
         while len(changes()) < 2:
-            await asyncio.sleep(0.001)
+            recorded.clear()
+            await recorded.wait()
         for task in background:
             task.cancel()
 

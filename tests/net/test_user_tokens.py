@@ -1,4 +1,4 @@
-"""Tokens that a proxy makes for its users (upstream.identity: user): one for each, and none is left behind."""
+"""Tokens that a proxy makes for its users (upstream.identity: user): one for each, none is left behind."""
 
 import asyncio
 from typing import Any
