@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile rolling pictures ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile mutants rolling pictures ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -93,6 +93,11 @@ soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothin
 
 hostile: setup ## Attack a live proxy beside a normal user; prints what each attack cost (ONLY=NAME, SHORT=1)
 	$(BIN)/python -m tests.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
+
+SAMPLE ?= 400
+
+mutants: setup ## Change one expression of the product at a time, SAMPLE=400 times (SEED=1): which changes does no test see?
+	$(BIN)/python -m tests.mutants --sample $(SAMPLE) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
 rolling: setup ## Restart proxies, controller and brokers, change certificates and configurations under clients of five kinds
 	$(BIN)/python -m tests.rolling $(if $(KEEP),--keep $(KEEP))
