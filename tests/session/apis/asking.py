@@ -75,6 +75,9 @@ class Asked:
     call: Call
     verdict: Verdict
     request: Any
+    """Decoded; a decision may change it."""
+    as_it_came: bytes
+    """The body that goes to the broker where the verdict has no message."""
 
     @property
     def codec_key(self) -> tuple[int, int]:
@@ -84,8 +87,10 @@ class Asked:
     def forwarded(self) -> Any:
         """What the broker (or the controller) gets, decoded from its bytes again."""
         assert isinstance(self.verdict, Forward | ToTheController), self.verdict
-        message = self.request if self.verdict.message is None else self.verdict.message
         codec = codecs.request(*self.codec_key)
+        if self.goes_as_it_came:
+            return codec.decode_exactly(self.as_it_came)
+        message = self.request if self.verdict.message is None else self.verdict.message
         return codec.decode_exactly(codec.encode(message))
 
     @property
@@ -100,7 +105,7 @@ class Asked:
         assert isinstance(self.verdict, Ask), self.verdict
         codec = codecs.response(self.verdict.api_key, self.verdict.version)
         verdict = self.verdict.then(codec.decode_exactly(codec.encode(answer)))
-        return Asked(self.call, verdict, self.request)
+        return Asked(self.call, verdict, self.request, self.as_it_came)
 
     @property
     def looked_up(self) -> list[bytes]:
@@ -113,7 +118,7 @@ class Asked:
         assert isinstance(self.verdict, LookUp), self.verdict
         for name, topic_id in topics.items():
             self.call.gate.topic_names.learn(topic_id, name)
-        return Asked(self.call, self.verdict.then(), self.request)
+        return Asked(self.call, self.verdict.then(), self.request, self.as_it_came)
 
     def settled(self, answer: Callable[[int, int], Any]) -> "Asked":
         """The request once every question has its answer: `answer` of API key and version, or a name."""
@@ -189,7 +194,8 @@ class Asking:
     def for_(self, request: Any) -> Asked:
         """Through bytes, as it comes from a client."""
         codec = codecs.request(self.api_key, self.version)
-        decoded = codec.decode_exactly(codec.encode(request))
+        body = codec.encode(request)
+        decoded = codec.decode_exactly(body)
         api = TABLE[self.api_key]
         context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, security_protocol=self.security_protocol)
@@ -197,7 +203,7 @@ class Asking:
         call = Call(self.api_key, self.version, 7, context, basis, self.gate, listener, 0, api=api)
         call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
         call.withheld = self.withheld
-        return Asked(call, api.decide(call, decoded), decoded)
+        return Asked(call, api.decide(call, decoded), decoded, body)
 
     def where_it_can_ask(self) -> "Asking":
         """The broker speaks Metadata, so that it can be asked before there is a verdict."""

@@ -198,6 +198,16 @@ def test_a_request_of_the_sending_proxys_own_principal_is_rejected(api_key: int)
         "User:proxy-1",
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     )
+    assert event.message == "a client of the proxy User:proxy-1 has logged in with the proxy's own principal"
+
+
+@pytest.mark.spec("E4", "E13")
+def test_a_decision_is_recorded_under_the_id_of_the_forward() -> None:
+    verdict = decided(ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert [
+        (event.event, event.forward_id) for event in verdict.events if event.event == "authorization"
+    ] == [("authorization", "p/b/0")]
 
 
 @pytest.mark.spec("E4")
