@@ -321,8 +321,12 @@ class Channel:
             if answer.error_code != ErrorCode.NONE:
                 raise self._refused(login, _name(answer.error_code), answer.error_message)
             lifetime_ms = answer.session_lifetime_ms
+            challenge = bytes(answer.auth_bytes)
             try:
-                token = client.respond(bytes(answer.auth_bytes))
+                if client.takes_long(challenge):
+                    token = await asyncio.to_thread(client.respond, challenge)
+                else:
+                    token = client.respond(challenge)
             except ServerNotTrusted as error:
                 raise self._refused(login, "server not trusted", str(error)) from error
         if not client.done:

@@ -1,12 +1,14 @@
 """A channel: negotiation, login, pipelined requests, time-outs, and what is told when it goes."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 import uvloop
 
 from proxy.demo.broker import Broker
+from proxy.metadata.scram import salted_password
 from proxy.net.channel import (
     AuthenticationError,
     Channel,
@@ -15,6 +17,7 @@ from proxy.net.channel import (
     UnsupportedVersionError,
 )
 from proxy.net.reply_protocol import MAX_IN_FLIGHT
+from proxy.security.sasl import client as sasl_client
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -44,6 +47,27 @@ async def test_a_channel_logs_in_to_a_real_broker_and_speaks_its_versions(
     assert version == 12
     assert [broker.node_id for broker in answer.brokers] == [1]
     assert channel.closed
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("O8")
+async def test_the_password_of_the_first_login_is_hashed_in_a_thread_and_never_again(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[int]()
+
+    def salted(*arguments: Any) -> bytes:
+        threads.append(threading.get_ident())
+        return salted_password(*arguments)
+
+    monkeypatch.setattr(sasl_client, "salted_password", salted)
+    monkeypatch.setattr(sasl_client, "_salted_passwords", {})
+    endpoint = endpoint_of(kafka.sasl_plaintext, sasl=login(*BROKER_LOGIN, "SCRAM-SHA-256"))
+    for _ in range(2):
+        await (await Channel.open(endpoint)).close()
+
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
 
 
 @pytest.mark.kafka

@@ -15,6 +15,11 @@ from proxy.security.sasl.exchange import AuthenticationError
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 
 _GS2_HEADER = "n,,"
+MAX_SALTED_PASSWORDS = 1_024
+
+_Salted = tuple[ScramMechanism, str, bytes, int]
+_salted_passwords: dict[_Salted, bytes] = {}
+"""Computed before. A server sends a user the same salt each time, and each connection of a client logs in."""
 
 
 class SaslClient(Protocol):
@@ -24,6 +29,10 @@ class SaslClient(Protocol):
     def done(self) -> bool: ...
 
     def first(self) -> bytes: ...
+
+    def takes_long(self, challenge: bytes) -> bool:
+        """Whether `respond` hashes for milliseconds, and is to be called in a thread."""
+        ...
 
     def respond(self, challenge: bytes) -> bytes | None:
         """The next token, or None when nothing more is to be sent; AuthenticationError on a bad challenge."""
@@ -39,6 +48,9 @@ class PlainClient:
 
     def first(self) -> bytes:
         return self._token
+
+    def takes_long(self, challenge: bytes) -> bool:
+        return False
 
     def respond(self, challenge: bytes) -> bytes | None:
         if challenge:
@@ -59,6 +71,9 @@ class OAuthBearerClient:
 
     def first(self) -> bytes:
         return self._first
+
+    def takes_long(self, challenge: bytes) -> bool:
+        return False
 
     def respond(self, challenge: bytes) -> bytes | None:
         if self._refused:
@@ -98,6 +113,15 @@ class ScramClient:
     def first(self) -> bytes:
         return (_GS2_HEADER + self._first_bare).encode()
 
+    def takes_long(self, challenge: bytes) -> bool:
+        if self._server_signature is not None:
+            return False
+        try:
+            salt, iterations = _salt_and_iterations(_fields(bytes(challenge).decode()))
+        except (UnicodeDecodeError, Base64Error):
+            return False
+        return (self._mechanism, self._password, salt, iterations) not in _salted_passwords
+
     def respond(self, challenge: bytes) -> bytes | None:
         if self.done:
             raise AuthenticationError("the server went on after the end of the SCRAM exchange")
@@ -112,8 +136,8 @@ class ScramClient:
 
     def _final(self, server_first: str) -> bytes:
         fields = _fields(server_first)
-        nonce, salt = fields.get("r", ""), b64decode(fields.get("s", ""), validate=True)
-        iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
+        nonce = fields.get("r", "")
+        salt, iterations = _salt_and_iterations(fields)
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise AuthenticationError("the server's SCRAM nonce does not continue ours")
         # The upper bound is ours: a server must not be able to make us compute for minutes.
@@ -123,7 +147,7 @@ class ScramClient:
             )
         unproven = f"c={b64encode(_GS2_HEADER.encode()).decode()},r={nonce}"
         auth_message = f"{self._first_bare},{server_first},{unproven}".encode()
-        salted = salted_password(self._mechanism, self._password, salt, iterations)
+        salted = _salted_password((self._mechanism, self._password, salt, iterations))
         self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), auth_message)
         return f"{unproven},p={b64encode(self._proof(salted, auth_message)).decode()}".encode()
 
@@ -145,6 +169,22 @@ class ScramClient:
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.digest(key, message, self._mechanism.hash_name)
+
+
+def _salted_password(key: _Salted) -> bytes:
+    salted = _salted_passwords.get(key)
+    if salted is None:
+        salted = salted_password(*key)
+        if len(_salted_passwords) >= MAX_SALTED_PASSWORDS:
+            _salted_passwords.clear()
+        _salted_passwords[key] = salted
+    return salted
+
+
+def _salt_and_iterations(fields: dict[str, str]) -> tuple[bytes, int]:
+    given = fields.get("i", "")
+    iterations = int(given) if given.isdecimal() and len(given) <= 10 else 0
+    return b64decode(fields.get("s", ""), validate=True), iterations
 
 
 def _fields(message: str) -> dict[str, str]:

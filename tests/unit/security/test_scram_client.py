@@ -5,6 +5,7 @@ from base64 import b64encode
 import pytest
 
 from proxy.metadata.scram import ScramMechanism, credential_from_password
+from proxy.security.sasl import client as sasl_client
 from proxy.security.sasl.client import ScramClient
 from proxy.security.sasl.exchange import Accepted, AuthenticationError, Challenge
 from proxy.security.sasl.scram import ScramExchange
@@ -130,3 +131,30 @@ def test_mechanisms_have_kafkas_numbers_and_others_are_unknown() -> None:
     assert ScramMechanism(3) is ScramMechanism.UNKNOWN
     with pytest.raises(ValueError, match="no hash"):
         _ = ScramMechanism.UNKNOWN.hash_name
+
+
+@pytest.mark.spec("R10", "O8")
+def test_a_password_is_hashed_once_for_the_same_salt_and_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sasl_client, "_salted_passwords", {})
+    monkeypatch.setattr(sasl_client, "MAX_SALTED_PASSWORDS", 1)
+    other_salt = SERVER_FIRST.replace(b"W22Z", b"W33Z")
+    first, second = client(), client()
+
+    assert first.takes_long(SERVER_FIRST)
+    first.respond(SERVER_FIRST)
+
+    # What is left of the exchange takes no time, and neither does another one by the same salt.
+    assert not first.takes_long(SERVER_FINAL)
+    assert not second.takes_long(SERVER_FIRST)
+    assert second.takes_long(other_salt)
+    second.respond(other_salt)
+    assert client().takes_long(SERVER_FIRST)  # Its place was taken.
+
+
+@pytest.mark.spec("R10", "O8")
+@pytest.mark.parametrize("challenge", [b"", b"\xff", b"s=a,i=4096", b"i=" + b"9" * 5_000])
+def test_what_cannot_be_read_is_left_to_the_response(challenge: bytes) -> None:
+    client().takes_long(challenge)
+
+    with pytest.raises(AuthenticationError):
+        client().respond(challenge)
