@@ -14,7 +14,7 @@ from pathlib import Path
 from proxy.demo import kafka
 from tests.hostile import report
 from tests.hostile.attack import Attack, Size, attacks
-from tests.hostile.judging import Outcome
+from tests.hostile.judging import HELD, Outcome
 from tests.hostile.place import a_place
 from tests.hostile.running import Stands, played
 
@@ -45,12 +45,23 @@ def main(argv: Sequence[str]) -> int:
     return 1 if any(each.faults for each in outcomes) else 0
 
 
+def _played(stands: Stands, attack: Attack, size: Size) -> Outcome:
+    """Once more where nothing but the time of a callback is at fault: in a virtual machine the CPU time of a
+    thread includes what the host takes away in between, and only what happens again is ours."""
+    outcome = played(stands, attack, size)
+    if not outcome.faults or not all(HELD in fault for fault in outcome.faults):
+        return outcome
+    _say(report.details(outcome))
+    _say(f"{attack.name} once more")
+    return played(stands, attack, size)
+
+
 def _all(directory: Path, wanted: Sequence[Attack], size: Size) -> list[Outcome]:
     outcomes = []
     with a_place(directory, kafka.libs()) as place:
         stands = Stands(place)
         for each in wanted:
-            outcomes.append(played(stands, each, size))
+            outcomes.append(_played(stands, each, size))
             _say(report.details(outcomes[-1]))
         for fault in stands.close():
             _say(f"FAULT {fault}")
