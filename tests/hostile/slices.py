@@ -16,7 +16,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -26,10 +25,6 @@ import uvloop
 
 KEPT = 20
 TURN_S = 0.005
-LOOK_S = 0.002
-LONG_NS = 7_500_000
-"""A callback that has run for so long is looked at: where it is just now is named with it."""
-FRAMES = 8
 TIMED = (
     "connection_made",
     "connection_lost",
@@ -41,7 +36,6 @@ TIMED = (
 )
 """Methods of a protocol that uvloop calls by itself."""
 
-_NEVER = threading.Event()
 TAKE, PEEK = b"take", b"peek"
 
 
@@ -60,14 +54,12 @@ class Slices:
         self._collecting_ns = 0
         self._collected_ns = 0
         self._lock = threading.Lock()
-        self._where = ""
 
     def begin(self) -> None:
         """This thread is the one whose loop is measured."""
         self._thread = threading.get_ident()
         self._clock = time.pthread_getcpuclockid(self._thread)
         gc.callbacks.append(self._collection)
-        threading.Thread(target=self._look, name="looks", daemon=True).start()
 
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same, measured; inside another that is measured it counts for that one."""
@@ -77,7 +69,7 @@ class Slices:
             if self._running is not None or threading.get_ident() != self._thread:
                 return call(*args)
             self._running = call
-            self._collected_ns, self._where = 0, ""
+            self._collected_ns = 0
             began_ns = self._began_ns = time.thread_time_ns()
             try:
                 return call(*args)
@@ -124,14 +116,6 @@ class Slices:
         ns = time.clock_gettime_ns(self._clock) - self._began_ns
         return {"ms": ns / 1e6, "name": name_of(call, ())}
 
-    def _look(self) -> None:
-        while True:
-            _NEVER.wait(LOOK_S)
-            running = self._now_running()
-            if running is not None and running["ms"] * 1e6 > LONG_NS and self._thread is not None:
-                frames = traceback.extract_stack(sys._current_frames()[self._thread])[-FRAMES:]
-                self._where = " < ".join(f"{each.name}:{each.lineno}" for each in reversed(frames))
-
     def _ended(self, call: Callable[..., Any], args: tuple[Any, ...], ns: int) -> None:
         self._count += 1
         self._total_ns += ns
@@ -140,8 +124,6 @@ class Slices:
         name = name_of(call, args)
         if self._collected_ns:
             name += f", of it {self._collected_ns / 1e6:.1f} ms of garbage collection"
-        if self._where:
-            name += f", seen in {self._where}"
         with self._lock:
             heapq.heappush(self._longest, (ns, self._count, name))
             if len(self._longest) > KEPT:
