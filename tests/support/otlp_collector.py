@@ -6,17 +6,15 @@ The source is tests/contract/otlp_receiver; a change there builds it anew. `a_co
 import fcntl
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from proxy.demo.errors import SetupError
 from proxy.demo.kafka import cache_directory
 from proxy.demo.ports import free_addresses
+from tests.support.go_program import build
 
 SOURCE = Path(__file__).resolve().parents[1] / "contract" / "otlp_receiver"
 
@@ -33,7 +31,7 @@ def receiver() -> Path:
     # A second process waits, and finds it there.
     with (cache_directory() / "otlp-receiver.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return installed() or _build()
+        return installed() or build(SOURCE, _program(), "the Collector's receiver")
 
 
 class Collector:
@@ -74,22 +72,3 @@ def a_collector(program: Path) -> Iterator[Collector]:
 def _program() -> Path:
     source = b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
     return cache_directory() / f"otlp-receiver-{hashlib.sha256(source).hexdigest()[:16]}"
-
-
-def _build() -> Path:
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if go is None:
-        raise SetupError("no `go` in PATH: the Collector's receiver cannot be built")
-    program = _program()
-    work = program.with_suffix(".new")
-    done = subprocess.run(
-        [go, "build", "-o", str(work), "."],
-        env={**os.environ, "GOFLAGS": ""},
-        cwd=SOURCE,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        raise SetupError(f"the Collector's receiver cannot be built:\n{done.stderr}")
-    return work.rename(program)

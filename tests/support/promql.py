@@ -7,8 +7,6 @@ The source is tests/contract/alert_rules; a change there builds it anew. `evalua
 import fcntl
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 from proxy.demo.errors import SetupError
 from proxy.demo.kafka import cache_directory
+from tests.support.go_program import build
 
 SOURCE = Path(__file__).resolve().parents[1] / "contract" / "alert_rules"
 
@@ -32,7 +31,7 @@ def engine() -> Path:
     # A second process waits, and finds it there.
     with (cache_directory() / "alert-rules.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return installed() or _build()
+        return installed() or build(SOURCE, _program(), "Prometheus' engine")
 
 
 def evaluate(program: Path, rules: Path, cases: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -78,22 +77,3 @@ def _asked(program: Path, question: Mapping[str, Any]) -> Any:
 def _program() -> Path:
     source = b"".join(path.read_bytes() for path in sorted(SOURCE.glob("*.*")))
     return cache_directory() / f"alert-rules-{hashlib.sha256(source).hexdigest()[:16]}"
-
-
-def _build() -> Path:
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if go is None:
-        raise SetupError("no `go` in PATH: Prometheus' engine cannot be built")
-    program = _program()
-    work = program.with_suffix(".new")
-    done = subprocess.run(
-        [go, "build", "-o", str(work), "."],
-        env={**os.environ, "GOFLAGS": ""},
-        cwd=SOURCE,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        raise SetupError(f"Prometheus' engine cannot be built:\n{done.stderr}")
-    return work.rename(program)
