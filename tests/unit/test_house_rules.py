@@ -40,7 +40,6 @@ OUTSIDE_THE_CORE = {
     "process",
     "control_plane",
     "gate_setup",
-    "files_limit",
     "shell",
     "starter",
     "workers",
