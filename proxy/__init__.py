@@ -8,7 +8,6 @@ audit     one audit record and its encoding
 admin     which administrative requests are rejected: the same rules for the proxy and the controller
 session   one client connection without a socket: bytes in, effects out
 net       everything that waits: sockets, the metadata topic, the audit spool, metrics
-demo      the main job on a real broker on this machine
 
 config    the configuration file; addresses: where clients reach each broker
 process   a proxy put together; gate_setup: its gate, as configured

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.demo import kafka
-from proxy.demo.broker import Broker, BrokerSettings, scram_login
-from proxy.demo.ports import free_addresses
-from proxy.demo.tools import KafkaTools
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_request_header
+from tests.lab.cluster import kafka
+from tests.lab.cluster.broker import Broker, BrokerSettings, scram_login
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.tools import KafkaTools
 
 SECRET_KEY = "of the captured cluster"
 TOPIC = "captured"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("A4", "A5")]

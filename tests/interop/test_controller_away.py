@@ -10,11 +10,11 @@ import pytest
 import yaml
 from confluent_kafka import KafkaError, KafkaException
 
-from proxy.demo import probe
-from proxy.demo.node import READY_TIMEOUT_MS
-from proxy.demo.stack import Stack
 from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
 from proxy.session.apis.table import FORWARDED
+from tests.lab.cluster import probe
+from tests.lab.cluster.node import READY_TIMEOUT_MS
+from tests.lab.cluster.stack import Stack
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("our_controller")]

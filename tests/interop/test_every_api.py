@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from proxy.demo.stack import Stack
 from proxy.net.channel import Channel, EndpointSettings, SaslLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.stack import Stack
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

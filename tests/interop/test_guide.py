@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo import jvm
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.ports import free_addresses
-from proxy.demo.tools import MAIN_CLASSES
+from tests.lab.cluster import jvm
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.tools import MAIN_CLASSES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

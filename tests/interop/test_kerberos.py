@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.ports import free_addresses
-from proxy.demo.run import run
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import User
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.run import run
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import User
 from tests.support import kdc as kerberos
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.kdc import REALM, Kdc

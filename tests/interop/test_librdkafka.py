@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin, admin, error_name
 from tests.support.gates import REAUTH_MS, Gate
 

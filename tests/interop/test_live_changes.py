@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.gates import Gate
 

@@ -18,14 +18,14 @@ import yaml
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from cryptography import x509
 
-from proxy.demo import probe
-from proxy.demo.ports import free_addresses
-from proxy.demo.run import run
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import User
 from proxy.net.clock import now_ms
-from tests.clients.session_trail import Trail
+from tests.lab.clients.session_trail import Trail
+from tests.lab.cluster import probe
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.run import run
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.office_certificates import Issued, OfficeCertificates
 from tests.support.promlint import problems

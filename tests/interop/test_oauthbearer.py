@@ -17,14 +17,14 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.ports import free_addresses
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import User
 from proxy.net.channel import Channel, EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
 from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token

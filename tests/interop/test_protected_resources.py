@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.settings import AUDIT_TOPIC, METADATA_TOPIC
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User
 from proxy.net.channel import Channel, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.settings import AUDIT_TOPIC, METADATA_TOPIC
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User
 from tests.session.conversation import fetch, produce
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from proxy.demo.users import User, aiokafka_settings
+from tests.lab.cluster.users import User, aiokafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 

@@ -20,11 +20,11 @@ import pytest
 import yaml
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.demo.stack import Stack, StackSettings
 from proxy.net.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.differential.dialogue import Dialogue, Heard
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.differential.dialogue import Dialogue, Heard
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.tools import ToolRun
-from proxy.demo.users import User
 from proxy.net.channel import Channel, EndpointSettings, SaslLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.tools import ToolRun
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.stack import Stack, StackSettings
 from proxy.security.passwords import hash_password
+from tests.lab.cluster.stack import Stack, StackSettings
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.sasl_dialogue import Dialogue, Scram, Shake, Step, Token
 

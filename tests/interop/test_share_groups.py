@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.process import ChildProcess
-from proxy.demo.users import User
 from proxy.net.channel import Channel, EndpointSettings, SaslLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User, aiokafka_settings
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, aiokafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 

@@ -16,14 +16,14 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.users import User, aiokafka_settings, librdkafka_settings
 from proxy.net.channel import Channel, EndpointSettings
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.rolling.clients import KINDS
-from tests.rolling.running import Rolling
+from tests.lab.cluster.users import User, aiokafka_settings, librdkafka_settings
+from tests.lab.rolling.clients import KINDS
+from tests.lab.rolling.running import Rolling
 from tests.support.acl_filters import describe_acls
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.steady_clients import PARTITIONS, TIMEOUT_S, SteadyClients

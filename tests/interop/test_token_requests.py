@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User
 from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.controllers import endpoint_of
 from tests.support.gates import Gate

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import librdkafka_settings
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

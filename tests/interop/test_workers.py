@@ -18,15 +18,15 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from proxy.demo import probe
-from proxy.demo.settings import AUDIT_TOPIC
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
 from proxy.net.channel import Channel, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster import probe
+from tests.lab.cluster.settings import AUDIT_TOPIC
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

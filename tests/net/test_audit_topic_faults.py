@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.broker import Broker, BrokerSettings
 from proxy.net import audit_sink
 from proxy.net.audit_producer import NO_ANSWER
 from proxy.net.audit_sink import AuditSink
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.audit_topic import lines
 from tests.support.controllers import endpoint_of, login
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from forwarding.net.log import FORWARD_ID_HEADER
-from proxy.demo.broker import Broker
-from proxy.demo.ports import free_addresses
 from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.transactions import Committed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.ports import free_addresses
 from tests.support.controller_processes import controller_file, everything_in, proxy_file, running
 from tests.support.controllers import (
     a_forwarder,

@@ -11,8 +11,6 @@ import pytest
 
 from forwarding.controller.records import KINDS, key_of
 from forwarding.net.log import Entry, Fenced, MetadataLog
-from proxy.demo.broker import Broker
-from proxy.demo.tools import KafkaTools
 from proxy.metadata.acl import Operation, PermissionType
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
@@ -20,6 +18,8 @@ from proxy.security.principal import Principal
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import (
     a_controller,
     a_forwarder,

@@ -8,11 +8,11 @@ import pytest
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.mutation_page import mutation_page
 from proxy.audit.record import AuditEvent
-from proxy.demo.broker import Broker
 from proxy.net.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import a_controller, a_forwarder, forward, plaintext
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("Q12")]

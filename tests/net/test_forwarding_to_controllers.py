@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from forwarding import envelope
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
 from forwarding.retry import AUTHORIZER_NOT_READY
-from proxy.demo.broker import Broker
 from proxy.net.channel import EndpointSettings
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_response
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
     a_forwarder,
     acls_request,

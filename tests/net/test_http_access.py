@@ -12,7 +12,6 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from proxy.config.http import Http
-from proxy.demo.ports import free_addresses
 from proxy.net.cause import Cause
 from proxy.net.http import MAX_CONNECTIONS, HttpServer
 from proxy.net.http_access import HttpAccess, HttpFiles
@@ -20,6 +19,7 @@ from proxy.net.http_port import HttpPort
 from proxy.net.listening import CannotListen
 from proxy.net.readiness import Note, Readiness
 from proxy.net.watched_file import FileReloads
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 
 pytestmark = pytest.mark.spec("O2", "O3")

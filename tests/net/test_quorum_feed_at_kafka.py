@@ -2,10 +2,10 @@
 
 import pytest
 
-from proxy.demo.broker import Broker
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import a_forwarder, endpoint_of, forward
 from tests.support.kafka_fixtures import BROKER_LOGIN
 from tests.support.quorum import TIMEOUT_MS, following

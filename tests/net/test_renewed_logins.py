@@ -15,7 +15,7 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest
 from forwarding.net.broker import Broker as BrokerChannel
 from forwarding.net.log import connection_arguments
 from forwarding.net.renewed_logins import RenewedConnection
-from proxy.demo.broker import Broker, BrokerSettings
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.controllers import (
     a_controller,
     a_forwarder,

@@ -19,7 +19,6 @@ from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener
-from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.net.backoff import Backoff
 from proxy.net.channel import EndpointSettings, SaslLogin
@@ -34,6 +33,7 @@ from proxy.session.authentication import SaslListener
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 
 ADMIN = Principal("User", "admin")
 TIMEOUT_MS = 15_000

@@ -13,11 +13,11 @@ from typing import Literal, Protocol
 
 import pytest
 
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.process import ChildProcess
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import Entrance, User, java_properties
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import Entrance, User, java_properties
 
 REAUTH_MS = 4_000
 EVERYBODY_COMES_FROM_HERE = {"failures": 0}

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo import kafka as kafka_jars
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.errors import SetupError
-from proxy.demo.java import java
-from proxy.demo.tools import KafkaTools
+from tests.lab.cluster import kafka as kafka_jars
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.errors import SetupError
+from tests.lab.cluster.java import java
+from tests.lab.cluster.tools import KafkaTools
 
 BROKER_LOGIN = ("penstock", "penstock-secret")
 """The proxy's SCRAM user at the shared broker."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
-from proxy.demo.side_by_side import side_by_side
 from proxy.net.channel import Channel, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
+from tests.lab.cluster.side_by_side import side_by_side
 from tests.support.controllers import endpoint_of, login
 from tests.support.two_sides import Door
 

@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from proxy.config import split_host_port
-from proxy.demo import probe
-from proxy.demo.node import READY_TIMEOUT_MS, Node, penstock
-from proxy.demo.ports import free_addresses
-from proxy.demo.process import ChildProcess
-from proxy.demo.side_by_side import side_by_side
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import Entrance, User
 from proxy.net.channel import EndpointSettings, SaslLogin
+from tests.lab.cluster import probe
+from tests.lab.cluster.node import READY_TIMEOUT_MS, Node, penstock
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.side_by_side import side_by_side
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import Entrance, User
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 
 REWRITING, KEEPING = "rewriting", "keeping"

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.demo.stack import Stack
 from proxy.net.channel import AuthenticationError, Channel, EndpointSettings, SaslLogin
 from proxy.net.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.stack import Stack
 from tests.support.controllers import acl_creation, endpoint_of, login
 
 DEADLINE_MS = 30_000

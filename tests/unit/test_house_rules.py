@@ -33,7 +33,6 @@ OUTSIDE_THE_CORE = {
     "__main__",
     "check",
     "config",
-    "demo",
     "net",
     "listeners",
     "reload",

@@ -1,0 +1,99 @@
+"""How soon a changed quota holds: `python -m tests.lab.bench.quota_changes`.
+
+Three brokers, a proxy before each, a client at each that asks all the while and has no quota; then one is set
+through the first proxy. Told apart: the time until it is acknowledged, and from there until each client
+hears the first answer under it. What Kafka's tool takes to start and to end, and a pause that a client was
+told before, is in neither.
+"""
+
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.interop.test_quota_like_kafka import Side, _asked, _batch, _users_file
+from tests.lab.cluster import kafka as kafka_jars
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.differential.dialogue import Dialogue
+
+ROUNDS = 25
+PASSWORDS = {"admin": "of-admin", "alice": "of-alice"}
+BEFORE_S, BETWEEN_S = 0.3, 0.002
+PAUSE = threading.Event()
+"""Never set."""
+
+
+def alter(admin: Dialogue, limit: float | None) -> None:
+    """alice's producer_byte_rate."""
+    request = t.AlterClientQuotasRequest
+    op = request.OpData(key="producer_byte_rate", value=limit or 0.0, remove=limit is None)
+    entity = [request.EntityData(entity_type="user", entity_name="alice")]
+    asked = request(entries=[request.EntryData(entity=entity, ops=[op])])
+    answer = _asked(admin, ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
+    assert [entry.error_code for entry in answer.entries] == [0]
+
+
+def throttled_at_s(address: str, client_id: str) -> float:
+    """When the first answer tells to wait; a topic she may not write to is paid for all the same."""
+    dialogue = Side("proxy", address, "alice", PASSWORDS["alice"]).dialogue(client_id)
+    data = t.ProduceRequest.TopicProduceData(
+        name="nobodys", partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=_batch(100))]
+    )
+    asked = t.ProduceRequest(acks=1, timeout_ms=5_000, topic_data=[data])
+    while not _asked(dialogue, ApiKey.PRODUCE, 9, asked).throttle_time_ms:
+        PAUSE.wait(BETWEEN_S)
+    heard_s = perf_counter()
+    dialogue.close()
+    return heard_s
+
+
+def measure(addresses: Sequence[str]) -> None:
+    admin = Side("proxy", addresses[0], "admin", PASSWORDS["admin"]).dialogue("admin")
+    taken_ms: list[float] = []
+    after_ms: list[list[float]] = [[] for _ in addresses]
+    with ThreadPoolExecutor() as pool:
+        for number in range(ROUNDS):
+            clients = [pool.submit(throttled_at_s, address, f"c{number}") for address in addresses]
+            PAUSE.wait(BEFORE_S)
+            since_s = perf_counter()
+            alter(admin, 1.0)
+            acknowledged_s = perf_counter()
+            for times, client in zip(after_ms, clients, strict=True):
+                times.append(1e3 * (client.result() - acknowledged_s))
+            taken_ms.append(1e3 * (acknowledged_s - since_s))
+            alter(admin, None)
+    tell("acknowledged after", taken_ms)
+    for number, times in enumerate(after_ms, 1):
+        tell(f"proxy {number}: first answer under it, from then", times)
+
+
+def tell(what: str, times: list[float]) -> None:
+    sys.stdout.write(f"{what}: {median(times):.1f} ms ({min(times):.1f} to {max(times):.1f})\n")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="penstock-quotas-") as name:
+        directory = Path(name)
+        stack = Stack(
+            StackSettings(
+                directory=directory / "stack",
+                libs=kafka_jars.libs(),
+                brokers=3,
+                proxy_changes={"users.file": _users_file(directory, PASSWORDS)},
+            )
+        )
+        try:
+            stack.start()
+            measure([each.wiring.listeners["SASL_PLAINTEXT"] for each in stack.nodes])
+        finally:
+            stack.stop()
+
+
+if __name__ == "__main__":
+    main()
