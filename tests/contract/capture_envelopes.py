@@ -88,11 +88,8 @@ def capture(directory: Path) -> dict[str, Any]:
     settings = BrokerSettings(directory=directory, properties=properties, scram_users=dict([LOGIN]))
     broker = Broker(libs, settings)
     recorder = Recorder(relayed, broker.controller)
-    try:
-        broker.start()
+    with broker.running():
         _run_everything(libs, broker, directory)
-    finally:
-        broker.stop()
     asked, told = recorder.forwarded()
     exchanges = [
         {"asked": base64.b64encode(one).decode(), "told": base64.b64encode(other).decode()}

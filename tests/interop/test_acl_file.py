@@ -59,11 +59,8 @@ def stack(acl_file: AclFile, kafka_libs: Path, tmp_path: Path) -> Iterator[Stack
     stack = Stack(
         StackSettings(directory=tmp_path / "stack", libs=kafka_libs, proxy_changes={"authorizer": authorizer})
     )
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 class Sender:

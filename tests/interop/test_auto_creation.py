@@ -35,11 +35,8 @@ def own_stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             },
         )
     )
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture(scope="module")

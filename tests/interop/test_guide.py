@@ -44,11 +44,8 @@ def _with(values: dict[str, str], text: str) -> str:
 @pytest.fixture
 def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
-    try:
-        broker.start()
+    with broker.running():
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.fixture

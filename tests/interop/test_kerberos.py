@@ -79,11 +79,8 @@ def stage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         properties = _broker_properties(key)
         stack = Stack(StackSettings(directory=directory, libs=kafka_libs, broker_properties=properties))
         listeners = _take_tickets(stack.proxy_file, key)
-        try:
-            stack.start()
+        with stack.running():
             yield Stage(stack, kdc, listeners)
-        finally:
-            assert stack.stop() == [], "these did not stop by themselves"
 
 
 def _broker_properties(key: Path) -> dict[str, str]:

@@ -75,11 +75,8 @@ def eager(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     office = OfficeCertificates(directory / "tls")
     properties = EAGER | mutual_tls(office.ca, office.issue("controller"))
     broker = Broker(kafka_libs, BrokerSettings(directory=directory, properties=properties, heap_mb=256))
-    try:
-        broker.start()
+    with broker.running():
         yield Eager(broker, office.ca, office.issue("proxy", "proxy-1"))
-    finally:
-        broker.stop()
 
 
 def limited(image: MetadataImage) -> dict[str, Any]:

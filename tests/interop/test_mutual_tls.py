@@ -120,11 +120,8 @@ def office(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (address,) = free_addresses(1)
     _secure_proxy(stack, certificates, address)
     _secure_controller(stack, certificates)
-    try:
-        stack.start()
+    with stack.running():
         yield Office(stack, certificates, address)
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 def _server(certificates: OfficeCertificates, name: str) -> dict[str, str]:

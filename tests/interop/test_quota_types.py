@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.channel import Channel
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.tools import ToolRun
-from tests.lab.cluster.users import User
+from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
@@ -189,10 +189,7 @@ async def closed_soon(gate: Gate) -> bool:
 
 
 async def channel(gate: Gate, user: str) -> Channel:
-    host, port = gate.entrance().bootstrap.rsplit(":", 1)
-    known = gate.users[user]
-    login = SaslLogin(mechanism=known.mechanism, username=known.name, password=lambda: known.password)
-    return await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login))
+    return await Channel.open(channel_settings(gate.users[user], gate.entrance().bootstrap))
 
 
 async def limit(by: Channel, entity: tuple[str, str], key: str, value: float | None) -> None:

@@ -35,11 +35,8 @@ def stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     document = yaml.safe_load(stack.proxy_file.read_text())
     document["upstream"] |= {"identity": "user"}
     stack.proxy_file.write_text(yaml.safe_dump(document))
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        stack.stop()
 
 
 @pytest.fixture(scope="module")

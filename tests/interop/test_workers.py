@@ -18,7 +18,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.channel import Channel
 from proxy.net.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -26,7 +26,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster import probe
 from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack, StackSettings
-from tests.lab.cluster.users import User, librdkafka_settings
+from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -51,12 +51,9 @@ def workers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             controller="kraft" if os.environ.get("PENSTOCK_INTEROP_TARGET") == "kraft" else "penstock",
         )
     )
-    try:
-        stack.start()
+    with stack.running():
         until(lambda: all(row["ready"] for row in rows(stack)) and len(rows(stack)) == WORKERS, "ready")
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +90,10 @@ async def at_worker(stack: Stack, number: int, user: User) -> AsyncIterator[Chan
 
 
 async def _at_worker(stack: Stack, number: int, user: User) -> Channel:
-    host, _, port = stack.entrance().bootstrap.rpartition(":")
-    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
     wanted = [int(index == number) for index in range(WORKERS)]
     for _ in range(200):
         before = connections(stack)
-        channel = await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login))
+        channel = await Channel.open(channel_settings(user, stack.entrance().bootstrap))
         after = connections(stack)
         if [one - other for one, other in zip(after, before, strict=True)] == wanted:
             return channel

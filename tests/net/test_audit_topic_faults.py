@@ -50,11 +50,8 @@ def broker(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         directory=directory, properties=properties, scram_users={"sink": "sink-secret"}, heap_mb=384
     )
     broker = Broker(kafka_libs, settings)
-    try:
-        broker.start()
+    with broker.running():
         yield broker
-    finally:
-        broker.stop()
 
 
 class Operator:

@@ -23,8 +23,8 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, decode_response_header
 from tests.lab.cluster.broker import Broker
 from tests.lab.differential.comparing import differences, plain
-from tests.lab.differential.dialogue import Heard
 from tests.lab.differential.naming import Names
+from tests.lab.side_by_side.dialogue import Heard
 from tests.support.controllers import controller_settings, made_controller, plaintext, running
 
 pytestmark = pytest.mark.kafka

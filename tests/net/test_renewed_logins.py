@@ -37,11 +37,8 @@ def ending_sessions(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
         properties={"connections.max.reauth.ms": str(SESSION_MS)},
     )
     broker = Broker(kafka_libs, settings)
-    try:
-        broker.start()
+    with broker.running():
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.mark.spec("R10")

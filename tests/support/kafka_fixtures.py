@@ -35,12 +35,9 @@ def kafka_libs() -> Path:
 @pytest.fixture(scope="session")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     directory = tmp_path_factory.mktemp("kafka")
-    broker = Broker(kafka_libs, BrokerSettings(directory=directory, scram_users=dict([BROKER_LOGIN])))
-    try:
-        broker.start()
+    settings = BrokerSettings(directory=directory, scram_users=dict([BROKER_LOGIN]))
+    with Broker(kafka_libs, settings).running() as broker:
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.net.channel import AuthenticationError, Channel, EndpointSettings, SaslLogin
+from proxy.net.channel import AuthenticationError, Channel, EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.stack import Stack
-from tests.support.controllers import acl_creation, endpoint_of, login
+from tests.lab.cluster.users import User, channel_settings
+from tests.support.controllers import acl_creation, endpoint_of
 
 DEADLINE_MS = 30_000
 ITERATIONS = 4096
@@ -33,10 +34,7 @@ class Door:
             return await channel.request(api_key, channel.api_versions[api_key][1], request)
 
     def as_user(self, user: str, password: str, *, token: bool = False) -> EndpointSettings:
-        sasl = SaslLogin(
-            mechanism="SCRAM-SHA-256", username=user, password=lambda: password, token_auth=token
-        )
-        return endpoint_of(self.users.address, sasl=sasl)
+        return channel_settings(User(user, "SCRAM-SHA-256", password, token), self.users.address)
 
     async def lets_in(self, endpoint: EndpointSettings) -> bool:
         try:
@@ -65,7 +63,7 @@ def doors(stack: Stack, number: int = 1) -> tuple[Door, Door]:
     entrance = stack.entrance(number=number).bootstrap
     proxy = Door(
         "proxy",
-        endpoint_of(entrance, sasl=login(admin.name, admin.password, admin.mechanism)),
+        channel_settings(admin, entrance),
         endpoint_of(entrance),
     )
     broker = stack.nodes[number - 1].broker

@@ -17,10 +17,11 @@ from time import perf_counter
 
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.interop.test_quota_like_kafka import Side, _asked, _batch, _users_file
+from tests.interop.test_quota_like_kafka import batch_of
 from tests.lab.cluster import kafka as kafka_jars
+from tests.lab.cluster.settings import write_users
 from tests.lab.cluster.stack import Stack, StackSettings
-from tests.lab.differential.dialogue import Dialogue
+from tests.lab.side_by_side.dialogue import Dialogue
 
 ROUNDS = 25
 PASSWORDS = {"admin": "of-admin", "alice": "of-alice"}
@@ -35,18 +36,18 @@ def alter(admin: Dialogue, limit: float | None) -> None:
     op = request.OpData(key="producer_byte_rate", value=limit or 0.0, remove=limit is None)
     entity = [request.EntityData(entity_type="user", entity_name="alice")]
     asked = request(entries=[request.EntryData(entity=entity, ops=[op])])
-    answer = _asked(admin, ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
+    answer = admin.must(ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
     assert [entry.error_code for entry in answer.entries] == [0]
 
 
 def throttled_at_s(address: str, client_id: str) -> float:
     """When the first answer tells to wait; a topic she may not write to is paid for all the same."""
-    dialogue = Side("proxy", address, "alice", PASSWORDS["alice"]).dialogue(client_id)
+    dialogue = Dialogue(address, client_id=client_id).log_in("alice", PASSWORDS["alice"])
     data = t.ProduceRequest.TopicProduceData(
-        name="nobodys", partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=_batch(100))]
+        name="nobodys", partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=batch_of(100))]
     )
     asked = t.ProduceRequest(acks=1, timeout_ms=5_000, topic_data=[data])
-    while not _asked(dialogue, ApiKey.PRODUCE, 9, asked).throttle_time_ms:
+    while not dialogue.must(ApiKey.PRODUCE, 9, asked).throttle_time_ms:
         PAUSE.wait(BETWEEN_S)
     heard_s = perf_counter()
     dialogue.close()
@@ -54,7 +55,7 @@ def throttled_at_s(address: str, client_id: str) -> float:
 
 
 def measure(addresses: Sequence[str]) -> None:
-    admin = Side("proxy", addresses[0], "admin", PASSWORDS["admin"]).dialogue("admin")
+    admin = Dialogue(addresses[0]).log_in("admin", PASSWORDS["admin"])
     taken_ms: list[float] = []
     after_ms: list[list[float]] = [[] for _ in addresses]
     with ThreadPoolExecutor() as pool:
@@ -85,14 +86,11 @@ def main() -> None:
                 directory=directory / "stack",
                 libs=kafka_jars.libs(),
                 brokers=3,
-                proxy_changes={"users.file": _users_file(directory, PASSWORDS)},
+                proxy_changes={"users.file": str(write_users(directory, PASSWORDS))},
             )
         )
-        try:
-            stack.start()
+        with stack.running():
             measure([each.wiring.listeners["SASL_PLAINTEXT"] for each in stack.nodes])
-        finally:
-            stack.stop()
 
 
 if __name__ == "__main__":

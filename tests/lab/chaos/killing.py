@@ -13,9 +13,9 @@ from functools import partial
 from proxy.net.clock import now_ms
 from tests.lab.chaos.load import Ledger
 from tests.lab.chaos.watched import LATE_MS, Watch, Watched
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.node import Node
 from tests.lab.cluster.process import ChildProcess
-from tests.lab.cluster.side_by_side import side_by_side
 from tests.lab.cluster.stack import Stack
 
 PAUSE_S = (1.0, 5.0)
@@ -69,7 +69,7 @@ class Killing:
 
     def _kill_machine(self, node: Node, proxy: Watched) -> None:
         """A proxy and the broker behind it."""
-        side_by_side([partial(self._kill_proxy, proxy), partial(_kill_broker, node)])
+        at_once([partial(self._kill_proxy, proxy), partial(_kill_broker, node)])
 
     def _freeze(self, process: Watched) -> None:
         process.freeze(self._random.uniform(*FROZEN_S))

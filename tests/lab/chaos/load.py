@@ -13,10 +13,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 
-from proxy.net.channel import EndpointSettings, SaslLogin
 from tests.lab.chaos.counted import Counted
 from tests.lab.cluster.stack import Stack
-from tests.lab.cluster.users import librdkafka_settings
+from tests.lab.cluster.users import channel_settings, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 TOPIC, GROUP, COUNTED = "chaos", "chaos-readers", "chaos-counted"
@@ -123,9 +122,7 @@ def _consume(stack: Stack, ledger: Ledger, over: threading.Event) -> None:
 
 def _count(stack: Stack, ledger: Ledger, over: threading.Event) -> None:
     user = stack.users["counting"]
-    host, _, port = stack.entrance().bootstrap.rpartition(":")
-    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
-    endpoint = EndpointSettings(host=host, port=int(port), sasl=login, request_timeout_ms=ASKED_S * 1000)
+    endpoint = channel_settings(user, stack.entrance().bootstrap, request_timeout_ms=ASKED_S * 1000)
     ledger.counted.work(endpoint, COUNTED, over, 0.05)
 
 

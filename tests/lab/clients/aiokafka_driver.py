@@ -10,6 +10,7 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from tests.lab.clients.driver import COUNT, LOOKS, TIMEOUT_S, Work, serve, values
 
@@ -176,6 +177,23 @@ async def transaction_offsets(work: Work) -> None:
     assert [record.value for record in copied] == values()
 
 
+async def denied(work: Work) -> None:
+    topic = await a_topic(work, suffix="-other")
+    async with producer(work) as client, admin(work) as cluster:
+        await client.send_and_wait(topic, b"one")
+        await _is_denied(client.send_and_wait(work.name, b"two"))
+        await client.send_and_wait(topic, b"three")
+        await _is_denied(cluster.create_partitions({work.name: NewPartitions(4)}))
+
+
+async def _is_denied(call: Awaitable[Any]) -> None:
+    try:
+        await call
+    except TopicAuthorizationFailedError:
+        return
+    raise AssertionError("not denied")
+
+
 async def topics(work: Work) -> None:
     name = await a_topic(work, partitions=3)
     async with admin(work) as cluster:
@@ -259,6 +277,7 @@ if __name__ == "__main__":
             "group-classic": _played(group),
             "transaction": _played(transaction),
             "transaction-offsets": _played(transaction_offsets),
+            "denied": _played(denied),
             "topics": _played(topics),
             "partitions": _played(partitions),
             "configs": _played(configs),

@@ -3,6 +3,7 @@
 import importlib
 import ssl
 import warnings
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -172,7 +173,27 @@ def transaction_offsets(work: Work) -> None:
     assert [record.value for record in copied] == values()
 
 
+def denied(work: Work) -> None:
+    topic = a_topic(work, suffix="-other")
+    # With idempotence all that this client's producer sends after a denied record fails.
+    chosen = {**settings(work), "enable_idempotence": False}
+    with closing(kafka.KafkaProducer(**chosen)) as producer, client(work) as cluster:
+        producer.send(topic, b"one").get(TIMEOUT_S)
+        acts: list[Callable[[], Any]] = [
+            lambda: producer.send(work.name, b"two").get(TIMEOUT_S),
+            lambda: cluster.create_partitions({work.name: 4}),
+        ]
+        for act in acts:
+            try:
+                act()
+            except kafka.errors.TopicAuthorizationFailedError:
+                continue
+            raise AssertionError("not denied")
+        producer.send(topic, b"three").get(TIMEOUT_S)
+
+
 FUNCTIONS = {
+    "denied": denied,
     "produce": produce,
     "consume-assigned": consume_assigned,
     "transaction": transaction,

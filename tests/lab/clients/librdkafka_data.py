@@ -4,10 +4,11 @@ import importlib
 from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.lab.clients.driver import COUNT, TIMEOUT_S, Work, until, values
 
+DENIED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 admin: Any = importlib.import_module("confluent_kafka.admin")
 
 
@@ -177,7 +178,21 @@ def transaction_offsets(work: Work) -> None:
     assert read(work, target, COUNT, **{"isolation.level": "read_committed"}) == values()
 
 
+def denied(work: Work) -> None:
+    topic, errors = a_topic(work, suffix="-other"), list[Any]()
+    producer = Producer(settings(work))
+    for name in (topic, work.name, topic):
+        producer.produce(name, b"", on_delivery=lambda error, _: errors.append(error and error.code()))
+        assert producer.flush(TIMEOUT_S) == 0
+    assert errors == [None, DENIED, None]
+    client, wanted = admin.AdminClient(settings(work)), admin.NewPartitions(work.name, 4)
+    failure = client.create_partitions([wanted])[work.name].exception(TIMEOUT_S)
+    assert isinstance(failure, KafkaException)
+    assert failure.args[0].code() == DENIED
+
+
 FUNCTIONS = {
+    "denied": denied,
     "produce": produce,
     "consume-assigned": consume_assigned,
     "group-classic": group,

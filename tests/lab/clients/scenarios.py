@@ -30,6 +30,8 @@ SCENARIOS: dict[str, Scenario] = {
     "transaction-abort": {"does": "transaction", "commits": False},
     # Read, transform, write, with the offsets in the transaction.
     "transaction-offsets": {"does": "transaction-offsets"},
+    # A topic that exists, and that the user may neither write to nor alter, between two records to another.
+    "denied": {"does": "denied"},
     "admin-topics": {"does": "topics"},
     "admin-partitions": {"does": "partitions"},
     "admin-configs": {"does": "configs"},
@@ -55,6 +57,7 @@ SHORT = (
     "group-classic",
     "group-consumer",
     "transaction-offsets",
+    "denied",
     "admin-topics",
     "admin-acls",
     "admin-cluster",

@@ -98,8 +98,13 @@ DRIVERS = {
 }
 
 
+def prefix(driver: Driver) -> str:
+    """The names of the topics that its scenarios use begin with it and the scenario's name."""
+    return f"clients-{driver.name}"
+
+
 def worker(gate: Gate, driver: Driver) -> User:
-    """A user of the driver's mechanism with ALL rights by ACLs; no super user, so that ACLs are asked."""
+    """A user of the driver's mechanism with ALL rights by ACLs, but on one topic; no super user."""
     cluster_admin = ClusterAdmin(gate)
     plain = driver.mechanism == "PLAIN" and "bob" in gate.users
     user = gate.users["bob"] if plain else _scram_user(cluster_admin, gate, driver)
@@ -109,6 +114,7 @@ def worker(gate: Gate, driver: Driver) -> User:
     cluster_admin.allow(user, "ALL", topic="*")
     cluster_admin.allow(user, "ALL", group="*")
     cluster_admin.allow(user, "ALL", transactional_id="*")
+    cluster_admin.deny(user, "WRITE", "ALTER", topic=cluster_admin.topic(f"{prefix(driver)}-denied"))
     return user
 
 
@@ -137,7 +143,7 @@ def run(
         "password": user.password,
         "ca": None if entrance.ca is None else str(entrance.ca),
     }
-    order = {"login": login, "prefix": f"clients-{driver.name}", "scenarios": dict(scenarios)}
+    order = {"login": login, "prefix": prefix(driver), "scenarios": dict(scenarios)}
     done = subprocess.run(
         command,
         input=json.dumps(order),

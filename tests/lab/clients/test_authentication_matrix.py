@@ -68,11 +68,8 @@ def _whole_stage(libs: Path, directory: Path) -> Iterator[tuple[Stack, Place]]:
         place = Place(
             lambda cell: addresses[cell.listener], urls, SHORT_TOKEN_S * 1000, stack.tls.ca, certificates
         )
-        try:
-            stack.start()
+        with stack.running():
             yield stack, place
-        finally:
-            assert stack.stop() == [], "these did not stop by themselves"
 
 
 def _open_listeners(stack: Stack, addresses: dict[str, str], jwks_url: str, ca: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from tests.lab.clients.scenarios import CANNOT, SCENARIOS, SHORT
 from tests.lab.clients.stage import DRIVERS, Run, run
-from tests.lab.cluster.side_by_side import side_by_side
-from tests.support.gates import Gate, GuardedBroker
+from tests.lab.cluster.at_once import at_once
+from tests.lab.side_by_side.guarded import GuardedBroker
+from tests.support.gates import Gate
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -25,12 +26,8 @@ Runs = dict[str, Run]
 
 @pytest.fixture(scope="module")
 def guarded(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
-    guarded = GuardedBroker(kafka_libs, tmp_path_factory.mktemp("guarded"))
-    try:
-        guarded.broker.start()
+    with GuardedBroker(kafka_libs, tmp_path_factory.mktemp("guarded")).running() as guarded:
         yield guarded
-    finally:
-        guarded.broker.stop()
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
@@ -44,10 +41,10 @@ def runs(
     if ALL:
         guarded = request.getfixturevalue("guarded")
         plays["broker"] = partial(run, driver, command, guarded, "SASL_PLAINTEXT", PLAYED)
-    return dict(zip(plays, side_by_side(list(plays.values())), strict=True))
+    return dict(zip(plays, at_once(list(plays.values())), strict=True))
 
 
-@pytest.mark.spec("A7", "E2", "O1", "R9", "S8")
+@pytest.mark.spec("A7", "E2", "E3", "O1", "R9", "S8")
 @pytest.mark.parametrize("scenario", PLAYED)
 def test_a_client_does_through_the_proxy_what_it_does_at_a_broker(
     request: pytest.FixtureRequest, runs: Runs, scenario: str

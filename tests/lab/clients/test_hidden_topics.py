@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from proxy.net.channel import EndpointSettings, SaslLogin
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.clients.hidden_topics import (
@@ -26,7 +25,7 @@ from tests.lab.clients.hidden_topics import (
     error_codes,
     masked,
 )
-from tests.lab.cluster.users import User, librdkafka_settings
+from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
@@ -83,10 +82,8 @@ class Scene:
 
     @asynccontextmanager
     async def asker(self, user: str) -> AsyncIterator[Asker]:
-        login = self.users[user]
-        host, _, port = self.gate.entrance().bootstrap.rpartition(":")
-        sasl = SaslLogin(mechanism=login.mechanism, username=login.name, password=lambda: login.password)
-        asker = Asker(EndpointSettings(host=host, port=int(port), sasl=sasl, request_timeout_ms=15_000))
+        address = self.gate.entrance().bootstrap
+        asker = Asker(channel_settings(self.users[user], address, request_timeout_ms=15_000))
         try:
             yield asker
         finally:

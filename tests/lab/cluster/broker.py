@@ -5,9 +5,11 @@ Alone it is a cluster of one; `join` makes one of several. Knows nothing of Pens
 """
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tests.lab.cluster import jvm
 from tests.lab.cluster.errors import SetupError
@@ -90,6 +92,15 @@ class Broker:
     def stop(self) -> bool:
         """True when it stopped by itself after SIGTERM."""
         return self.process.stop()
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Started, and stopped at the end whatever happened."""
+        try:
+            self.start()
+            yield self
+        finally:
+            self.stop()
 
     @property
     def _properties_file(self) -> Path:

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.lab.cluster import jvm
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.java import java
-from tests.lab.cluster.side_by_side import side_by_side
 from tests.lab.cluster.tools import KafkaTools
 
 _TOPIC = "classes"
@@ -71,7 +71,7 @@ def _play(libs: Path, work: Path) -> None:
         tools = KafkaTools(libs, broker.plaintext)
         # Alone, for the others need the topic.
         _run(tools, work, ("kafka-topics", "--create", "--topic", _TOPIC), "")
-        side_by_side([partial(_run, tools, work, tool, stdin) for tool, stdin in _PLAYED])
+        at_once([partial(_run, tools, work, tool, stdin) for tool, stdin in _PLAYED])
     finally:
         broker.stop()
 

@@ -152,11 +152,16 @@ def _audit() -> dict[str, object]:
 
 
 def _users(directory: Path, *users: User) -> None:
-    # The demo's passwords are random and its own; for people's, `password.hash` is the way.
-    for user in users:
-        _secret(directory / f"{user.name}.password", user.password)
-    entries = {user.name: {"password.file": f"{user.name}.password"} for user in users}
-    _write(directory / "users.yaml", {"users": entries})
+    write_users(directory, {user.name: user.password for user in users})
+
+
+def write_users(directory: Path, passwords: Mapping[str, str]) -> Path:
+    """A users file for PLAIN, by user name."""
+    # These passwords are random and the cluster's own; for people's, `password.hash` is the way.
+    for name, password in passwords.items():
+        _secret(directory / f"{name}.password", password)
+    entries = {name: {"password.file": f"{name}.password"} for name in passwords}
+    return _write(directory / "users.yaml", {"users": entries})
 
 
 def _secret(path: Path, secret: str) -> None:

@@ -5,20 +5,21 @@ One broker, or three with a proxy in front of each. The story and the tests stan
 
 import secrets
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from tests.lab.cluster import certificates, probe, settings
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import CHECKOUT, READY_TIMEOUT_MS, node, numbered, penstock
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.settings import Wiring
-from tests.lab.cluster.side_by_side import side_by_side
 from tests.lab.cluster.tools import KafkaTools, ToolRun
 from tests.lab.cluster.users import Entrance, User, java_properties
 
@@ -152,12 +153,12 @@ class Stack:
         several = len(self.nodes) > 1
         report(f"starting {len(self.nodes)} Kafka brokers" if several else "starting a Kafka broker")
         # At once: none of several is up before most of them are.
-        side_by_side([each.broker.start for each in self.nodes])
+        at_once([each.broker.start for each in self.nodes])
         if not self.kraft:
             report("starting the controller")
             self.start_controller()
         report("starting the proxies, one for each broker" if several else "starting the proxy")
-        side_by_side([each.start_proxy for each in self.nodes])
+        at_once([each.start_proxy for each in self.nodes])
 
     def start_controller(self) -> None:
         self.controller.start()
@@ -177,9 +178,18 @@ class Stack:
         others = [process for process in self.processes if process not in brokers]
         killed = [process.name for process in reversed(others) if not process.stop()]
         # At once here too: a broker hands over its partitions first, to those that are there to take them.
-        stopped = side_by_side([process.stop for process in brokers])
+        stopped = at_once([process.stop for process in brokers])
         names = [process.name for process, by_itself in zip(brokers, stopped, strict=True) if not by_itself]
         return killed + names
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Started, and stopped at the end whatever happened; AssertionError if a process had to be killed."""
+        try:
+            self.start()
+            yield self
+        finally:
+            assert self.stop() == [], "these did not stop by themselves"
 
     def metrics(self) -> dict[str, float]:
         """The proxy's metrics now, by series as Prometheus writes them."""
@@ -187,7 +197,7 @@ class Stack:
 
     def create_users(self, *names: str) -> None:
         """SCRAM users, made as an operator makes them: kafka-configs, as admin, through the proxy."""
-        for run in side_by_side([partial(self._create_user, name) for name in names]):
+        for run in at_once([partial(self._create_user, name) for name in names]):
             if run.returncode != 0:
                 raise SetupError(f"kafka-configs {' '.join(run.arguments[:5])} failed:\n{run.said}")
 

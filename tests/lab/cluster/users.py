@@ -1,4 +1,4 @@
-"""Who logs in where, in the words of each client: Kafka's .properties, librdkafka, aiokafka.
+"""Who logs in where, in the words of each client: Kafka's .properties, librdkafka, aiokafka, our Channel.
 
 Knows passwords, so nothing here is printed. Fed by tests.lab.cluster.stack.
 """
@@ -6,6 +6,9 @@ Knows passwords, so nothing here is printed. Fed by tests.lab.cluster.stack.
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from proxy.net.channel import EndpointSettings, SaslLogin
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -60,6 +63,18 @@ def librdkafka_settings(user: User, entrance: Entrance) -> dict[str, object]:
         "sasl.password": user.password,
         **tls,
     }
+
+
+def channel_settings(user: User, address: str, **more: Any) -> EndpointSettings:
+    """For Penstock's own Channel; without TLS."""
+    host, _, port = address.rpartition(":")
+    login = SaslLogin(
+        mechanism=user.mechanism,
+        username=user.name,
+        password=lambda: user.password,
+        token_auth=user.by_token,
+    )
+    return EndpointSettings(host=host, port=int(port), sasl=login, **more)
 
 
 def aiokafka_settings(user: User, entrance: Entrance) -> dict[str, object]:

@@ -12,8 +12,8 @@ from functools import partial
 from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import KafkaException
 
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.errors import SetupError
-from tests.lab.cluster.side_by_side import side_by_side
 from tests.lab.demo.stage import ACTORS, CONSUMER, IDLER, PRODUCER, TOPIC, NotShown, Stage, Step
 from tests.lab.demo.steps import access, audit, brokers, limits, people, sessions
 
@@ -73,7 +73,7 @@ def play(stage: Stage, acts: Sequence[Sequence[Step]] = ACTS) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for act in acts:
         print("* " + " | ".join(step.doing for step in act), flush=True)
-        outcomes += side_by_side([partial(_play, stage, step) for step in act])
+        outcomes += at_once([partial(_play, stage, step) for step in act])
     return outcomes
 
 

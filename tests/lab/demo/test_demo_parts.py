@@ -10,8 +10,8 @@ import pytest
 from proxy.check import check
 from proxy.config import ProxyConfig, load
 from tests.lab.cluster import run
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.errors import SetupError
-from tests.lab.cluster.side_by_side import side_by_side
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.demo import description, directory, story
 from tests.lab.demo.stage import NotShown, Stage, Step
@@ -53,7 +53,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
 def test_calls_side_by_side_run_at_once_and_answer_in_their_order() -> None:
     both = threading.Barrier(2, timeout=10)
 
-    assert side_by_side([lambda: (both.wait(), "first")[1], lambda: (both.wait(), "second")[1]]) == [
+    assert at_once([lambda: (both.wait(), "first")[1], lambda: (both.wait(), "second")[1]]) == [
         "first",
         "second",
     ]
@@ -64,7 +64,7 @@ def test_the_first_error_of_calls_side_by_side_is_raised() -> None:
         raise SetupError("this one")
 
     with pytest.raises(SetupError, match="this one"):
-        side_by_side([lambda: 1, fail])
+        at_once([lambda: 1, fail])
 
 
 def test_a_short_lived_child_gives_its_code_and_what_it_printed() -> None:
@@ -93,7 +93,7 @@ def test_all_short_lived_children_can_be_ended_from_another_thread(tmp_path: Pat
         run.end_all()
         return None
 
-    done, _ = side_by_side([lambda: run.run([sys.executable, "-c", program], timeout_ms=30_000), end])
+    done, _ = at_once([lambda: run.run([sys.executable, "-c", program], timeout_ms=30_000), end])
 
     assert done is not None
     assert done.returncode == -9

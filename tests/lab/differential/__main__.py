@@ -11,11 +11,10 @@ from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import kafka
 from tests.lab.differential.cases import Case
 from tests.lab.differential.envelopes import at_the_controller
-from tests.lab.differential.greetings import GREETINGS, unexplained
 from tests.lab.differential.planning import plan
 from tests.lab.differential.running import Result, Run
 from tests.lab.differential.scenarios import SCENARIOS
-from tests.lab.differential.sides import both_sides
+from tests.lab.side_by_side.sides import both_sides
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,26 +31,14 @@ def main(argv: Sequence[str]) -> int:
             run = Run(*map(at_the_controller, sides), staged=True)
         scenarios = () if arguments.envelopes else tuple(SCENARIOS)
         cases = plan(arguments.seed, arguments.cases, run.served, scenarios)
-        alone = arguments.only or arguments.about or arguments.envelopes
-        greeted = [] if alone else _greet(run)
         results = _run(run, _chosen(cases, arguments.only, arguments.about))
-    return max(greeted, default=0) | _report(results)
+    return _report(results)
 
 
 def _chosen(cases: Iterator[Case], only: list[int] | None, about: str | None) -> Iterator[Case]:
     for case in cases:
         if (only is None or case.number in only) and about in (None, case.subject):
             yield case
-
-
-def _greet(run: Run) -> list[bool]:
-    """Whether each greeting differs."""
-    found = {name: unexplained(*run.sides, greeting) for name, greeting in GREETINGS.items()}
-    for name, differing in found.items():
-        for difference in differing:
-            _say(f"greeting {name}: {difference}")
-    _say(f"{len(found)} greetings, {sum(map(bool, found.values()))} differ without explanation")
-    return [bool(differing) for differing in found.values()]
 
 
 def _run(run: Run, cases: Iterator[Case]) -> list[Result]:

@@ -13,12 +13,12 @@ from typing import Any
 
 from proxy.wire.api_keys import ApiKey
 from tests.lab.differential.checking import checks
-from tests.lab.differential.dialogue import Outcome
 from tests.lab.differential.families import Family, family
 from tests.lab.differential.filling import Filler
 from tests.lab.differential.naming import Names
 from tests.lab.differential.rights import Rule, random_rules
-from tests.lab.differential.sides import ADMIN
+from tests.lab.side_by_side.dialogue import Outcome
+from tests.lab.side_by_side.sides import ADMIN
 
 USERS = ("alice",) * 14 + ("bob",) * 3 + ("carol", ADMIN, ADMIN)
 

@@ -13,10 +13,10 @@ from typing import Any
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import response as response_schema
 from proxy.wire.schema import Field, Struct
-from tests.lab.differential.dialogue import Heard, Outcome, Refused
 from tests.lab.differential.ignoring import How, how_to_treat
 from tests.lab.differential.naming import INTERNAL_TOPICS, READ_TOPICS, SINK_TOPICS, Names
 from tests.lab.differential.naming import topic_id as stands_for
+from tests.lab.side_by_side.dialogue import Heard, Outcome, Refused
 
 _ABOUT = (
     ("resource_type", "resource_name", "pattern_type"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.differential.running import Run
-from tests.lab.differential.sides import Side, both_sides
+from tests.lab.side_by_side.sides import Side, both_sides
 
 
 @pytest.fixture(scope="package")

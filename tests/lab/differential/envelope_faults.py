@@ -11,8 +11,8 @@ from proxy.security.principal import Principal, serialize
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
-from tests.lab.differential.dialogue import Dialogue, Heard
-from tests.lab.differential.sides import Side
+from tests.lab.side_by_side.dialogue import Dialogue, Heard
+from tests.lab.side_by_side.sides import Side
 
 ADMIN = serialize(Principal("User", "admin"))
 NOTHING = codecs.request(ApiKey.ALTER_CLIENT_QUOTAS, 1).encode(types.AlterClientQuotasRequest())

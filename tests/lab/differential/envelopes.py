@@ -18,8 +18,8 @@ from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header
-from tests.lab.differential.dialogue import CLIENT_ID, Dialogue, Heard, Outcome, Refused
-from tests.lab.differential.sides import Side
+from tests.lab.side_by_side.dialogue import CLIENT_ID, Dialogue, Heard, Outcome, Refused
+from tests.lab.side_by_side.sides import Side
 
 HOST = bytes([127, 0, 0, 1])
 CONTROLLER_TIMEOUT_S = 30.0

@@ -19,10 +19,10 @@ from proxy.wire.schema import Struct
 from tests.lab.differential import staging
 from tests.lab.differential.cases import Case, Served, Step
 from tests.lab.differential.comparing import Difference, codes, differences, plain
-from tests.lab.differential.dialogue import Dialogue, Heard, Outcome
 from tests.lab.differential.known import row_of
 from tests.lab.differential.rights import marker
-from tests.lab.differential.sides import Side
+from tests.lab.side_by_side.dialogue import Dialogue, Heard, Outcome
+from tests.lab.side_by_side.sides import Side
 
 _DENIALS = frozenset(
     (

@@ -15,10 +15,10 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.differential.cases import USERS, Bind, Case, Served, Step, versions_of
 from tests.lab.differential.choice import record_batch
-from tests.lab.differential.dialogue import Heard, Outcome
 from tests.lab.differential.naming import READ_TOPICS, Names, topic_id
 from tests.lab.differential.rights import Rule, random_rule, random_rules
-from tests.lab.differential.sides import ADMIN
+from tests.lab.side_by_side.dialogue import Heard, Outcome
+from tests.lab.side_by_side.sides import ADMIN
 from tests.support.acl_filters import describe_acls
 
 Answers = Sequence[Outcome | None]

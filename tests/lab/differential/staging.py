@@ -15,7 +15,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.lab.differential.choice import record_batch
 from tests.lab.differential.naming import READ_TOPICS, SINK_TOPICS, Names, topic_id
 from tests.lab.differential.rights import Rule
-from tests.lab.differential.sides import Side
+from tests.lab.side_by_side.sides import Side
 from tests.support.acl_filters import delete_every_acl, describe_acls
 
 _PAUSE_S = 0.01

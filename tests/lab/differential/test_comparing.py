@@ -7,8 +7,8 @@ import pytest
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.differential.comparing import ABSENT, Difference, differences, plain
-from tests.lab.differential.dialogue import Closed, Heard, Silent
 from tests.lab.differential.naming import Names, topic_id
+from tests.lab.side_by_side.dialogue import Closed, Heard, Silent
 
 pytestmark = pytest.mark.tooling
 

@@ -6,7 +6,6 @@ import pytest
 
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
-from tests.lab.differential.greetings import GREETINGS, unexplained
 from tests.lab.differential.known import KNOWN
 from tests.lab.differential.planning import plan
 from tests.lab.differential.running import Run
@@ -33,14 +32,6 @@ def test_random_requests_under_random_acls_are_answered_as_by_a_broker(run: Run,
     different = [str(result) for result in map(run.case, cases) if result.unexplained]
 
     assert not different, "\n".join(different)
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-@pytest.mark.spec("A7", "O6", "R2", "R9")
-@pytest.mark.parametrize("name", GREETINGS)
-def test_a_greeting_is_answered_as_by_a_broker(run: Run, name: str) -> None:
-    assert unexplained(*run.sides, GREETINGS[name]) == []
 
 
 @pytest.mark.tooling

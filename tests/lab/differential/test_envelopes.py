@@ -9,13 +9,13 @@ from proxy.session.apis.table import FORWARDED
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.lab.differential.dialogue import Heard
 from tests.lab.differential.envelope_faults import FAULTS, told
 from tests.lab.differential.envelopes import ForwardingSide, at_the_controller
 from tests.lab.differential.planning import plan
 from tests.lab.differential.running import Run
-from tests.lab.differential.sides import Side
 from tests.lab.differential.staging import until
+from tests.lab.side_by_side.dialogue import Heard
+from tests.lab.side_by_side.sides import Side
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -20,12 +20,12 @@ from typing import IO, Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.lab.cluster.users import User
+from tests.lab.cluster.users import User, channel_settings
 from tests.lab.hostile.target import PLAIN_USER, Target
 
 PRODUCE, LOGIN, PLAIN_LOGIN, DENIED, ADMIN = "produce", "login", "plain login", "denied", "administrator"
@@ -119,11 +119,7 @@ class NormalUser:
             raise Wrong(f"rejected: {code} {said}")
 
     def _endpoint(self, user: User) -> EndpointSettings:
-        host, _, port = self.target.address.rpartition(":")
-        login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
-        return EndpointSettings(
-            host=host, port=int(port), sasl=login, client_id="normal", request_timeout_ms=TIMEOUT_MS
-        )
+        return channel_settings(user, self.target.address, client_id="normal", request_timeout_ms=TIMEOUT_MS)
 
 
 def produce(topic: str, records: bytes) -> Any:

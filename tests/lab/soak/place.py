@@ -13,14 +13,14 @@ from typing import Any
 
 import yaml
 
-from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.channel import EndpointSettings
 from tests.lab.cluster import settings
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.node import Node, node
 from tests.lab.cluster.ports import free_addresses
-from tests.lab.cluster.side_by_side import side_by_side
 from tests.lab.cluster.stack import LISTENERS, Stack, StackSettings
 from tests.lab.cluster.tools import KafkaTools
-from tests.lab.cluster.users import Entrance, User, java_properties
+from tests.lab.cluster.users import Entrance, User, channel_settings, java_properties
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.identity_provider import AUDIENCE, ISSUER
 from tests.support.office_certificates import OfficeCertificates
@@ -65,14 +65,7 @@ class Side:
     def endpoint(
         self, user: User, listener: str = "SASL_PLAINTEXT", client_id: str = "soak"
     ) -> EndpointSettings:
-        host, _, port = self.entrance(listener).bootstrap.rpartition(":")
-        login = SaslLogin(
-            mechanism=user.mechanism,
-            username=user.name,
-            password=lambda: user.password,
-            token_auth=user.by_token,
-        )
-        return EndpointSettings(host=host, port=int(port), sasl=login, client_id=client_id)
+        return channel_settings(user, self.entrance(listener).bootstrap, client_id=client_id)
 
 
 @dataclass(frozen=True)
@@ -193,7 +186,7 @@ def _limit(place: Place, limits: Mapping[str, Mapping[str, float]]) -> None:
         entity = ("--entity-type", "users", "--entity-name", user)
         return place.first.tools("admin").run("kafka-configs", "--alter", *entity, "--add-config", wanted)
 
-    for done in side_by_side([partial(alter, user, values) for user, values in limits.items()]):
+    for done in at_once([partial(alter, user, values) for user, values in limits.items()]):
         assert done.returncode == 0, done.said
 
 

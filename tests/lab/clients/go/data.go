@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -18,6 +20,7 @@ var dataPlays = map[string]func(work){
 	"group-consumer":      group,
 	"transaction":         transaction,
 	"transaction-offsets": transactionOffsets,
+	"denied":              denied,
 }
 
 func values(many int) []string {
@@ -52,6 +55,21 @@ func (w work) deliver(topic string, partition int32, more ...kgo.Opt) {
 	client := w.client(more...)
 	defer client.Close()
 	w.send(client, topic, partition, values(count))
+}
+
+func denied(w work) {
+	topic := w.topic(1, "-other")
+	client := w.client()
+	defer client.Close()
+	send := func(to string) error {
+		return client.ProduceSync(w.ctx, &kgo.Record{Topic: to, Value: []byte("one")}).FirstErr()
+	}
+	must(send(topic))
+	err := send(w.name)
+	check(errors.Is(err, kerr.TopicAuthorizationFailed), err)
+	must(send(topic))
+	err = got(kadm.NewClient(client).UpdatePartitions(w.ctx, 4, w.name)).Error()
+	check(errors.Is(err, kerr.TopicAuthorizationFailed), err)
 }
 
 func (w work) take(client *kgo.Client, many int) []*kgo.Record {

@@ -6,9 +6,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -17,6 +20,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -31,7 +35,8 @@ final class Data {
         "group-classic", Data::group,
         "group-consumer", Data::group,
         "transaction", Data::transaction,
-        "transaction-offsets", Data::transactionOffsets);
+        "transaction-offsets", Data::transactionOffsets,
+        "denied", Data::denied);
 
     private Data() {
     }
@@ -101,6 +106,26 @@ final class Data {
 
     static List<String> valuesOf(List<ConsumerRecord<String, String>> records) {
         return records.stream().map(ConsumerRecord::value).toList();
+    }
+
+    private static void denied(Driver.Work work) throws Exception {
+        String topic = aTopic(work, 1, "-other");
+        try (var producer = producer(work); Admin admin = Admin.create(work.settings())) {
+            producer.send(new ProducerRecord<>(topic, "one")).get();
+            isDenied(producer.send(new ProducerRecord<>(work.name(), "two")));
+            producer.send(new ProducerRecord<>(topic, "three")).get();
+            isDenied(admin.createPartitions(Map.of(work.name(), NewPartitions.increaseTo(4))).all());
+        }
+    }
+
+    private static void isDenied(Future<?> future) throws Exception {
+        try {
+            future.get();
+        } catch (ExecutionException failure) {
+            Driver.check(failure.getCause() instanceof TopicAuthorizationException, failure);
+            return;
+        }
+        throw new AssertionError("not denied");
     }
 
     private static void produce(Driver.Work work) throws Exception {

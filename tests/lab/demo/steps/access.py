@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from tests.lab.cluster.side_by_side import side_by_side
+from tests.lab.cluster.at_once import at_once
 from tests.lab.demo.stage import (
     CONSUMER,
     GROUP,
@@ -37,7 +37,7 @@ def allow(stage: Stage) -> str:
     consumer = ("--allow-principal", f"User:{CONSUMER}")
     producing = ("kafka-acls", "--add", *producers, "--producer", "--topic", TOPIC)
     consuming = ("kafka-acls", "--add", *consumer, "--consumer", "--topic", TOPIC, "--group", GROUP)
-    side_by_side([partial(stage.as_admin, *producing), partial(stage.as_admin, *consuming)])
+    at_once([partial(stage.as_admin, *producing), partial(stage.as_admin, *consuming)])
     listed = must_say(
         stage.as_admin("kafka-acls", "--list"), f"principal=User:{PRODUCER}, host=*, operation=WRITE"
     )

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from tests.lab.cluster.side_by_side import side_by_side
+from tests.lab.cluster.at_once import at_once
 from tests.lab.demo.stage import ACTORS, PRODUCER, NotShown, Stage, must_say
 
 
@@ -20,7 +20,7 @@ def create(stage: Stage) -> str:
 
 
 def remove(stage: Stage) -> str:
-    side_by_side([partial(_remove, stage, actor) for actor in ACTORS])
+    at_once([partial(_remove, stage, actor) for actor in ACTORS])
     refused = stage.stack.tools(PRODUCER).run("kafka-topics", "--list")
     must_say(refused, "Authentication failed")
     if refused.returncode == 0:

@@ -8,24 +8,22 @@ holds, what its ids are) is in its `Side` too, so that one request serves both.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.at_once import at_once
+from tests.lab.cluster.settings import write_users
 from tests.lab.cluster.stack import Stack, StackSettings
-from tests.lab.differential.dialogue import Dialogue, Heard
+from tests.lab.side_by_side.dialogue import Dialogue, Heard
+from tests.lab.side_by_side.guarded import GuardedBroker
 
 ADMIN = "admin"
 GUESTS = ("alice", "bob", "carol")
-_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ADMIN_TIMEOUT_S = 20.0
 
 
@@ -81,16 +79,18 @@ class Side:
 
 @contextmanager
 def both_sides(libs: Path, directory: Path) -> Iterator[tuple[Side, Side]]:
-    """The guarded broker and the proxy, started side by side."""
+    """The guarded broker and the proxy, started at the same time."""
     passwords = {user: secrets.token_urlsafe(12) for user in (ADMIN, *GUESTS)}
-    broker = _guarded_broker(libs, directory / "broker", passwords)
-    stack = _stack(libs, directory / "stack", passwords)
+    broker = GuardedBroker(libs, directory / "broker", passwords).broker
+    of_stack = directory / "stack"
+    of_stack.mkdir(parents=True)
+    changes = {"users.file": str(write_users(of_stack, passwords))}
+    stack = Stack(StackSettings(directory=of_stack, libs=libs, proxy_changes=changes))
     with ExitStack() as down:
         down.callback(stack.stop)
         down.callback(broker.stop)
-        with ThreadPoolExecutor() as pool:
-            for started in [pool.submit(broker.start), pool.submit(stack.start)]:
-                started.result()
+        starts: list[Callable[[], None]] = [broker.start, stack.start]
+        at_once(starts)
         forwarder = stack.wiring.proxy
         ours = ControllerAt(stack.wiring.controller, forwarder.name, forwarder.password)
         sides = (
@@ -100,39 +100,3 @@ def both_sides(libs: Path, directory: Path) -> Iterator[tuple[Side, Side]]:
         for side in sides:
             down.callback(side.close)
         yield sides
-
-
-def _guarded_broker(libs: Path, directory: Path, passwords: Mapping[str, str]) -> Broker:
-    users = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    properties = {
-        "authorizer.class.name": _AUTHORIZER,
-        "super.users": f"User:{ADMIN};User:ANONYMOUS",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        "delegation.token.secret.key": secrets.token_urlsafe(16),
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {users};",
-    }
-    return Broker(libs, BrokerSettings(directory=directory, properties=properties))
-
-
-def _stack(libs: Path, directory: Path, passwords: Mapping[str, str]) -> Stack:
-    directory.mkdir(parents=True)
-    return Stack(
-        StackSettings(
-            directory=directory,
-            libs=libs,
-            proxy_changes={"users.file": _users_file(directory, passwords)},
-            controller_changes={},
-        )
-    )
-
-
-def _users_file(directory: Path, passwords: Mapping[str, str]) -> str:
-    entries = {}
-    for name, password in passwords.items():
-        (directory / f"{name}.password").write_text(password, encoding="utf-8")
-        (directory / f"{name}.password").chmod(0o600)
-        entries[name] = {"password.file": f"{name}.password"}
-    path = directory / "users.yaml"
-    path.write_text(yaml.safe_dump({"users": entries}), encoding="utf-8")
-    return str(path)

@@ -1,30 +1,16 @@
-"""SASL and re-authentication, step by step, against a real broker and against Penstock: both say the same.
+"""What clients send in a login, before one and instead of one: each list of steps is played at both sides.
 
-The broker has PLAIN with sessions that end soon, SCRAM-SHA-256 with sessions that end late and SCRAM-SHA-512
-with sessions without end; Penstock's listener has the same, before that broker.
+The listener has PLAIN with sessions that end soon, SCRAM-SHA-256 with sessions that end late and
+SCRAM-SHA-512 with sessions without end.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
-import pytest
-
-from proxy.config import Listener as ListenerSettings
-from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.net.credentials import Credentials, sasl_listener
-from proxy.net.plain_users import PlainUsers
-from proxy.security.passwords import hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.lab.cluster.broker import Broker, BrokerSettings
-from tests.session.conversation import gate_with
-from tests.support.edges import an_edge
-from tests.support.images import image_of
-from tests.support.metadata_log import scram_record
-from tests.support.sasl_dialogue import (
+from tests.lab.side_by_side.steps import (
     Ask,
     Bare,
     Pause,
@@ -36,14 +22,22 @@ from tests.support.sasl_dialogue import (
     Token,
     login,
     plain,
-    played,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+_HEADER = Struct(">ihhih")
 
 
 def _named(topic: str) -> Any:
     return t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
+
+
+def _bare(api_key: int, version: int, body: bytes) -> Raw:
+    """A request that no codec writes."""
+    return Raw(_HEADER.pack(_HEADER.size - 4 + len(body), api_key, version, 1, -1) + body)
+
+
+def _client(name: str) -> t.ApiVersionsRequest:
+    return t.ApiVersionsRequest(client_software_name=name, client_software_version="1")
 
 
 PLAIN_LOGIN = (Shake(), Token(plain()))
@@ -52,7 +46,7 @@ USERS = ("alice", "bob")
 EXPIRED = Pause(PLAIN_MS / 1000 + 0.5)
 A_SECOND = Pause(1.05)
 VERSIONS, METADATA, LIST_GROUPS = (
-    Ask(ApiKey.API_VERSIONS, 3, t.ApiVersionsRequest(client_software_name="a", client_software_version="1")),
+    Ask(ApiKey.API_VERSIONS, 3, _client("a")),
     Ask(ApiKey.METADATA, 12, t.MetadataRequest(topics=[])),
     Ask(ApiKey.LIST_GROUPS, 4),
 )
@@ -120,8 +114,8 @@ SCENARIOS: dict[str, Sequence[Step]] = {
         Token(b"nonsense"),
     ),
     # Handshakes.
-    "unsupported mechanism": (Shake("GSSAPI"),),
-    "unsupported mechanism, v0": (Shake("GSSAPI", 0),),
+    "unsupported mechanism": (Shake("GSSAPI"), Shake()),
+    "unsupported mechanism, v0": (Shake("GSSAPI", 0), Shake()),
     "mechanism in small letters": (Shake("plain"),),
     "mechanism without a name": (Shake(""),),
     "handshake of an unknown version": (Shake(version=9),),
@@ -138,11 +132,16 @@ SCENARIOS: dict[str, Sequence[Step]] = {
     "too large a bare token": (Shake(version=0), Raw((1 << 20).to_bytes(4, "big"))),
     "a large token": (Shake(), Token(plain("alice", "x" * 100_000))),
     "a negative length": (Raw((-1).to_bytes(4, "big", signed=True)),),
+    "a length of 2 GiB": (Raw((2**31 - 1).to_bytes(4, "big")),),
+    "a length of 100 MiB": (Raw((100 << 20).to_bytes(4, "big") + bytes(64)),),
+    "a frame too short for a header": (Raw((3).to_bytes(4, "big") + b"\0\x12\0"),),
+    "HTTP": (Raw(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n"),),
     "an empty frame": (Raw(bytes(4)),),
     "an empty frame where a token is due": (Shake(), Raw(bytes(4))),
     "an empty frame where a bare token is due": (Shake(version=0), Raw(bytes(4))),
     "a frame that is no request": (Raw(FOUR + b"abcd"),),
     # ApiVersions and others in each place.
+    **{f"ApiVersions v{version}": (Ask(ApiKey.API_VERSIONS, version, _client("a")),) for version in range(5)},
     "ApiVersions first": (VERSIONS, Shake(), Token(plain())),
     "ApiVersions twice": (VERSIONS, VERSIONS, Shake()),
     "ApiVersions of an unknown version": (Ask(ApiKey.API_VERSIONS, 99), VERSIONS, Shake(), Token(plain())),
@@ -152,6 +151,8 @@ SCENARIOS: dict[str, Sequence[Step]] = {
         VERSIONS,
         Shake(),
     ),
+    "ApiVersions without a name": (Ask(ApiKey.API_VERSIONS, 3, _client("")), VERSIONS),
+    "ApiVersions with an odd name": (Ask(ApiKey.API_VERSIONS, 4, _client("-odd")), VERSIONS),
     "ApiVersions after the handshake": (Shake(), VERSIONS),
     "ApiVersions after a handshake of v0": (Shake(version=0), VERSIONS),
     "ApiVersions between the tokens of SCRAM": (
@@ -160,13 +161,22 @@ SCENARIOS: dict[str, Sequence[Step]] = {
         VERSIONS,
     ),
     "ApiVersions after the login": (*login(), VERSIONS, METADATA),
+    "ApiVersions of an unknown version after the login": (*login(), VERSIONS, Ask(ApiKey.API_VERSIONS, 99)),
     "another request first": (METADATA,),
+    "an unknown API first": (_bare(999, 0, b""),),
     "another request after ApiVersions": (VERSIONS, LIST_GROUPS),
     **{
         f"{ApiKey.name_of(ask.api_key)} v{ask.version} after the handshake": (Shake(), ask) for ask in REFUSED
     },
     "Metadata after a handshake of v0": (Shake(version=0), METADATA),
     # After the login.
+    "an unknown API": (*login(), _bare(999, 0, b"")),
+    "an unknown version": (*login(), _bare(ApiKey.METADATA, 99, b"\0")),
+    "a version below the lowest": (*login(), _bare(ApiKey.FETCH, 0, b"")),
+    "a version offered to old clients only": (*login(), _bare(ApiKey.PRODUCE, 0, bytes(10))),
+    "an API of brokers": (*login(), _bare(ApiKey.VOTE, 0, b"\0")),
+    "an Envelope": (*login(), _bare(ApiKey.ENVELOPE, 0, b"\0\1\0\1\0")),
+    "a body cut short": (*login(), _bare(ApiKey.METADATA, 4, b"\0\0\0\2\0")),
     "a token without a handshake": (*login(), Token(plain()), METADATA),
     "a handshake where sessions have no end": (
         Shake("SCRAM-SHA-512"),
@@ -240,107 +250,3 @@ SCENARIOS: dict[str, Sequence[Step]] = {
     "past the new end": (*login(), *login(), EXPIRED, METADATA),
     "within the new session": (*login(), Pause(1.2), *login(), Pause(1.2), METADATA),
 }
-
-
-DIFFERENT = {
-    "SCRAM, the first message of an unknown user": "SCRAM, unknown user or delegation token",
-    "FindCoordinator v3 after the handshake": "Another request where a SASL token is due",
-}
-"""Scenario -> its row in docs/differences.md."""
-
-
-@pytest.fixture(scope="module")
-def sasl_broker(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    users = " ".join(f'user_{name}="{name}-secret"' for name in USERS)
-    listener = "listener.name.sasl_plaintext"
-    properties = {
-        f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        f"{listener}.plain.sasl.jaas.config": (
-            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
-        ),
-        f"{listener}.plain.connections.max.reauth.ms": str(PLAIN_MS),
-        f"{listener}.scram-sha-256.connections.max.reauth.ms": str(SCRAM_256_MS),
-    }
-    broker = Broker(
-        kafka_libs,
-        BrokerSettings(
-            directory=tmp_path_factory.mktemp("sasl-kafka"),
-            properties=properties,
-            scram_users={name: f"{name}-secret" for name in USERS},
-        ),
-    )
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.stop()
-
-
-@asynccontextmanager
-async def penstock(broker: str) -> AsyncIterator[int]:
-    """The port of a listener with the same users and limits."""
-    settings = ListenerSettings.model_validate(
-        {
-            "name": "SASL_PLAINTEXT",
-            "bind": "127.0.0.1:0",
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"],
-            "sasl.mechanism.connections.max.reauth.ms": {"PLAIN": PLAIN_MS, "SCRAM-SHA-256": SCRAM_256_MS},
-        }
-    )
-    image = image_of(
-        *(
-            scram_record(mechanism, user, credential_from_password(mechanism, f"{user}-secret", b"salt" * 4))
-            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-            for user in USERS
-        )
-    )
-    gate = gate_with(image)
-    gate.limits = type(gate.limits)(100 << 20, 16 << 20, 512 * 1024)
-    users = PlainUsers({user: hash_password(f"{user}-secret", bytes(16)) for user in USERS})
-    credentials = Credentials(users, lambda: image)
-    async with an_edge(gate, broker, sasl_listener(settings, credentials)) as edge:
-        yield edge.port
-
-
-async def both_played(broker: Broker) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Scenario -> what the broker said, what Penstock said."""
-    host, _, port = broker.sasl_plaintext.rpartition(":")
-    room = asyncio.Semaphore(16)
-
-    async def one(at: tuple[str, int], steps: Sequence[Step]) -> list[Any]:
-        async with room:
-            return await played(*at, steps)
-
-    async with penstock(broker.plaintext) as own_port, asyncio.TaskGroup() as tasks:
-        said = {
-            name: [tasks.create_task(one(at, steps)) for at in ((host, int(port)), ("127.0.0.1", own_port))]
-            for name, steps in SCENARIOS.items()
-        }
-        for pair in said.values():
-            await asyncio.wait(pair)
-    return {name: (broker_said.result(), own.result()) for name, (broker_said, own) in said.items()}
-
-
-def _comparable(said: list[Any]) -> list[Any]:
-    """Without what is random: nonces, salts and signatures of SCRAM."""
-    return [
-        {key: (value[:2] if key in ("token", "bare") else value) for key, value in each.items()}
-        if isinstance(each, dict)
-        else each
-        for each in said
-    ]
-
-
-@pytest.mark.spec("R1", "R2", "R3", "R4", "R5", "R6", "R9")
-def test_each_step_of_each_scenario_has_the_brokers_answer(sasl_broker: Broker) -> None:
-    heard = asyncio.run(both_played(sasl_broker))
-
-    different = {
-        name: f"\n  Kafka    {_comparable(kafka)}\n  Penstock {_comparable(own)}"
-        for name, (kafka, own) in heard.items()
-        if _comparable(kafka) != _comparable(own)
-    }
-    rows = (Path(__file__).parents[2] / "docs" / "differences.md").read_text(encoding="utf-8")
-    assert [row for row in DIFFERENT.values() if f"| {row} |" not in rows] == []
-    assert set(different) == set(DIFFERENT), "".join(f"\n{name}: {text}" for name, text in different.items())

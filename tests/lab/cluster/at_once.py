@@ -1,4 +1,4 @@
-"""Calls that do not depend on one another, each in a thread of its own, given back in their order."""
+"""Calls that do not depend on one another, each in its own thread."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """All results; when calls raise, the first error in their order, once all are done.
+def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results, in the order of the calls; if some raise, the first error in that order once all are done.
 
     The threads are daemons: when a signal ends the demo, nothing waits for what they are still at.
     """

@@ -1,12 +1,13 @@
-"""One client connection to either side: raw sockets, Penstock's codecs, one request at a time.
+"""One client connection in raw sockets: Penstock's codecs, one request at a time.
 
-What comes back is one of three things a client can see: an answer, the end of the connection, or nothing
-within the time given. All three are compared.
+A client can see three things: a response, the end of the connection, or nothing within the time limit. All
+three are compared.
 """
 
 import socket
 from dataclasses import dataclass
-from typing import Any
+from struct import Struct
+from typing import Any, Self
 
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -14,23 +15,25 @@ from proxy.wire.header import decode_response_header, encode_request
 
 TIMEOUT_S = 4.0
 CLIENT_ID = "differential"
+_UNKNOWN = Struct(">ihhihb")
+"""A request in a version that has no schema: a header without a client id, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An answer, decoded."""
+    """A response, decoded."""
 
     message: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The other end closed the connection instead of an answer."""
+    """The other end closed the connection and sent no response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Nothing came within the time given."""
+    """Nothing came within the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ Outcome = Heard | Closed | Silent | Refused
 
 
 class Dialogue:
-    """A connection. After Closed or Silent nothing more can be asked in it."""
+    """A connection. After Closed or Silent no more requests can be sent on it."""
 
     def __init__(self, address: str, timeout_s: float = TIMEOUT_S, client_id: str = CLIENT_ID) -> None:
         host, _, port = address.rpartition(":")
@@ -53,28 +56,48 @@ class Dialogue:
         self._correlation_id = 0
         self.usable = True
 
-    def log_in(self, user: str, password: str) -> None:
-        """SASL/PLAIN; RuntimeError when it is refused."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def log_in(self, user: str, password: str) -> Self:
+        """By PLAIN; RuntimeError when it is rejected."""
         self._must(ApiKey.SASL_HANDSHAKE, 1, types.SaslHandshakeRequest(mechanism="PLAIN"))
         token = f"\0{user}\0{password}".encode()
         self._must(ApiKey.SASL_AUTHENTICATE, 2, types.SaslAuthenticateRequest(auth_bytes=token))
+        return self
 
     def ask(self, api_key: int, version: int, message: Any, *, answered: bool = True) -> Outcome | None:
-        """One request and what came of it; None when no answer is due (acks=0)."""
-        body = codecs.request(api_key, version).encode(message)
-        self._correlation_id += 1
-        frame = encode_request(api_key, version, self._correlation_id, self._client_id, body)
-        frame_heard = self.exchange(frame, answered=answered)
+        """Sends one request; None when no response is due (acks=0)."""
+        frame_heard = self.exchange(self.frame(api_key, version, message), answered=answered)
         if not isinstance(frame_heard, bytes):
             return frame_heard
         correlation_id, offset = decode_response_header(api_key, version, frame_heard)
-        assert correlation_id == self._correlation_id, "an answer to another request"
+        assert correlation_id == self._correlation_id, "a response to another request"
         answer, end = codecs.response(api_key, version).decode(frame_heard, offset)
-        assert end == len(frame_heard), f"{len(frame_heard) - end} bytes behind the answer"
+        assert end == len(frame_heard), f"{len(frame_heard) - end} bytes behind the response"
         return Heard(answer)
 
+    def must(self, api_key: int, version: int, message: Any) -> Any:
+        """Sends one request and returns the response; AssertionError when there is none."""
+        outcome = self.ask(api_key, version, message)
+        assert isinstance(outcome, Heard), outcome
+        return outcome.message
+
+    def frame(self, api_key: int, version: int, message: Any) -> bytes:
+        """The next request's bytes; of a version that has no schema only the header."""
+        self._correlation_id += 1
+        if version not in codecs.request_versions(api_key):
+            return _UNKNOWN.pack(_UNKNOWN.size - 4, api_key, version, self._correlation_id, -1, 0)
+        body = codecs.request(api_key, version).encode(message)
+        return encode_request(api_key, version, self._correlation_id, self._client_id, body)
+
     def exchange(self, data: bytes, *, answered: bool = True) -> bytes | Closed | Silent | None:
-        """Any bytes, and the next frame without its length prefix."""
+        """Sends any bytes and returns the next frame without its length prefix."""
+        if not self.usable:
+            return Closed()
         try:
             self._socket.sendall(data)
             return self._frame() if answered else None
@@ -82,6 +105,20 @@ class Dialogue:
             return self._over(Silent())
         except ConnectionError:
             return self._over(Closed())
+
+    def stays_open(self, for_s: float) -> bool:
+        """Whether the connection is still open after that time. AssertionError when a byte comes."""
+        if not self.usable:
+            return False
+        self._socket.settimeout(for_s)
+        try:
+            data = self._socket.recv(1)
+        except TimeoutError:
+            return True
+        except ConnectionError:
+            return False
+        assert not data, "a response to no request"
+        return False
 
     def close(self) -> None:
         self.usable = False
