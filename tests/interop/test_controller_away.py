@@ -10,7 +10,7 @@ import pytest
 import yaml
 from confluent_kafka import KafkaError, KafkaException
 
-from proxy.net.channel import Channel, ChannelError
+from proxy.net.kafka.channel import Channel, ChannelError
 from proxy.session.apis.table import FORWARDED
 from tests.lab.cluster import probe
 from tests.lab.cluster.node import READY_TIMEOUT_MS

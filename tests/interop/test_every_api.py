@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from proxy.net.channel import Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.stack import Stack

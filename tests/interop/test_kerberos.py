@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.ports import free_addresses

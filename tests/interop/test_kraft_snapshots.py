@@ -16,9 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.metadata.image import MetadataImage
-from proxy.net.channel import Channel, EndpointSettings
-from proxy.net.quorum import ControllerNode, Place
-from proxy.net.tls import ClientTls
+from proxy.net.files.tls import ClientTls
+from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.metadata.quorum import ControllerNode, Place
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.controllers import a_forwarder, endpoint_of, forward

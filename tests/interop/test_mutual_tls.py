@@ -18,7 +18,7 @@ import yaml
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from cryptography import x509
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.clients.session_trail import Trail
 from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.tools import KafkaTools

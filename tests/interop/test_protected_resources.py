@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.channel import Channel
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.interop.test_quota_types import channel, described

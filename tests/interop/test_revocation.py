@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.security.passwords import hash_password
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.side_by_side.steps import Connection, Scram, Shake, Step, Token

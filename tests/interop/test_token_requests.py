@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

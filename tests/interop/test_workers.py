@@ -18,8 +18,8 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from proxy.net.channel import Channel
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -8,7 +8,7 @@ import pytest
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.mutation_page import mutation_page
 from proxy.audit.record import AuditEvent
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -12,8 +12,8 @@ from forwarding import envelope
 from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
 from forwarding.retry import AUTHORIZER_NOT_READY
-from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.security.principal import serialize
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types

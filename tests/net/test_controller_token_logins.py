@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.net.bearer_token import FileToken
-from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.logins.bearer_token import FileToken
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.stop_signals import SAME_S
+from proxy.net.runtime.stop_signals import SAME_S
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import probe
 from tests.session.conversation import produce, produced

@@ -12,8 +12,8 @@ from forwarding.net.log import Entry, MetadataLog
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.channel import Channel, EndpointSettings
-from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.shell.run import Question, run_shell
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from proxy.config import ProxyConfig, load
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.workers import supervisor as supervision
 from proxy.workers.spools import left_over
 from tests.lab.cluster import probe

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.copies import each_record_once

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxy.net.channel import Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.at_once import at_once

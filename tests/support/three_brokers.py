@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from proxy.config import split_host_port
-from proxy.net.channel import EndpointSettings
+from proxy.net.kafka.channel import EndpointSettings
 from tests.lab.cluster import probe
 from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.node import READY_TIMEOUT_MS, Node, penstock

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.net.channel import AuthenticationError, Channel, EndpointSettings
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import AuthenticationError, Channel, EndpointSettings
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.stack import Stack

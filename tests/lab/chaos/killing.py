@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.chaos.load import Ledger
 from tests.lab.chaos.watched import LATE_MS, Watch, Watched
 from tests.lab.cluster.at_once import at_once

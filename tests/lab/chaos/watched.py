@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.chaos.measured import Reading
 from tests.lab.cluster import probe
 from tests.lab.cluster.errors import SetupError

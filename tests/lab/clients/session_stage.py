@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.clients.session_cells import CERTIFICATE, SHORTER, TOKEN, Cell
 from tests.lab.clients.session_trail import KILL, LOGIN, RENEWAL, Trail
 from tests.lab.clients.stage import DRIVERS, ROOT

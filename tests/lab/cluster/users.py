@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from proxy.net.quorum import CLUSTER_METADATA
+from proxy.net.metadata.quorum import CLUSTER_METADATA
 from tests.lab.cluster import settings
 from tests.lab.cluster.node import Node, numbered
 from tests.lab.cluster.stack import Stack

@@ -13,7 +13,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import CHECKOUT
 from tests.lab.hostile import asking, judging

@@ -11,7 +11,7 @@ from threading import Event
 
 from confluent_kafka import Producer
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import Entrance, User, librdkafka_settings

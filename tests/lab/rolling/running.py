@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import Node
 from tests.lab.cluster.process import ChildProcess

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from proxy.net.channel import EndpointSettings
+from proxy.net.kafka.channel import EndpointSettings
 from tests.lab.cluster import settings
 from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.node import Node, node

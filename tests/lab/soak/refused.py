@@ -13,8 +13,8 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 
-from proxy.net.channel import Channel
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel
+from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.users import aiokafka_settings, librdkafka_settings
 from tests.lab.soak import place as P
 from tests.lab.soak.place import Place

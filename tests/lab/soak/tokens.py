@@ -10,7 +10,7 @@ from random import Random
 from threading import Event
 from typing import Any
 
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.users import User
