@@ -18,6 +18,7 @@ from tests.lab.cluster.tools import ToolRun
 from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
+from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("Q8", "Q12")]
 
@@ -193,12 +194,8 @@ async def channel(gate: Gate, user: str) -> Channel:
 
 
 async def limit(by: Channel, entity: tuple[str, str], key: str, value: float | None) -> None:
-    request = t.AlterClientQuotasRequest
-    op = request.OpData(key=key, value=value or 0.0, remove=value is None)
-    part = request.EntityData(entity_type=entity[0], entity_name=entity[1])
-    answer = await by.request(
-        ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=[request.EntryData(entity=[part], ops=[op])])
-    )
+    kind, name = entity
+    answer = await by.request(ApiKey.ALTER_CLIENT_QUOTAS, 1, limit_request(name, value, key, kind))
     assert [entry.error_code for entry in answer.entries] == [0]
     await asyncio.sleep(0.5)  # A broker, unlike us, answers before it holds to it.
 

@@ -218,16 +218,24 @@ def acls_request(*names: str, principal: str = "User:alice") -> Any:
     return request(creations=[acl_creation(name, principal) for name in names])
 
 
-def acl_creation(name: str, principal: str = "User:alice") -> Any:
-    return types.CreateAclsRequest.AclCreation(
-        resource_type=2,
-        resource_name=name,
-        resource_pattern_type=3,
-        principal=principal,
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
+def acl_creation(name: str, principal: str = "User:alice", **fields: Any) -> Any:
+    """The principal may read that topic, save for what `fields` say otherwise."""
+    read: dict[str, Any] = {
+        "resource_type": 2,
+        "resource_name": name,
+        "resource_pattern_type": 3,
+        "principal": principal,
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    return types.CreateAclsRequest.AclCreation(**(read | fields))
+
+
+def cluster_right(operation: int, principal: str, host: str = "*") -> Any:
+    """A CreateAcls request for that right on the cluster."""
+    creation = acl_creation("kafka-cluster", principal, resource_type=4, operation=operation, host=host)
+    return types.CreateAclsRequest(creations=[creation])
 
 
 async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerReply:

@@ -89,10 +89,11 @@ def user_request(user: str, password: str) -> Any:
     return request(upsertions=[upsertion])
 
 
-def limit_request(user: str, limit: float) -> Any:
+def limit_request(name: str, limit: float | None, key: str = "producer_byte_rate", kind: str = "user") -> Any:
+    """A quota of a user, or of an entity of another kind; None: it is removed."""
     request = types.AlterClientQuotasRequest
-    entity = [request.EntityData(entity_type="user", entity_name=user)]
-    ops = [request.OpData(key="producer_byte_rate", value=limit)]
+    entity = [request.EntityData(entity_type=kind, entity_name=name)]
+    ops = [request.OpData(key=key, value=limit or 0.0, remove=limit is None)]
     return request(entries=[request.EntryData(entity=entity, ops=ops)])
 
 
@@ -100,13 +101,14 @@ def allow_request(topic: str, user: str) -> Any:
     return types.CreateAclsRequest(creations=[acl_creation(topic, f"User:{user}")])
 
 
-def withdraw_request(topic: str, user: str) -> Any:
+def withdraw_request(topic: str | None, user: str | None = None) -> Any:
+    """All ACLs of the literal topic, or of each; those of that user, or of each."""
     request = types.DeleteAclsRequest
     wanted = request.DeleteAclsFilter(
         resource_type_filter=2,
         resource_name_filter=topic,
         pattern_type_filter=3,
-        principal_filter=f"User:{user}",
+        principal_filter=user and f"User:{user}",
         host_filter=None,
         operation=1,
         permission_type=1,

@@ -22,6 +22,7 @@ from tests.lab.cluster import kafka as kafka_jars
 from tests.lab.cluster.settings import write_users
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.side_by_side.dialogue import Dialogue
+from tests.support.two_sides import limit_request
 
 ROUNDS = 25
 PASSWORDS = {"admin": "of-admin", "alice": "of-alice"}
@@ -32,11 +33,7 @@ PAUSE = threading.Event()
 
 def alter(admin: Dialogue, limit: float | None) -> None:
     """alice's producer_byte_rate."""
-    request = t.AlterClientQuotasRequest
-    op = request.OpData(key="producer_byte_rate", value=limit or 0.0, remove=limit is None)
-    entity = [request.EntityData(entity_type="user", entity_name="alice")]
-    asked = request(entries=[request.EntryData(entity=entity, ops=[op])])
-    answer = admin.must(ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
+    answer = admin.must(ApiKey.ALTER_CLIENT_QUOTAS, 1, limit_request("alice", limit))
     assert [entry.error_code for entry in answer.entries] == [0]
 
 

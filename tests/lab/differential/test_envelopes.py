@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from proxy.metadata.acl import Operation
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -16,6 +17,8 @@ from tests.lab.differential.running import Run
 from tests.lab.differential.staging import until
 from tests.lab.side_by_side.dialogue import Heard
 from tests.lab.side_by_side.sides import Side
+from tests.support.controllers import cluster_right
+from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -71,11 +74,8 @@ def creation(name: str, partitions: int) -> Any:
 
 def limited(side: ForwardingSide, user: str) -> None:
     """One mutation in a second: a burst of eleven."""
-    request = types.AlterClientQuotasRequest
-    entity = [request.EntityData(entity_type="user", entity_name=user)]
-    ops = [request.OpData(key="controller_mutation_rate", value=1.0)]
-    entry = request.EntryData(entity=entity, ops=ops)
-    answer = side.admin(ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=[entry]))
+    request = limit_request(user, 1.0, "controller_mutation_rate")
+    answer = side.admin(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
     assert [each.error_code for each in answer.entries] == [ErrorCode.NONE]
 
 
@@ -102,16 +102,7 @@ def test_mutations_beyond_the_quota_are_refused_or_only_slowed_down_as_by_krafts
     for side in forwarding.sides:
         assert isinstance(side, ForwardingSide)
         user = f"mutating-{version}"
-        right = types.CreateAclsRequest.AclCreation(
-            resource_type=4,
-            resource_name="kafka-cluster",
-            resource_pattern_type=3,
-            principal=f"User:{user}",
-            host="*",
-            operation=5,
-            permission_type=3,
-        )
-        side.admin(ApiKey.CREATE_ACLS, 3, types.CreateAclsRequest(creations=[right]))
+        side.admin(ApiKey.CREATE_ACLS, 3, cluster_right(Operation.CREATE, f"User:{user}"))
         limited(side, user)
         until(lambda side=side, user=user: has_quota(side, user), "the quota is in force")  # type: ignore[misc]
         outcomes.append(charged(side, user, version))

@@ -27,6 +27,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.users import User, channel_settings
 from tests.lab.hostile.target import PLAIN_USER, Target
+from tests.support.two_sides import allow_request, withdraw_request
 
 PRODUCE, LOGIN, PLAIN_LOGIN, DENIED, ADMIN = "produce", "login", "plain login", "denied", "administrator"
 KINDS = (PRODUCE, LOGIN, PLAIN_LOGIN, DENIED, ADMIN)
@@ -107,10 +108,14 @@ class NormalUser:
         """Makes an ACL, and takes it away with the next request."""
         name = f"made-by-admin-{number // 2}"
         if number % 2 == 0:
-            made = await channel.request(ApiKey.CREATE_ACLS, 3, _creation(name), timeout_ms=TIMEOUT_MS)
+            made = await channel.request(
+                ApiKey.CREATE_ACLS, 3, allow_request(name, "nobody"), timeout_ms=TIMEOUT_MS
+            )
             code, said = made.results[0].error_code, made.results[0].error_message
         else:
-            gone = await channel.request(ApiKey.DELETE_ACLS, 3, _deletion(name), timeout_ms=TIMEOUT_MS)
+            gone = await channel.request(
+                ApiKey.DELETE_ACLS, 3, withdraw_request(name, "nobody"), timeout_ms=TIMEOUT_MS
+            )
             result = gone.filter_results[0]
             code, said = result.error_code, result.error_message
             if code == 0 and len(result.matching_acls) != 1:
@@ -135,32 +140,6 @@ def batch(size: int = 100) -> bytes:
     builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
     assert builder.append(0, now_ms(), None, bytes(size), []) is not None
     return bytes(builder.build())
-
-
-def _creation(name: str) -> Any:
-    creation = t.CreateAclsRequest.AclCreation(
-        resource_type=2,
-        resource_name=name,
-        resource_pattern_type=3,
-        principal="User:nobody",
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
-    return t.CreateAclsRequest(creations=[creation])
-
-
-def _deletion(name: str) -> Any:
-    one = t.DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=2,
-        resource_name_filter=name,
-        pattern_type_filter=3,
-        principal_filter="User:nobody",
-        host_filter=None,
-        operation=3,
-        permission_type=3,
-    )
-    return t.DeleteAclsRequest(filters=[one])
 
 
 def main(target: Path, samples: Path) -> None:

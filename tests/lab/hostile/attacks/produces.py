@@ -14,6 +14,7 @@ from tests.lab.hostile.client import Client, frame
 from tests.lab.hostile.normal import batch, produce
 from tests.lab.hostile.place import BIG_TOPIC, CAROL, IDLE_S, MALLORY, NARROW
 from tests.lab.hostile.target import Target
+from tests.support.two_sides import withdraw_request
 
 WAIT_S = IDLE_S + 5
 """Connections are looked at every summary.interval.ms."""
@@ -125,13 +126,4 @@ async def _allow(root: Client, user: User) -> None:
 
 
 async def _disallow(root: Client, user: User) -> None:
-    one: Any = t.DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=_TOPIC,
-        resource_name_filter=BIG_TOPIC,
-        pattern_type_filter=_LITERAL,
-        principal_filter=f"User:{user.name}",
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    await root.ask(ApiKey.DELETE_ACLS, 3, t.DeleteAclsRequest(filters=[one]))
+    await root.ask(ApiKey.DELETE_ACLS, 3, withdraw_request(BIG_TOPIC, user.name))
