@@ -20,6 +20,7 @@ from tests.session.apis.asking import image_with
 from tests.session.conversation import fetch, fetched, gate_with, produce
 from tests.support.edges import (
     EIGHT_MIB,
+    a_fetch_that_is_not_read,
     a_gate,
     an_edge,
     an_edge_and_its_broker,
@@ -52,13 +53,7 @@ async def test_streams_of_eight_mib_pass_in_both_directions_without_a_byte_chang
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_client_that_does_not_read_is_not_read_for() -> None:
-    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    async with an_edge_and_its_broker(answers=answers) as (edge, broker):
-        client = await edge.client()
-        client.stops_reading()
-        for _ in range(4):
-            client.asks(FETCH, 12, fetch("orders"))
-        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
+    async with a_fetch_that_is_not_read(4) as (edge, broker, client):
         connection = edge.connection
 
         assert connection.transport is not None

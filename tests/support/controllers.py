@@ -19,7 +19,6 @@ from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener
-from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.logins.credentials import Credentials, sasl_listener
@@ -34,6 +33,7 @@ from proxy.session.authentication import SaslListener
 from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 
 ADMIN = Principal("User", "admin")
 TIMEOUT_MS = 15_000
@@ -218,16 +218,24 @@ def acls_request(*names: str, principal: str = "User:alice") -> Any:
     return request(creations=[acl_creation(name, principal) for name in names])
 
 
-def acl_creation(name: str, principal: str = "User:alice") -> Any:
-    return types.CreateAclsRequest.AclCreation(
-        resource_type=2,
-        resource_name=name,
-        resource_pattern_type=3,
-        principal=principal,
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
+def acl_creation(name: str, principal: str = "User:alice", **fields: Any) -> Any:
+    """The principal may read that topic, save for what `fields` say otherwise."""
+    read: dict[str, Any] = {
+        "resource_type": 2,
+        "resource_name": name,
+        "resource_pattern_type": 3,
+        "principal": principal,
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    return types.CreateAclsRequest.AclCreation(**(read | fields))
+
+
+def cluster_right(operation: int, principal: str, host: str = "*") -> Any:
+    """A CreateAcls request for that right on the cluster."""
+    creation = acl_creation("kafka-cluster", principal, resource_type=4, operation=operation, host=host)
+    return types.CreateAclsRequest(creations=[creation])
 
 
 async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerResponse:
