@@ -340,5 +340,5 @@ def _told_settings(config: ControllerConfig) -> dict[str, str]:
 
 if __name__ == "__main__":
     HANGUP.install()
-    log_lines.configure("INFO", log_settings.process(Path(sys.argv[1])), queued=True)
+    log_lines.configure(*log_settings.read(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

@@ -5,14 +5,16 @@ process would make of it: certificates, the users file, SASL mechanisms, the aut
 file that is wrong, those parts are tried that are right.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
-from forwarding.config import ControllerConfig, process_settings
 from proxy.config import (
     Authorizer,
     ConfigError,
@@ -43,7 +45,11 @@ from proxy.net.tls import TlsError
 from proxy.net.watched_file import FileReloads
 from proxy.security.authorizer import load_authorizer
 
-Config = ControllerConfig | ProxyConfig
+if TYPE_CHECKING:
+    from forwarding.config import ControllerConfig
+
+# A proxy checks its own file too, at each reload, and does without all that a controller is made of.
+Config: TypeAlias = "ControllerConfig | ProxyConfig"
 Trial = tuple[Location, Callable[[], object]]
 """A key, and what is made of it."""
 
@@ -74,9 +80,11 @@ def checked(path: Path) -> Checked:
         content = content_of(path)
     except ConfigError as error:
         return Checked(path, problems=str(error).splitlines())
-    if _is_controllers(content):
-        return _checked(path, content, ControllerConfig)
-    return _checked(path, content, ProxyConfig)
+    if not _is_controllers(content):
+        return _checked(path, content, ProxyConfig)
+    from forwarding.config import ControllerConfig
+
+    return _checked(path, content, ControllerConfig)
 
 
 def checked_users(path: Path) -> Checked:
@@ -131,7 +139,7 @@ def compared(all_checked: Iterable[Checked]) -> list[str]:
 
 
 def _name(config: Config) -> str:
-    return config.controller_id if isinstance(config, ControllerConfig) else config.proxy_id
+    return config.proxy_id if isinstance(config, ProxyConfig) else config.controller_id
 
 
 def _try(
@@ -147,9 +155,11 @@ def _try(
 
 def _whole(config: Config) -> Callable[[], object]:
     """What is made of all parts together."""
-    if isinstance(config, ControllerConfig):
-        return partial(process_settings, config)
-    return partial(proxy_principals, config)
+    if isinstance(config, ProxyConfig):
+        return partial(proxy_principals, config)
+    from forwarding.config import process_settings
+
+    return partial(process_settings, config)
 
 
 def _trials(right: RightParts) -> Iterator[Trial]:

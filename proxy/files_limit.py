@@ -3,11 +3,17 @@
 Takes the configuration of a proxy or a controller; proxy.net.descriptors has the numbers.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import structlog
 
-from forwarding.config import ControllerConfig
 from proxy.config import ProxyConfig
 from proxy.net import descriptors
+
+if TYPE_CHECKING:
+    from forwarding.config import ControllerConfig
 
 log = structlog.get_logger(__name__)
 
@@ -15,12 +21,12 @@ log = structlog.get_logger(__name__)
 def missing_files(config: ProxyConfig | ControllerConfig, files: int) -> str | None:
     """In words, what such a limit is not enough for; None: it is enough."""
     wanted = config.limits.max_connections
-    if isinstance(config, ControllerConfig):
-        needed, effective = descriptors.RESERVED + wanted, max(1, files - descriptors.RESERVED)
-    else:
+    if isinstance(config, ProxyConfig):
         # Workers have their share each, and no other limit than a proxy that is alone.
         share = -(-wanted // config.workers)
         needed, effective = descriptors.needed(share), descriptors.connections(files) * config.workers
+    else:
+        needed, effective = descriptors.RESERVED + wanted, max(1, files - descriptors.RESERVED)
     if needed <= files:
         return None
     return (

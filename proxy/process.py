@@ -79,7 +79,6 @@ from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
 from proxy.workers.seat import Seat
 from proxy.workers.spools import ship_left_over
-from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
 AT_ONCE_S = 1.0
@@ -103,6 +102,8 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
         path, worker = Path(config_path), None if seat is None else Seat.read(seat)
         config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
         if worker is None and config.workers > 1:
+            from proxy.workers.supervisor import run_supervisor
+
             report_files(config, files)
             return run_supervisor(path, check)
         member = None if worker is None else worker.member(config)

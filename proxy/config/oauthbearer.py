@@ -4,16 +4,18 @@ Part of proxy.config.listener; read by proxy.net.credentials. Left out, neither 
 checked by Kafka: here both have to be given, or given empty on purpose.
 """
 
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
 
 from proxy.config.identity_url import IdentityUrl
 from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
-from proxy.net.jwks import JwksSettings
 from proxy.net.oauthbearer import OAuthBearerSettings
-from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
+
+if TYPE_CHECKING:
+    from proxy.net.jwks import JwksSettings
+    from proxy.security.jwt import JwtPolicy
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
 Algorithm = Literal[
@@ -56,7 +58,9 @@ class OAuthBearer(Part):
                 )
         return OAuthBearerSettings(self._jwks(url), self._policy(issuer or None, audience or ()))
 
-    def _jwks(self, url: str) -> JwksSettings:
+    def _jwks(self, url: str) -> "JwksSettings":
+        from proxy.net.jwks import JwksSettings
+
         return JwksSettings(
             url=url,
             refresh_ms=self.sasl_oauthbearer_jwks_endpoint_refresh_ms,
@@ -65,7 +69,9 @@ class OAuthBearer(Part):
             ca=self.sasl_oauthbearer_jwks_endpoint_ca,
         )
 
-    def _policy(self, issuer: str | None, audience: tuple[str, ...]) -> JwtPolicy:
+    def _policy(self, issuer: str | None, audience: tuple[str, ...]) -> "JwtPolicy":
+        from proxy.security.jwt import JwtPolicy
+
         return JwtPolicy(
             issuer,
             frozenset(audience),

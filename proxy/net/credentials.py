@@ -1,21 +1,20 @@
 """What logins of a listener are checked against: the mechanisms it offers, made from its settings.
 
 Made when a process is put together, for the proxy's listeners and the controller's. `BUILT_IN` says how each
-mechanism is made; others are loaded by proxy.security.sasl.mechanism.
+mechanism is made; others are loaded by proxy.security.sasl.mechanism. What only OAUTHBEARER or GSSAPI needs
+is imported once a listener enables it: at the start, or in the thread of a reload (decision 0065).
 """
 
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from proxy.metadata.image import MetadataImage, ScramImage
 from proxy.metadata.scram import ScramMechanism
-from proxy.net.kerberos import GssapiMechanism, GssapiSettings
-from proxy.net.oauthbearer import KeySources, OAuthBearerMechanism, OAuthBearerSettings
+from proxy.net.oauthbearer import KeySources, OAuthBearerSettings
 from proxy.net.plain_users import PlainUsers
 from proxy.security.backoff import LoginBackoff
-from proxy.security.sasl import gssapi, oauthbearer
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.password_check import load_verifier
@@ -24,6 +23,9 @@ from proxy.security.sasl.scram import ScramExchange, UsualIterations
 from proxy.security.sasl.token import TokenLogins
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
+
+if TYPE_CHECKING:
+    from proxy.net.kerberos import GssapiSettings
 
 
 class LoginSettings(Protocol):
@@ -44,7 +46,7 @@ class LoginSettings(Protocol):
     def oauthbearer(self) -> OAuthBearerSettings:
         """How tokens are checked here; asked only where OAUTHBEARER is enabled."""
 
-    def gssapi(self) -> GssapiSettings:
+    def gssapi(self) -> "GssapiSettings":
         """The service's key and the rules; asked only where GSSAPI is enabled."""
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
@@ -110,13 +112,18 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
 
 
 def _oauthbearer(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    from proxy.security.sasl.oauthbearer import OAuthBearerExchange
+
     if credentials.keys is None:
         raise ValueError("sasl.enabled.mechanisms: OAUTHBEARER is not served here")
     how = settings.oauthbearer()
-    return OAuthBearerMechanism(credentials.keys.of(how.jwks, credentials.background), how.policy)
+    source = credentials.keys.of(how.jwks, credentials.background)
+    return _Mechanism("OAUTHBEARER", lambda: OAuthBearerExchange(source, how.policy))
 
 
 def _gssapi(settings: LoginSettings, _credentials: Credentials) -> SaslMechanism:
+    from proxy.net.kerberos import GssapiMechanism
+
     return GssapiMechanism(settings.gssapi())
 
 
@@ -124,8 +131,8 @@ BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = 
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
     "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
-    oauthbearer.NAME: _oauthbearer,
-    gssapi.NAME: _gssapi,
+    "OAUTHBEARER": _oauthbearer,
+    "GSSAPI": _gssapi,
 }
 """Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
 

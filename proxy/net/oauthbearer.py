@@ -3,16 +3,21 @@
 Made by proxy.net.credentials when a process is put together; the process runs what keeps the keys fresh.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from proxy.net.jwks import JwksEndpoint, JwksFile, JwksMetrics, JwksSettings
 from proxy.net.watched_file import FileReloads, WatchedFile
-from proxy.security.jwt import JwtPolicy
-from proxy.security.sasl.exchange import Exchange
-from proxy.security.sasl.oauthbearer import NAME, KeySource, OAuthBearerExchange
+
+if TYPE_CHECKING:
+    # These stand on httpx and joserfc, which a start without OAUTHBEARER does not import (decision 0065).
+    from proxy.net.jwks import JwksMetrics, JwksSettings
+    from proxy.security.jwt import JwtPolicy
+    from proxy.security.sasl.oauthbearer import KeySource
 
 FILE_KIND = "jwks"
 Background = list[Callable[[], Coroutine[object, object, None]]]
@@ -46,6 +51,8 @@ class KeySources:
         return self._sources[settings]
 
     def _made(self, settings: JwksSettings, background: Background) -> KeySource:
+        from proxy.net.jwks import JwksEndpoint, JwksFile, JwksMetrics
+
         # Only a process that checks tokens has these series.
         self._metrics = self._metrics or JwksMetrics(self._registry)
         if settings.path is None:
@@ -60,16 +67,3 @@ class KeySources:
             raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url: {error}") from error
         background.append(watched.run)
         return source
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthBearerMechanism:
-    """See SaslMechanism."""
-
-    source: KeySource
-    policy: JwtPolicy
-    name: str = NAME
-
-    def new_exchange(self) -> Exchange:
-        """For one login, with the keys as they are known now."""
-        return OAuthBearerExchange(self.source, self.policy)
