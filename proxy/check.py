@@ -80,7 +80,11 @@ def checked(path: Path) -> Checked:
         content = content_of(path)
     except ConfigError as error:
         return Checked(path, problems=str(error).splitlines())
-    if not _is_controllers(content):
+    keys = _keys(content)
+    if keys and keys <= {*UsersFile.model_fields}:
+        hint = f"this is a users file; write: penstock check --users {path}"
+        return Checked(path, problems=[f"{path}: {hint}"])
+    if not keys & {"controller.id", "listener"}:
         return _checked(path, content, ProxyConfig)
     from forwarding.config import ControllerConfig
 
@@ -237,9 +241,10 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
     yield from machine.warns_of_directory(("audit", "spool.dir"), config.audit.spool_dir)
 
 
-def _is_controllers(content: bytes) -> bool:
+def _keys(content: bytes) -> set[str]:
+    """At the top of the file; none of a file that is not YAML, of which `read` says what it is."""
     try:
         document = read_document(content).values
     except NotYaml:
-        return False  # `read` says what it is.
-    return isinstance(document, dict) and ("controller.id" in document or "listener" in document)
+        return set()
+    return set(map(str, document)) if isinstance(document, dict) else set()

@@ -6,6 +6,7 @@ Nothing is decided here; parts are made, connected, started in order and stopped
 
 import asyncio
 import json
+import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -46,6 +47,7 @@ from proxy.net.http import HttpServer
 from proxy.net.http_access import HttpAccess
 from proxy.net.http_port import HttpPort, PreparedAccess
 from proxy.net.in_turn import InTurn
+from proxy.net.inherited_sockets import InheritedSockets
 from proxy.net.listening import refused
 from proxy.net.log_lines import LogSeries
 from proxy.net.loop_lag import LoopLag
@@ -99,16 +101,18 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     """
     files = descriptors.raise_limit()
     try:
+        inherited = InheritedSockets.of_service(os.environ)
         path, worker = Path(config_path), None if seat is None else Seat.read(seat)
         config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
         if worker is None and config.workers > 1:
             from proxy.workers.supervisor import run_supervisor
 
+            inherited.require_no_workers()
             report_files(config, files)
             return run_supervisor(path, check)
         member = None if worker is None else worker.member(config)
         read = None if worker is None else partial(worker.configuration, path)
-        process = ProxyProcess(config, member, path, read)
+        process = ProxyProcess(config, member, path, read, inherited)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         for line in str(error).splitlines() or [repr(error)]:
             log.error("proxy cannot start", error=line)
@@ -137,11 +141,13 @@ class ProxyProcess:
         member: Member | None = None,
         path: Path | None = None,
         read: Callable[[], ProxyConfig] | None = None,
+        inherited: InheritedSockets | None = None,
     ) -> None:
         """ConfigError, TlsError, SpoolError or ValueError name what cannot be used.
 
         `member`: our place among the workers of one proxy; None: there is only us. `path`: the file of
-        `config`; None: it is not read again. `read`: how it is, where that is not `path` itself.
+        `config`; None: it is not read again. `read`: how it is, where that is not `path` itself. `inherited`:
+        sockets that listen already.
         """
         self._config = config
         self._member = member
@@ -218,6 +224,7 @@ class ProxyProcess:
             self._audit,
             member,
             self._traces.tracing,
+            inherited,
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(

@@ -3,6 +3,7 @@
 listener, connection, side, buffers  clients: accept, read, carry out effects, back-pressure, drain
 turns                                whose work goes on in the next turn of the loop
 acceptor, tls_acceptor, client_hello, admission, slot  who may connect
+inherited_sockets                    listening sockets that systemd holds
 edge, held                           what a connection needs of the process; what waits for its record
 logins, verification, fair_queue     checks of logins, in turns
 login_timeouts, incomplete_logins    logins that do not come to an end
