@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.net import collector, log_lines, log_settings
-from proxy.net.hangup import HANGUP
+from proxy.net.runtime import garbage_collector
+from proxy.net.runtime.hangup import HANGUP
+from proxy.net.telemetry import log_lines, log_settings
 
 EXIT_CONFIG = 2
 SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")
@@ -159,14 +160,14 @@ def _reload_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _proxy(arguments: argparse.Namespace) -> int:
-    with collector.importing():
+    with garbage_collector.importing():
         from proxy.process import run_proxy
 
     return run_proxy(arguments.config, arguments.worker)
 
 
 def _controller(arguments: argparse.Namespace) -> int:
-    with collector.importing():
+    with garbage_collector.importing():
         from forwarding.__main__ import run_controller
 
     return run_controller(arguments.config)

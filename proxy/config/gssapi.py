@@ -1,6 +1,6 @@
 """How a listener knows Kerberos users (GSSAPI): Kafka's keys, and where the service's keytab is.
 
-Part of proxy.config.listener; read by proxy.net.credentials.
+Part of proxy.config.listener; read by proxy.net.logins.credentials.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ from proxy.config.parts import NotEmpty, Part, SecretFile
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 
 if TYPE_CHECKING:
-    from proxy.net.kerberos import GssapiSettings
+    from proxy.net.logins.kerberos import GssapiSettings
 
 _PREFIX = "sasl_kerberos_"
 
@@ -40,7 +40,7 @@ class Gssapi(Part):
         """What they stand for; ValueError names a key that is missing."""
         if self.sasl_kerberos_keytab is None:
             raise ValueError("GSSAPI needs sasl.kerberos.keytab")
-        from proxy.net.kerberos import GssapiSettings
+        from proxy.net.logins.kerberos import GssapiSettings
 
         return GssapiSettings(
             self.sasl_kerberos_service_name,

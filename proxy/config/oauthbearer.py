@@ -1,7 +1,7 @@
 """How a listener checks tokens (OAUTHBEARER): Kafka's keys, some of our own, and what they stand for.
 
-Part of proxy.config.listener; read by proxy.net.credentials. Left out, neither issuer nor audience would be
-checked by Kafka: here both have to be given, or given empty on purpose.
+Part of proxy.config.listener; read by proxy.net.logins.credentials. Left out, neither issuer nor audience
+would be checked by Kafka: here both have to be given, or given empty on purpose.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
@@ -10,11 +10,10 @@ from pydantic import Field
 
 from proxy.config.identity_url import IdentityUrl
 from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
-from proxy.net.oauthbearer import OAuthBearerSettings
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
 
 if TYPE_CHECKING:
-    from proxy.net.jwks import JwksSettings
+    from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
     from proxy.security.jwt import JwtPolicy
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
@@ -45,8 +44,11 @@ class OAuthBearer(Part):
     sasl_oauthbearer_allowed_algorithms: Algorithms = get_args(Algorithm)
     sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES)] = 16_384
 
-    def oauthbearer(self) -> OAuthBearerSettings:
+    def oauthbearer(self) -> "OAuthBearerSettings":
         """What they stand for; ValueError names a key that is missing."""
+        # It stands on httpx and joserfc: only where OAUTHBEARER is enabled (decision 0065).
+        from proxy.net.logins.oauthbearer import OAuthBearerSettings
+
         url = self.sasl_oauthbearer_jwks_endpoint_url
         if url is None:
             raise ValueError("OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url")
@@ -59,7 +61,7 @@ class OAuthBearer(Part):
         return OAuthBearerSettings(self._jwks(url), self._policy(issuer or None, audience or ()))
 
     def _jwks(self, url: str) -> "JwksSettings":
-        from proxy.net.jwks import JwksSettings
+        from proxy.net.logins.oauthbearer import JwksSettings
 
         return JwksSettings(
             url=url,

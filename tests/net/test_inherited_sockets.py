@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from proxy.demo.ports import free_addresses
-from proxy.net.inherited_sockets import InheritedSockets
+from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.reload import reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -59,7 +59,7 @@ def imported(directory: Path, **changes: Any) -> set[str]:
 def test_a_proxy_imports_neither_the_controller_nor_what_no_listener_enables(tmp_path: Path) -> None:
     modules = imported(tmp_path)
 
-    needless = {"httpx", "joserfc", "gssapi", "opentelemetry", "pyspark", "proxy.net.kerberos"}
+    needless = {"httpx", "joserfc", "gssapi", "opentelemetry", "pyspark", "proxy.net.logins.kerberos"}
     assert modules & needless == set()
     assert [name for name in modules if name.startswith("forwarding.controller")] == []
     assert modules & {"forwarding.config", "forwarding.net.process", "proxy.workers.supervisor"} == set()

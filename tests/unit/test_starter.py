@@ -10,7 +10,7 @@ from cryptography import x509
 from proxy.check import check, checked, compared
 from proxy.config import ProxyConfig
 from proxy.config.parts import secret_files
-from proxy.net.listener import BACKLOG
+from proxy.net.clients.listener import BACKLOG
 from proxy.starter import InitError, Wanted, example, write_examples
 from proxy.workers.supervisor import ENDING_MS
 
