@@ -20,7 +20,9 @@ def read(config_path: Path) -> tuple[str, dict[str, object]]:
         level = document["log"]["level"]
     except (KeyError, TypeError):
         level = "INFO"
-    process = {field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None}
+    process: dict[str, object] = {
+        field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None
+    }
     return level if level in LEVELS else "INFO", process
 
 
