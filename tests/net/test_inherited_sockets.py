@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.node import CHECKOUT
-from proxy.demo.ports import free_addresses
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.reload import reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.node import CHECKOUT
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, a_lone, address_of, as_service
 
