@@ -138,7 +138,7 @@ class Authentication:
         """The credential of the last login was changed or removed since."""
         return self.in_force is not None and not self.in_force()
 
-    def refuses(self, api_key: int, now_ms: int) -> bool:
+    def rejects(self, api_key: int, now_ms: int) -> bool:
         """Past its end a session takes nothing but a handshake that renews it; ApiVersions neither (KIP-368).
 
         An idle connection is left alone: only its next request shows that the client did not come back.
@@ -212,7 +212,7 @@ class Authentication:
         self._held_ms, self._verifying_version = delay_ms, version
         return Step(None, check=Deferred(lambda: outcome, delay_ms=delay_ms))
 
-    def refuse(self, api_name: str) -> AuditEvent:
+    def fail(self, api_name: str) -> AuditEvent:
         """Another request where only the exchange may go on: the connection is to be closed."""
         self.phase = Phase.FAILED
         return self._failure_event(
@@ -222,11 +222,11 @@ class Authentication:
     def _out_of_place_handshake(self) -> Step:
         close = self.phase is not Phase.COMPLETE
         response = types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-        return Step(response, self.refuse("SaslHandshake") if close else None, close)
+        return Step(response, self.fail("SaslHandshake") if close else None, close)
 
     def _out_of_place_token(self) -> Step:
         if self.phase is not Phase.COMPLETE:
-            return Step(None, self.refuse("SaslAuthenticate"), close=True)
+            return Step(None, self.fail("SaslAuthenticate"), close=True)
         message = "SaslAuthenticate request received after successful authentication"
         response = types.SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message

@@ -95,7 +95,7 @@ class UpstreamLoggedIn:
 
 
 @dataclass(slots=True)
-class UpstreamRefused:
+class UpstreamLoginFailed:
     """The broker did not renew our session; a Close follows."""
 
     message: str
@@ -121,6 +121,6 @@ Effect = (
     | MuteClient
     | Recorded
     | UpstreamLoggedIn
-    | UpstreamRefused
+    | UpstreamLoginFailed
     | Close
 )

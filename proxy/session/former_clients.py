@@ -15,7 +15,7 @@ from proxy.security.authorizer import RequestContext
 from proxy.session.client_state import MAX_TOPICS, ClientState
 from proxy.session.in_flight import InFlight, Pipeline
 
-MAX_KEPT = 16
+MAX_REMEMBERED = 16
 """Client ids of one connection whose states are kept at a time, beside the one in use."""
 MANY = "several client ids of one connection"
 """`message` of a summary that counts what no single client id is told for."""
@@ -34,7 +34,7 @@ class _Left:
 
 
 class FormerClients:
-    """No more than MAX_KEPT, and those of whose requests some may not be answered yet."""
+    """No more than MAX_REMEMBERED, and those of whose requests some may not be answered yet."""
 
     __slots__ = ("_answering", "_kept", "_last", "_many", "_pipeline")
 
@@ -61,7 +61,7 @@ class FormerClients:
         taken = self._kept.pop(raw_id, None)
         self._kept[client.raw_id] = self._left(client)
         size = sum(left.client.size for left in self._kept.values())
-        while len(self._kept) > MAX_KEPT or (size > MAX_TOPICS and len(self._kept) > 1):
+        while len(self._kept) > MAX_REMEMBERED or (size > MAX_TOPICS and len(self._kept) > 1):
             oldest = self._kept.pop(next(iter(self._kept)))
             size -= oldest.client.size
             self._add_to_many(oldest, now_ms)
@@ -101,7 +101,7 @@ class FormerClients:
         if left.last is not None:
             left.many = self._many
             self._answering.append(left)
-            if len(self._answering) > 2 * len(self._pipeline) + MAX_KEPT:
+            if len(self._answering) > 2 * len(self._pipeline) + MAX_REMEMBERED:
                 self._added_up(now_ms)
                 self._forget_answered()
 

@@ -75,7 +75,7 @@ class Gate:
     topic_names: TopicNames = field(default_factory=TopicNames)
     unrecorded: frozenset[str] = frozenset()
     """Classes of audit records that there is no room for and that must not be missing (audit.policy)."""
-    refuses_changes: bool = False
+    rejects_changes: bool = False
     """The same for records of administrative changes. Whether one is forwarded is asked where it is."""
     proxy_principals: frozenset[str] = frozenset()
     """What proxies are called at the controller; clients make no administrative requests by these names."""
@@ -90,13 +90,13 @@ class Gate:
     finalized_features_epoch: int = -1
     serde: PrincipalSerde = DEFAULT_SERDE
     """How the controller is told who asks."""
-    keeps_topic_configs: bool = True
+    stores_topic_configs: bool = True
     """Whether the controller keeps owner and acls as configs of topics: ours does, KRaft's does not."""
     auto_creates_topics: bool = False
     """Whether the broker makes a missing topic that a client asks after."""
-    makes_topics_at_controller: bool = False
+    creates_topics_at_controller: bool = False
     """Whether such a topic is made through our controller, and not by the broker itself."""
-    api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
+    api_versions_bodies: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
     """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
 
     @property
@@ -150,7 +150,7 @@ class ListenerPolicy:
     sasl: SaslListener | None
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Node id -> host and port under which clients of this listener reach that broker's proxy."""
-    kept_but: tuple[str, int] | None = None
+    advertised_except: tuple[str, int] | None = None
     """Set: addresses are left as the broker tells them, but for this one, by which we reach it ourselves."""
     unreachable: tuple[int, ...] = ()
     """Brokers there are that clients of this listener are not told of."""

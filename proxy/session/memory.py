@@ -178,7 +178,7 @@ class RequestMemory:
         self._wait(account, 0, granted, share.for_readers)
         return False
 
-    def keep(self, account: Account, input_bytes: int, unread_bytes: int) -> None:
+    def set_held(self, account: Account, input_bytes: int, unread_bytes: int) -> None:
         """So much is held beside the frame, whether there is room or not."""
         share, read = self._shares[account.stranger], account.unread_bytes - unread_bytes
         share.input_bytes += input_bytes - account.input_bytes
@@ -194,7 +194,7 @@ class RequestMemory:
             account.waiting.account = None
             account.waiting = None
             self.waiting -= 1
-        self.keep(account, 0, 0)
+        self.set_held(account, 0, 0)
         self.complete(account)
         self._grant_room(self._shares[account.stranger])  # It may have been the first of its owner.
 
@@ -277,7 +277,7 @@ class SessionMemory:
         account = self._named(self._responses)
         if not self._memory.may_respond(account, granted):
             return False
-        self._memory.keep(account, 0, account.unread_bytes + size_bytes)
+        self._memory.set_held(account, 0, account.unread_bytes + size_bytes)
         return True
 
     def count(self, input_bytes: int, unread_bytes: int) -> None:
@@ -285,9 +285,9 @@ class SessionMemory:
         input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
         unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
         if input_bytes != self._requests.input_bytes:
-            self._memory.keep(self._named(self._requests), input_bytes, 0)
+            self._memory.set_held(self._named(self._requests), input_bytes, 0)
         if unread_bytes != self._responses.unread_bytes:
-            self._memory.keep(self._named(self._responses), 0, unread_bytes)
+            self._memory.set_held(self._named(self._responses), 0, unread_bytes)
 
     def leave(self) -> None:
         """Nothing is held or waited for any more."""

@@ -11,8 +11,8 @@ transactions    transactions
 
 Used by several of them:
 topic_filter            denied topics taken out of a request and put back into its response
-existing_topics         which topics there are, asked of the broker, and missing ones, created first
+topic_existence         which topics there are, asked of the broker, and missing ones, created first
 authorized_operations   what a client may do with a resource (KIP-430)
 addresses               of brokers, replaced by those of their proxies
-kept_configs            owner and ACLs as configs of a topic
+penstock_configs            owner and ACLs as configs of a topic
 """

@@ -69,8 +69,8 @@ def controller_id(told: int, live_nodes: Iterable[int]) -> int:
 
 
 def _rewrite(listener: ListenerPolicy, node_id: int, node: HasAddress) -> bool:
-    if listener.kept_but is not None:
-        return (node.host, node.port) != listener.kept_but
+    if listener.advertised_except is not None:
+        return (node.host, node.port) != listener.advertised_except
     address = listener.addresses.get(node_id)
     if address is None:
         return False

@@ -7,7 +7,7 @@ answer would be about the proxy's principal.
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.call import Call
 
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 """What an answer says when nobody asked."""
 
 _TOPIC = (

@@ -4,7 +4,7 @@ ALTER_CONFIGS or DESCRIBE_CONFIGS on each resource (proxy.admin.configs); denied
 their kind. To be altered, a resource named twice, of an unknown type, or with a config key named twice or
 without a value is INVALID_REQUEST before any right is asked for. What is left goes to the controller, unless
 it is about one broker: that broker's process has to look at it itself, and is the one behind us. Owner and
-ACLs of a topic, which no broker knows, are described with its other configs (kept_configs.py).
+ACLs of a topic, which no broker knows, are described with its other configs (penstock_topic_configs.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ from proxy.admin.configs import (
 from proxy.admin.rejection import PartError, in_request_order, rejected_parts
 from proxy.metadata.acl import Operation
 from proxy.security.protected import acls_in_log
-from proxy.session.apis.kept_configs import NOT_KEPT, described, kept_configs, names_kept_configs
+from proxy.session.apis.penstock_topic_configs import (
+    NOT_STORED,
+    described,
+    names_penstock_configs,
+    penstock_configs,
+)
 from proxy.session.call import (
     Api,
     Call,
@@ -113,9 +118,9 @@ def _alteration_error(call: Call, resource: Alterable, count: int, incremental: 
 
 def _unkept(call: Call, resource: Alterable) -> PartError | None:
     """Owner and ACLs of a topic, where the controller does not keep them."""
-    if call.gate.keeps_topic_configs or resource.resource_type != TOPIC:
+    if call.gate.stores_topic_configs or resource.resource_type != TOPIC:
         return None
-    return (ErrorCode.INVALID_CONFIG, NOT_KEPT) if names_kept_configs(resource.configs) else None
+    return (ErrorCode.INVALID_CONFIG, NOT_STORED) if names_penstock_configs(resource.configs) else None
 
 
 def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None:
@@ -185,10 +190,10 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
 
 def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
     """What we keep of each topic, where we keep anything of topics at all."""
-    if not call.gate.keeps_topic_configs or not acls_in_log(call.basis.authorizer):
+    if not call.gate.stores_topic_configs or not acls_in_log(call.basis.authorizer):
         return {}
     found = {
-        resource: kept_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
+        resource: penstock_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
     }
     return {resource: configs for resource, configs in found.items() if configs}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny
 from proxy.session.deferred_assignments import Deferred, DeferredAssignments
 from proxy.wire import types

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from proxy.admin.rejection import code_and_message
 from proxy.session.apis.addresses import controller_id, rewrite_brokers
-from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster
 from proxy.session.call import Api, Call, Forward, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -25,7 +25,7 @@ def decide(call: Call, request: types.DescribeClusterRequest) -> Verdict:
             response.controller_id, [b.broker_id for b in response.brokers]
         )
         answered = asked and response.error_code == ErrorCode.NONE
-        response.cluster_authorized_operations = of_cluster(call) if answered else NOT_ASKED
+        response.cluster_authorized_operations = of_cluster(call) if answered else NOT_REQUESTED
 
     return Forward(None, on_response)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.admin.rejection import Reject, each_part, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.authorized_operations import NOT_ASKED, of_group
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_group
 from proxy.session.apis.streams_group_heartbeat import topics_of_subtopology
 from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Verdict
 from proxy.wire import types
@@ -85,7 +85,7 @@ def _tell_operations(call: Call) -> Callable[[Any], None]:
     def tell(answer: Any) -> None:
         for group in answer.groups:
             found = group.error_code == ErrorCode.NONE
-            group.authorized_operations = of_group(call, group.group_id) if found else NOT_ASKED
+            group.authorized_operations = of_group(call, group.group_id) if found else NOT_REQUESTED
 
     return tell
 

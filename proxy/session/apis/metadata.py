@@ -6,7 +6,7 @@ topics made stands once in a request: where some of them may be created (CREATE 
 topic) and some not, the broker is asked for the former first, and then for all without the switch. Topics
 that are missing and may not be created are TOPIC_AUTHORIZATION_FAILED at a broker with
 auto.create.topics.enable, which would make them, and UNKNOWN_TOPIC_OR_PARTITION at any other. Where the
-controller is ours it makes them, and the broker never gets the switch (have_made). Brokers are told by
+controller is ours it makes them, and the broker never gets the switch (create_missing). Brokers are told by
 the addresses of their proxies, and which operations are authorised, by our authorizer. Partitions
 are walked, not built.
 """
@@ -21,8 +21,8 @@ from proxy.admin.rejection import Error, in_request_order
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.addresses import controller_id, rewrite_endpoints
-from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
-from proxy.session.apis.existing_topics import have_created, have_made
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
+from proxy.session.apis.topic_existence import create_at_broker, create_missing
 from proxy.session.call import Api, Call, Forward, Verdict, reject
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -90,15 +90,15 @@ def _by_name(call: Call, request: types.MetadataRequest) -> Verdict:
     if not creatable or not call.gate.auto_creates_topics:
         return then({})
     if ours:
-        return have_made(call, creatable, then)
-    return have_created(call, creatable, then) if uncreatable else then({})
+        return create_missing(call, creatable, then)
+    return create_at_broker(call, creatable, then) if uncreatable else then({})
 
 
 def _is_made_by_us(call: Call) -> bool:
     """Whether the broker must make nothing; that it never would is not sure where it does not tell."""
     gate = call.gate
     can_tell_it = call.version >= _FIRST_WITH_CREATION_SWITCH
-    return gate.makes_topics_at_controller and (gate.auto_creates_topics or can_tell_it)
+    return gate.creates_topics_at_controller and (gate.auto_creates_topics or can_tell_it)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +218,10 @@ def _tell_authorized_operations(
 ) -> None:
     """KIP-430, v8 to v10 for the cluster and v8 up for topics; the broker's own answer is about the proxy."""
     asked = request.include_cluster_authorized_operations
-    response.cluster_authorized_operations = of_cluster(call) if asked else NOT_ASKED
+    response.cluster_authorized_operations = of_cluster(call) if asked else NOT_REQUESTED
     for topic in paced(response.topics):
         told = request.include_topic_authorized_operations and _is_described(topic)
-        topic.topic_authorized_operations = of_topic(call, topic.name or "") if told else NOT_ASKED
+        topic.topic_authorized_operations = of_topic(call, topic.name or "") if told else NOT_REQUESTED
 
 
 def _is_described(topic: Topic) -> bool:

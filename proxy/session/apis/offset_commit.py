@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from proxy.admin.rejection import Error, TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types

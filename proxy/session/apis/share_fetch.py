@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
-from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.share_groups import is_member_id
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import TopicErrors, id_errors
 from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.share_sessions import (

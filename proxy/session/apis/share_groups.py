@@ -23,7 +23,7 @@ from proxy.admin.rejection import (
 )
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from proxy.admin.rejection import code_and_message
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
-from proxy.session.apis.existing_topics import ask_which_exist
+from proxy.session.apis.topic_existence import find_existing
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -45,7 +45,7 @@ def decide(call: Call, request: types.StreamsGroupHeartbeatRequest) -> Verdict:
     uncreatable = _uncreatable(call, list(internal))
     if not uncreatable:
         return Forward()
-    return ask_which_exist(
+    return find_existing(
         call, uncreatable, lambda existing: _unless_missing(call, request, uncreatable, existing)
     )
 

@@ -30,8 +30,8 @@ from proxy.admin.topics import (
     topics_to_delete,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import ask_which_exist, with_names
-from proxy.session.apis.kept_configs import NOT_KEPT, names_kept_configs
+from proxy.session.apis.penstock_topic_configs import NOT_STORED, names_penstock_configs
+from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -43,10 +43,10 @@ def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verd
     """CreateTopics."""
     errors = creation_errors(call, request)
     creatable = dict.fromkeys(topic.name for topic in paced(request.topics) if topic.name not in errors)
-    if not call.gate.keeps_topic_configs:
+    if not call.gate.stores_topic_configs:
         for topic in paced(request.topics):
-            if names_kept_configs(topic.configs):
-                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_KEPT))
+            if names_penstock_configs(topic.configs):
+                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_STORED))
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
     def hide(response: types.CreateTopicsResponse) -> None:
@@ -96,7 +96,7 @@ def _delete(call: Call, request: types.DeleteTopicsRequest, asked: list[TopicKey
                 errors[key] = missing_topic(name)
         return _delete_without(errors, request, list(times))
 
-    return ask_which_exist(call, perhaps_missing.values(), known)
+    return find_existing(call, perhaps_missing.values(), known)
 
 
 def _delete_without(

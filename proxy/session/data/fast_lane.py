@@ -260,7 +260,7 @@ class FastLane:
             and authentication.phase is _COMPLETE
             and (expires_at_ms is None or now_ms < expires_at_ms)
             and not gate.unrecorded
-            and not gate.refuses_changes
+            and not gate.rejects_changes
         )
 
     def _names(self, version: int, topics: list[bytes]) -> list[str] | None:

@@ -52,12 +52,12 @@ def _supported_body(gate: Gate, version: int) -> bytes:
         gate.finalized_features,
         gate.finalized_features_epoch,
     )
-    told = gate.api_versions_told.get(version)
+    told = gate.api_versions_bodies.get(version)
     # What the gate holds is swapped whole, so that comparing identities is enough.
     if told is not None and all(was is now for was, now in zip(told[0], made_of, strict=True)):
         return told[1]
     body = codecs.response(ApiKey.API_VERSIONS, version).encode(_supported(gate, version))
-    gate.api_versions_told[version] = made_of, body
+    gate.api_versions_bodies[version] = made_of, body
     return body
 
 

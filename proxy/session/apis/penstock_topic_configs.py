@@ -15,7 +15,7 @@ from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
 from proxy.metadata.topics import ACLS, OWNER
 from proxy.wire import types
 
-NOT_KEPT = (
+NOT_STORED = (
     "The configs owner and acls of a topic are kept by Penstock's own controller; this cluster is run"
     " by Kafka's (controller.mode: kraft), which knows no owners. Use kafka-acls."
 )
@@ -39,12 +39,12 @@ class Named(Protocol):
     name: str
 
 
-def names_kept_configs(configs: Iterable[Named]) -> bool:
+def names_penstock_configs(configs: Iterable[Named]) -> bool:
     """Whether any of the configs that a request sets is not the broker's."""
     return any(config.name in (OWNER, ACLS) for config in configs)
 
 
-def kept_configs(image: MetadataImage, topic: str) -> dict[str, str]:
+def penstock_configs(image: MetadataImage, topic: str) -> dict[str, str]:
     """What there is of both, name -> value."""
     acls = topic_acls(image, topic)
     values = {OWNER: image.topics.owner(topic), ACLS: _shown(topic, acls) if acls else None}

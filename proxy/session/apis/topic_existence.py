@@ -1,8 +1,8 @@
 """Topics that the broker has, asked before a verdict that depends on it; and missing ones, created first.
 
 Used by APIs where a broker looks into its list of topics before it asks for a right, or after; what it
-responds goes no further than the verdict. Nothing is created but by `have_created` (by the broker) and
-`have_made` (by our controller, so that an operator's policies, the quota on mutations and the owner of a
+responds goes no further than the verdict. Nothing is created but by `create_at_broker` (by the broker) and
+`create_missing` (by our controller, so that an operator's policies, the quota on mutations and the owner of a
 topic are the same as for CreateTopics). Topic names that a response has named are not asked about again.
 Kafka's own topics are left to the broker, which knows how they are created; no policy may hinder them.
 """
@@ -38,7 +38,7 @@ Then = Callable[[Mapping[str, int]], Verdict]
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def ask_which_exist(call: Call, names: Iterable[str], then: Callable[[set[str]], Verdict]) -> Verdict:
+def find_existing(call: Call, names: Iterable[str], then: Callable[[set[str]], Verdict]) -> Verdict:
     """`then` gets those of the names that are topics; a broker that cannot be asked has none of them."""
     version = _version(call, _FIRST_WITHOUT_CREATION)
     if version is None:
@@ -59,7 +59,9 @@ def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdic
     return NameTopics(unknown, then) if unknown else then()
 
 
-def have_created(call: Call, names: Iterable[str], then: Callable[[Mapping[str, int]], Verdict]) -> Verdict:
+def create_at_broker(
+    call: Call, names: Iterable[str], then: Callable[[Mapping[str, int]], Verdict]
+) -> Verdict:
     """Have the broker make those that are missing; `then` gets what it said of those that it had not."""
     version = _version(call, _FIRST_WITHOUT_CREATION)
     if version is None:
@@ -94,7 +96,7 @@ def _learn(call: Call, reply: types.MetadataResponse) -> None:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
 
 
-def have_made(call: Call, names: Iterable[str], then: Then) -> Verdict:
+def create_missing(call: Call, names: Iterable[str], then: Then) -> Verdict:
     """`then`, once those of the names that are missing are made as far as that can be."""
     known = call.gate.topic_names.topic_id
     unknown = [name for name in names if is_valid_name(name) and known(name) is None]
@@ -102,7 +104,7 @@ def have_made(call: Call, names: Iterable[str], then: Then) -> Verdict:
     others = [name for name in unknown if name not in INTERNAL_TOPICS]
     if not kafkas_own:
         return _have_others_made(call, others, {}, then)
-    return have_created(call, kafkas_own, lambda failed: _have_others_made(call, others, failed, then))
+    return create_at_broker(call, kafkas_own, lambda failed: _have_others_made(call, others, failed, then))
 
 
 def _have_others_made(call: Call, names: list[str], failed: Mapping[str, int], then: Then) -> Verdict:
@@ -113,7 +115,7 @@ def _have_others_made(call: Call, names: list[str], failed: Mapping[str, int], t
         missing = [name for name in names if name not in existing]
         return _have_controller_make(call, missing, failed, then) if missing else then(failed)
 
-    return ask_which_exist(call, names, asked)
+    return find_existing(call, names, asked)
 
 
 def _have_controller_make(call: Call, missing: list[str], failed: Mapping[str, int], then: Then) -> Verdict:
