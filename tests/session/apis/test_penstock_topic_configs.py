@@ -159,7 +159,7 @@ def test_under_a_kraft_controller_they_are_refused_with_the_reason(
     (result,) = getattr(asking.for_(request_(name)).answer, parts)
 
     assert result.error_code == ErrorCode.INVALID_CONFIG
-    assert "kept by Penstock's own controller" in result.error_message
+    assert "stored by Penstock's own controller" in result.error_message
 
 
 @pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
