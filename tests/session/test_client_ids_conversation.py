@@ -129,7 +129,7 @@ def test_what_is_kept_of_client_ids_is_bounded_by_what_one_may_have() -> None:
         talk.answers(ApiKey.METADATA, 12, t.MetadataResponse())
 
         former = talk.session.machine._former
-        assert sum(left.client.size for left in former._kept.values()) <= MAX_TOPICS
+        assert sum(left.client.size for left in former._stored.values()) <= MAX_TOPICS
     events = talk.summaries()
     told = [event for event in (*talk.events, *events) if event.event == "authorization_summary"]
     assert sum(event.count or 0 for event in told) == 12 * 2_000
