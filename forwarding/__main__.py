@@ -33,7 +33,7 @@ from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
-from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.certificates import Certificates, CertificateSeries
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
@@ -48,8 +48,8 @@ from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
-from proxy.net.runtime.listening import refused
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines, log_settings
 from proxy.net.telemetry.event_lines import log_event
@@ -78,7 +78,7 @@ def run_controller(config_path: str | Path) -> int:
         authorizer = _authorizer(config)
         registry = CollectorRegistry()
         reloads = FileReloads(registry)
-        upkeep = InTurn(AuthorizerUpkeep(authorizer, reloads, _nothing).run)
+        upkeep = ReplaceableTask(AuthorizerReload(authorizer, reloads, _nothing).run)
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         access = http_access(config.http)
         tracing = traces(config.telemetry, config.controller_id, registry, reloads)
@@ -124,7 +124,7 @@ def run_controller(config_path: str | Path) -> int:
             )
         )
     except Exception as error:
-        if (taken := refused(error)) is not None:
+        if (taken := find_cannot_listen(error)) is not None:
             log.error("controller cannot start", error=str(taken))
             return EXIT_CONFIG
         log.exception("controller ended by a fault")
@@ -146,7 +146,7 @@ async def _run(
     access: HttpAccess | None,
     tracing: Traces,
     certificates: Certificates,
-    authorizer_upkeep: InTurn,
+    authorizer_upkeep: ReplaceableTask,
     upkeep: Sequence[Callable[[], Coroutine[object, object, None]]],
 ) -> None:
     audit = AuditLog(
@@ -188,7 +188,7 @@ async def _run(
         try:
             await process.run()
         finally:
-            HANGUP.tell(None)
+            HANGUP.on_signal(None)
             for task in background:
                 task.cancel()
             await http.close()
@@ -246,7 +246,7 @@ class _Reload:
     process: ControllerProcess
     audit: AuditLog
     reloads: FileReloads
-    upkeep: InTurn
+    upkeep: ReplaceableTask
     http: HttpPort
     config: ControllerConfig
     authorizer: Authorizer
@@ -272,11 +272,11 @@ class _Reload:
         except OSError as error:
             raise ConfigError(f"http > bind: {error}") from error
 
-    def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerUpkeep]:
+    def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerReload]:
         authorizer = _authorizer(new)
-        return authorizer, AuthorizerUpkeep(authorizer, self.reloads, _nothing)
+        return authorizer, AuthorizerReload(authorizer, self.reloads, _nothing)
 
-    def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerUpkeep] | None) -> None:
+    def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerReload] | None) -> None:
         if (new.authorizer, new.quota) == (self.config.authorizer, self.config.quota):
             return
         generation = self.audit.change_settings(_told_settings(new))

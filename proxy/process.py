@@ -38,7 +38,7 @@ from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.clients.revocation import Revocations
-from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.certificates import Certificates, CertificateSeries
 from proxy.net.files.tls import ServerTls, TlsError
 from proxy.net.files.watched_file import FileReloads, WatchedFile
@@ -57,9 +57,9 @@ from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import done_in_pieces, in_pieces
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
-from proxy.net.runtime.listening import refused
-from proxy.net.runtime.reachability import together
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.reachability import link
+from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
@@ -119,7 +119,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     try:
         uvloop.run(process.run())
     except Exception as error:
-        if (taken := refused(error)) is not None:
+        if (taken := find_cannot_listen(error)) is not None:
             log.error("proxy cannot start", error=str(taken))
             return EXIT_CONFIG
         log.exception("proxy ended by a fault")
@@ -174,7 +174,7 @@ class ProxyProcess:
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._gate = gate_setup.gate(config, member)
-        self._upkeep = InTurn(self._upkeep_of(self._gate.authorizer).run)
+        self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(
             config,
@@ -192,7 +192,7 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._watch = BrokerWatch(self._broker, self._on_broker)
-        together(self._watch.reach, self._feed.reach, self._forwarder.reach)
+        link(self._watch.reachability, self._feed.reachability, self._forwarder.reachability)
         self._verifications = Verifications(self._registry, hashing_threads(config.workers))
         self._backoff = LoginBackoff(config.login_backoff.settings())
         self._credentials = Credentials(
@@ -255,9 +255,9 @@ class ProxyProcess:
         if self._stop.draining.is_set():
             yield Note.of("draining")
             return
-        broker = self._watch.reach.cause or NOT_YET
+        broker = self._watch.reachability.cause or NOT_YET
         if not self._loader.ready:
-            yield Note.of("the metadata log is not loaded", self._feed.reach.cause or BEING_READ)
+            yield Note.of("the metadata log is not loaded", self._feed.reachability.cause or BEING_READ)
         if not self._watch.up:
             yield Note.of("the broker is not reached", broker)
         elif self._loader.ready and not self._open:
@@ -267,7 +267,9 @@ class ProxyProcess:
         # A proxy without a controller serves data; who takes it for unready turns this into an outage (0051).
         yield from degraded("administrative requests time out", self._forwarder.trouble)
         if self._loader.ready and not self._feed.connected:
-            yield from degraded("changes of the metadata do not arrive", self._feed.reach.cause or NOT_YET)
+            yield from degraded(
+                "changes of the metadata do not arrive", self._feed.reachability.cause or NOT_YET
+            )
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -290,7 +292,7 @@ class ProxyProcess:
                     background.append(tasks.create_task(self._reloading.run()))
                 serving = tasks.create_task(self._serve(tasks))
                 await self._stop.draining.wait()
-                HANGUP.tell(None)
+                HANGUP.on_signal(None)
                 serving.cancel()
                 await self._drain()
                 for task in background:
@@ -379,9 +381,9 @@ class ProxyProcess:
             report_files(config, descriptors.limit())
         await self._listeners.renew_logins()
         async for each, files in in_pieces(made.certificates.items()):
-            self._certificates.hold(each, files)
+            self._certificates.add(each, files)
         async for stale_tls in in_pieces(stale.difference(self._listeners.tls)):
-            self._certificates.release(stale_tls)
+            self._certificates.remove(stale_tls)
 
     async def _follow_http(self, http: PreparedAccess, listeners: Prepared) -> None:
         try:
@@ -399,8 +401,8 @@ class ProxyProcess:
         if other is not None:
             self._upkeep.replace(other.upkeep.run)
 
-    def _upkeep_of(self, authorizer: Authorizer) -> AuthorizerUpkeep:
-        return AuthorizerUpkeep(authorizer, self._reloads, self._gate.forget_decisions)
+    def _upkeep_of(self, authorizer: Authorizer) -> AuthorizerReload:
+        return AuthorizerReload(authorizer, self._reloads, self._gate.forget_decisions)
 
     def _made(self, config: ProxyConfig, credentials: Credentials) -> "_Made":
         """What another configuration needs besides its values; it reads files."""
@@ -583,7 +585,7 @@ class _Made:
 @dataclass(frozen=True, slots=True)
 class _AnAuthorizer:
     authorizer: Authorizer
-    upkeep: AuthorizerUpkeep
+    upkeep: AuthorizerReload
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -85,7 +85,7 @@ class Reloading(Generic[PartType]):
         def wake() -> None:
             loop.call_soon_threadsafe(self._wanted.set)
 
-        HANGUP.tell(wake)
+        HANGUP.on_signal(wake)
         while True:
             await self._wanted.wait()
             self._wanted.clear()

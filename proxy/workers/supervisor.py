@@ -106,7 +106,7 @@ class Supervisor:
             upkeep = [tasks.create_task(part) for part in parts]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
-            HANGUP.tell(None)
+            HANGUP.on_signal(None)
             for task in upkeep:
                 task.cancel()
         await self._http.close()

@@ -34,7 +34,7 @@ async def why(endpoint: EndpointSettings) -> Cause:
     forwarder = Forwarder([endpoint], "proxy-1/boot", ForwarderMetrics(registry), now_ms)
     async with asyncio.timeout(SHOULD_NOT_TAKE_S), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(forwarder.run())
-        while forwarder.reach.cause is None:  # noqa: ASYNC110 - a state has no event
+        while forwarder.reachability.cause is None:  # noqa: ASYNC110 - a state has no event
             await asyncio.sleep(0.01)
         running.cancel()
     assert forwarder.trouble is not None

@@ -51,7 +51,7 @@ class Admission:
         `files`: how many this process may have open. With workers it may be the one that all clients come to.
         """
         self._most = descriptors.connections(files)
-        self._most_held = descriptors.held(files)
+        self._most_held = descriptors.rejected_connections(files)
         self._accept_rates = accept_rates or AcceptRates()
         self.accept_waited_ms: dict[str, int] = {}
         """How long each listener has waited in all before it treated a connection."""

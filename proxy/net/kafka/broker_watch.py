@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from proxy.admin.configs import BROKER
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.runtime.reachability import Reach
+from proxy.net.runtime.reachability import Reachability
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 
@@ -44,7 +44,7 @@ class BrokerWatch:
         self.known = asyncio.Event()
         """Set once the broker has told its versions."""
         self.up = False
-        self.reach = Reach("broker reached", "broker not reached")
+        self.reachability = Reachability("broker reached", "broker not reached")
 
     async def run(self) -> None:
         """Ask now, and again at each interval; until cancelled."""
@@ -54,14 +54,14 @@ class BrokerWatch:
                     while True:
                         self._on_facts(await _ask(channel))
                         if not self.up:
-                            self.reach.reached(address=self._endpoint.address)
+                            self.reachability.reached(address=self._endpoint.address)
                         self.up = True
                         self.known.set()
                         await asyncio.sleep(REFRESH_INTERVAL_S)
             except ChannelError as error:
                 self.up = False
-                self.reach.lost(error)
-            await self.reach.pause()
+                self.reachability.failed(error)
+            await self.reachability.pause()
 
 
 async def _ask(channel: Channel) -> BrokerFacts:

@@ -31,7 +31,7 @@ from proxy.net.metadata.quorum_log import QuorumLog, SnapshotReader
 from proxy.net.metadata.transactions import BrokenBatch
 from proxy.net.runtime.chunked import done_in_pieces
 from proxy.net.runtime.garbage_collector import apply_image
-from proxy.net.runtime.reachability import Reach
+from proxy.net.runtime.reachability import Reachability
 
 ANSWER_TIMEOUT_MS = 5_000
 """A controller that is silent for so much longer than it was asked to wait is frozen or cut off."""
@@ -49,7 +49,9 @@ class QuorumFeed:
         self._log = QuorumLog()
         self._high_watermark = UNKNOWN_OFFSET
         self._waiters = OffsetWaiters(lambda: loader.applied_offset)
-        self.reach = Reach("metadata feed caught up", "metadata feed interrupted", addresses=len(endpoints))
+        self.reachability = Reachability(
+            "metadata feed caught up", "metadata feed interrupted", addresses=len(endpoints)
+        )
         self._anew = False
         """What was known is not of this log, and serves only until it has been read."""
         self._sent_elsewhere = False
@@ -63,7 +65,7 @@ class QuorumFeed:
     def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
         """These controllers are tried from now on while the leader is not known."""
         self.leader.follow([_impatient(endpoint) for endpoint in endpoints])
-        self.reach.follow(len(endpoints))
+        self.reachability.replace_addresses(len(endpoints))
 
     async def run(self) -> None:
         """Follow the quorum until cancelled; MetadataError when its log holds what cannot be applied."""
@@ -75,7 +77,7 @@ class QuorumFeed:
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until this offset or a later one is in force (E13); FeedTimeout if not in time."""
-        with self.reach.wanted():
+        with self.reachability.wanted():
             await self._waiters.wait_for(offset, timeout_ms)
 
     def tell(self, watcher: Callable[[int], None]) -> None:
@@ -110,7 +112,7 @@ class QuorumFeed:
         `endpoint`: the controller that acknowledged what is waited for; one that led before may not know it.
         """
         try:
-            with self.reach.wanted():
+            with self.reachability.wanted():
                 async with asyncio.timeout(timeout_ms / 1000):
                     end = await self._stable_offset_at_last(endpoint)
                 await self.wait_for(end - 1, timeout_ms)
@@ -140,12 +142,14 @@ class QuorumFeed:
                 self._sent_elsewhere = True
                 log.info("metadata feed is sent elsewhere", address=endpoint.address, error=str(elsewhere))
                 return
-            self.reach.lost(elsewhere, endpoint.address, topic=CLUSTER_METADATA)
-            await self.reach.pause()
+            self.reachability.failed(elsewhere, endpoint.address, topic=CLUSTER_METADATA)
+            await self.reachability.pause()
         except (ChannelError, BrokenBatch, QuorumError) as error:
             self.leader.lost()
-            self.reach.lost(error, endpoint.address, topic=CLUSTER_METADATA, offset=self._log.position)
-            await self.reach.pause()
+            self.reachability.failed(
+                error, endpoint.address, topic=CLUSTER_METADATA, offset=self._log.position
+            )
+            await self.reachability.pause()
         finally:
             self.connected = False
 
@@ -162,7 +166,7 @@ class QuorumFeed:
 
     def _caught_up(self, endpoint: EndpointSettings) -> None:
         self.connected, self._sent_elsewhere = True, False
-        self.reach.reached(
+        self.reachability.reached(
             topic=CLUSTER_METADATA,
             offset=self._loader.next_offset - 1,
             leader=endpoint.address,

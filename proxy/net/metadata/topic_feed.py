@@ -17,7 +17,7 @@ from proxy.net.metadata.topic_partition import Partition, PartitionError, Place,
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
 from proxy.net.runtime.chunked import in_pieces
 from proxy.net.runtime.garbage_collector import apply_image
-from proxy.net.runtime.reachability import Reach
+from proxy.net.runtime.reachability import Reachability
 
 __all__ = ["FeedTimeout", "TopicFeed"]
 
@@ -44,7 +44,7 @@ class TopicFeed:
         """Read while catching up; a connection that ends in between must not take it along."""
         self._topic_id: bytes | None = None
         self._waiters = OffsetWaiters(lambda: loader.image.offset if loader.ready else None)
-        self.reach = Reach("metadata feed caught up", "metadata feed interrupted")
+        self.reachability = Reachability("metadata feed caught up", "metadata feed interrupted")
         self.loaded = asyncio.Event()
         """Set once the loader is ready (KIP-801: before that no listener opens)."""
         self.connected = False
@@ -59,14 +59,14 @@ class TopicFeed:
                     while True:
                         await self._apply(await self._read(partition))
             except (ChannelError, BrokenBatch, PartitionError) as error:
-                self.reach.lost(error, topic=self._topic)
-                await self.reach.pause()
+                self.reachability.failed(error, topic=self._topic)
+                await self.reachability.pause()
             finally:
                 self.connected = False
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Until an image with this offset or a later one serves (E13); FeedTimeout if not in time."""
-        with self.reach.wanted():
+        with self.reachability.wanted():
             await self._waiters.wait_for(offset, timeout_ms)
 
     def tell(self, watcher: Callable[[int], None]) -> None:
@@ -99,7 +99,7 @@ class TopicFeed:
             raise
         self._unapplied = []
         self.connected = True
-        self.reach.reached(topic=self._topic, offset=self._loader.image.offset)
+        self.reachability.reached(topic=self._topic, offset=self._loader.image.offset)
 
     async def _read(self, partition: Partition) -> list[Committed]:
         records = await partition.fetch(self._reader.position)

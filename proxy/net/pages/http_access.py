@@ -78,7 +78,7 @@ class HttpAccess:
 
     @property
     def _asks_clients(self) -> bool:
-        return self.tls is not None and self.tls.asks_clients
+        return self.tls is not None and self.tls.requests_certificates
 
 
 class HttpFiles:

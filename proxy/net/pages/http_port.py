@@ -11,7 +11,7 @@ from pathlib import Path
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_access import HttpAccess, HttpFiles
 from proxy.net.pages.http_server import HttpServer
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.replaceable import ReplaceableTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class HttpPort:
         self._server = server(access)
         self._is_wanted = access is not None
         self._files = HttpFiles(access, reloads)
-        self._watching = InTurn(self._files.run)
+        self._watching = ReplaceableTask(self._files.run)
 
     @property
     def expiries(self) -> dict[Path, float]:
