@@ -60,7 +60,7 @@ class ControlPlane:
             self.loader = Loader(on_image)
             self.feed = TopicFeed(internal, config.metadata.topic, self.loader)
         if member is not None:
-            self.feed.tell(member.publish)
+            self.feed.on_applied(member.publish)
         self.forwarder = Forwarder(
             self.endpoints,
             f"{config.proxy_id}/{boot_id}",
@@ -77,7 +77,7 @@ class ControlPlane:
         self.endpoints = [like.at(*split_host_port(address)) for address in addresses]
         self.forwarder.follow(self.endpoints)
         if self._quorum is not None:
-            self._quorum.follow(self.endpoints)
+            self._quorum.reconfigure(self.endpoints)
 
     @property
     def next_offset(self) -> int | None:
@@ -95,7 +95,7 @@ class ControlPlane:
             if reply.last_offset is not None:
                 await self.feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
             elif self._quorum is not None and reply.error_code == ErrorCode.NONE:
-                end = await self._quorum.wait_until_now(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
+                end = await self._quorum.wait_for_end(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
                 reply = replace(reply, last_offset=end - 1)
         except FeedTimeout as error:
             # The change is made; only this proxy's own view of it is late.

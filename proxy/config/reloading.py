@@ -142,7 +142,7 @@ class Reloading(Generic[PartType]):
     def _reported(self, status: ReloadStatus) -> None:
         keys = {"changed": ", ".join(status.changed), "restart.needed": ", ".join(status.restart)}
         told = {name: text for name, text in keys.items() if text}
-        self._files.tell(self._path, FILE_KIND, None, status.error, told)
+        self._files.report(self._path, FILE_KIND, None, status.error, told)
         if status.error is not None:
             log.error(
                 "configuration not reloaded: the one in effect stays",

@@ -12,7 +12,7 @@ from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata import topic_feed
 from proxy.net.metadata.topic_feed import TopicFeed
-from proxy.net.metadata.topic_partition import Place
+from proxy.net.metadata.topic_partition import PartitionLeader
 from proxy.net.runtime.reachability import Reachability
 from tests.support.metadata_log import acl, acl_record, values
 
@@ -53,7 +53,7 @@ async def loaded_from(log: Any, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     @asynccontextmanager
     async def at_leader(_endpoint: Any, _topic: str) -> AsyncIterator[Any]:
-        yield log, Place(bytes(16), "localhost", 1)
+        yield log, PartitionLeader(bytes(16), "localhost", 1)
 
     monkeypatch.setattr(topic_feed, "at_leader", at_leader)
     loader = Loader(lambda _image, _changed: None)
