@@ -28,7 +28,7 @@ from proxy.config.reloading import Reloading, checked
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
-from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
@@ -152,7 +152,7 @@ async def _run(
     audit = AuditLog(
         author,
         spool,
-        AuditSink(settings.broker, config.audit.topic),
+        AuditDelivery(settings.broker, config.audit.topic),
         now_ms,
         policy,
         [log_event],
@@ -169,7 +169,7 @@ async def _run(
         audit.append,
         registry,
         now_ms,
-        audit.admits_change,
+        audit.allows_change,
         kept,
         None if isinstance(tracing, NoTraces) else tracing.spans,
     )
@@ -261,14 +261,14 @@ class _Reload:
         self._decide_by(new, other)
         self.logins.config, self.logins.backoff.settings = new, new.login_backoff.settings()
         self.process.server.limits = limits
-        self.audit.follow(policy)
+        self.audit.reconfigure(policy)
         log_lines.set_level(new.log.level)
         self.config = new
 
     async def _follow_http(self, new: ControllerConfig) -> None:
         prepared = await asyncio.to_thread(lambda: self.http.prepare(http_access(new.http)))
         try:
-            await self.http.follow(prepared)
+            await self.http.reconfigure(prepared)
         except OSError as error:
             raise ConfigError(f"http > bind: {error}") from error
 

@@ -33,7 +33,7 @@ from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
-from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
@@ -155,7 +155,7 @@ class ProxyProcess:
         self._running: list[asyncio.Task[None]] = []
         self._users_watch: asyncio.Task[None] | None = None
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
-        self._new_sink = partial(AuditSink, internal, config.audit.topic)
+        self._new_sink = partial(AuditDelivery, internal, config.audit.topic)
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._holder = Holder.this_process("proxy", config.proxy_id, self.author.boot_id)
@@ -170,7 +170,7 @@ class ProxyProcess:
             config.audit.policy(),
             [self._telemetry.read],
         )
-        self._audit.on_refusals = self._refuse_unrecorded
+        self._audit.on_rejected_classes = self._refuse_unrecorded
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._gate = gate_setup.gate(config, member)
@@ -371,7 +371,7 @@ class ProxyProcess:
         self._gate.memory.limit(config.limits.queued_max_request_bytes)
         self._gate.proxy_principals = made.proxy_principals
         self._backoff.settings = config.login_backoff.settings()
-        self._audit.follow(made.audit_policy)
+        self._audit.reconfigure(made.audit_policy)
         log_lines.set_level(config.log.level)
         if made.users is not None:
             made.users.take_over(self._users.known)
@@ -387,7 +387,7 @@ class ProxyProcess:
 
     async def _follow_http(self, http: PreparedAccess, listeners: Prepared) -> None:
         try:
-            await self._http.follow(http)
+            await self._http.reconfigure(http)
         except OSError as error:
             listeners.close_sockets()
             raise ConfigError(f"http > bind: {error}") from error
@@ -470,7 +470,7 @@ class ProxyProcess:
             garbage_collector.collect_if_few()
 
     async def _forward(self, request: ToController) -> ControllerReply:
-        if not await self._audit.admits_change():
+        if not await self._audit.allows_change():
             # D3: a change that could not be recorded is not made (docs/decisions/0004).
             log.error("admin request refused", reason="the audit spool takes no records")
             refused_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"

@@ -21,7 +21,7 @@ from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
-from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, written
+from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, write_if_possible
 
 FILE_KIND = "configuration"
 READ_TRIES = 3
@@ -135,7 +135,7 @@ class Reloading(Generic[PartType]):
 
     def _told(self, status: ReloadStatus) -> None:
         if self._status_directory is not None:
-            written(status, self._status_directory)
+            write_if_possible(status, self._status_directory)
         if self._metrics is not None:
             self._metrics.read(status)
 

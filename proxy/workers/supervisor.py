@@ -175,7 +175,7 @@ class Supervisor:
         """Every worker takes it, those that start from now on too. ConfigError names one that cannot."""
         if config.http != self._config.http:
             http = await asyncio.to_thread(lambda: self._http.prepare(http_access(config.http)))
-            await self._http.follow(http)
+            await self._http.reconfigure(http)
         give(self._given.config, config)
         self._config = config
         log_lines.set_level(config.log.level)

@@ -138,7 +138,7 @@ async def test_without_a_thread_there_are_no_traces_and_nothing_else_is_the_matt
             it.ends()
             await it.traces.close(100)
 
-    assert [line["event"] for line in lines] == ["there are no traces"]
+    assert [line["event"] for line in lines] == ["Failed to start the export of traces"]
 
 
 async def test_a_receiver_that_hangs_costs_spans_and_memory_for_no_more_than_the_queue() -> None:

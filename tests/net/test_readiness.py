@@ -118,7 +118,7 @@ async def test_a_controller_says_why_it_is_not_ready(tmp_path: Path) -> None:
 
 def test_what_only_one_of_several_workers_says_has_its_number_and_details_are_for_operators() -> None:
     note = Note.of("degraded: x", Cause(LOGIN, "b:9092: PLAIN login as proxy-1"))
-    readiness = Readiness.decoded(Readiness((), (note.said_by("worker 1"),)).encoded())
+    readiness = Readiness.decoded(Readiness((), (note.prefixed("worker 1"),)).encoded())
 
     assert readiness.text(detailed=False) == f"ready\nworker 1: degraded: x: {LOGIN}\n"
     assert readiness.text(detailed=True) == (
