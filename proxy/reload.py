@@ -70,21 +70,21 @@ def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
     before = ReloadStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise CannotReload(
-            f"{holder.in_words()} has not begun to serve, or is of a version that cannot reload: see its log"
+            f"{holder.description()} has not begun to serve, or is of a version that cannot reload: see its log"
         )
     asked_ms = now_ms()
     try:
         os.kill(holder.pid, signal.SIGHUP)
     except OSError as error:
-        raise CannotReload(f"{holder.in_words()} cannot be signalled: {error.strerror}") from error
+        raise CannotReload(f"{holder.description()} cannot be signalled: {error.strerror}") from error
     while now_ms() < asked_ms + timeout_ms:
         status = ReloadStatus.read(spool_dir)
         if status is not None and status.pid == holder.pid and _is_new(status, before, asked_ms):
             return status
         Event().wait(LOOK_S)
         if holder.has_ended():
-            raise CannotReload(f"{holder.in_words()} has ended before it reloaded: see its log")
-    raise CannotReload(f"{holder.in_words()} has not reported an outcome in {timeout_ms} ms: see its log")
+            raise CannotReload(f"{holder.description()} has ended before it reloaded: see its log")
+    raise CannotReload(f"{holder.description()} has not reported an outcome in {timeout_ms} ms: see its log")
 
 
 def _is_new(status: ReloadStatus, before: ReloadStatus, asked_ms: int) -> bool:
@@ -100,7 +100,7 @@ def _running(spool_dir: Path) -> Holder:
             " directory (--spool-dir)"
         )
     if holder.host != socket.gethostname():
-        raise CannotReload(f"{holder.in_words()}: run `penstock reload` on that host")
+        raise CannotReload(f"{holder.description()}: run `penstock reload` on that host")
     if holder.has_ended():
-        raise CannotReload(f"{holder.in_words()} has ended, and its workers are about to")
+        raise CannotReload(f"{holder.description()} has ended, and its workers are about to")
     return holder

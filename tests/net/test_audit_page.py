@@ -174,7 +174,7 @@ async def test_a_segment_that_is_removed_is_told_and_nothing_of_it_is_lost(tmp_p
         segment = trail.log.spool._path(1)
         await asyncio.to_thread(shutil.rmtree, directory)
         trail.ahead_ms += 1_000
-        await until(lambda: bool(trail.log.losses))
+        await until(lambda: bool(trail.log.spool.losses))
         await trail.appends(2)
 
         told = f"segment {segment} was removed while this process used it: no record is lost"
@@ -202,8 +202,8 @@ async def test_records_that_are_lost_with_a_segment_are_told_by_number(tmp_path:
         await until(lambda: not trail.log.spool._unsynced)
         segment.write_bytes(b"")
         trail.ahead_ms += 1_000
-        await until(lambda: bool(trail.log.losses))
+        await until(lambda: bool(trail.log.spool.losses))
 
-        assert [(loss.first, loss.last) for loss in trail.log.losses] == [(0, 2)]
+        assert [(loss.first, loss.last) for loss in trail.log.spool.losses] == [(0, 2)]
         assert trail.numbers()["penstock_audit_lost_records_total"] == 3.0
         assert "records 0 to 2 are lost" in told_by(trail.log)

@@ -279,7 +279,7 @@ async def test_the_end_does_not_wait_for_a_receiver_that_hangs() -> None:
             receiver.delays.set()
 
     assert it.dropped("at_end") == 10
-    assert [line["spans"] for line in lines if "not exported at the end" in line["event"]] == [10]
+    assert [line["spans"] for line in lines if "dropped at the end" in line["event"]] == [10]
 
 
 async def test_a_slow_receiver_is_given_up_after_the_timeout() -> None:
