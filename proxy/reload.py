@@ -70,7 +70,7 @@ def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
     before = ReloadStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise CannotReload(
-            f"{holder.description()} has not begun to serve, or is of a version that cannot reload: see its log"
+            f"{holder.description()} does not serve yet, or its version cannot reload: see its log"
         )
     asked_ms = now_ms()
     try:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.demo.ports import free_addresses
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.net.runtime import reachability as reach_module
 from proxy.net.runtime.cause import CERTIFICATE, LOGIN, REFUSED, UNKNOWN_HOST, Cause
 from proxy.net.runtime.reachability import MAX_MS, Backoff, Reachability, link
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import FakeBroker
 
@@ -68,7 +68,7 @@ async def test_a_peer_that_comes_and_goes_does_not_fill_the_log() -> None:
     assert len(lines(captured)) == 2
 
 
-async def test_of_several_addresses_one_that_is_away_is_no_outage_and_all_of_them_are_one() -> None:
+async def test_of_several_addresses_one_that_is_away_is_no_outage_and_combined_them_are_one() -> None:
     peer = Reachability("controller reached", "controller not reached", addresses=2)
     with capture_logs() as captured:
         for _ in range(3):

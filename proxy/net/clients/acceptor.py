@@ -53,7 +53,7 @@ class Acceptor:
     """Accepts connections at their pace, and begins each of them in a task."""
 
     has_handshakes = False
-    """Whether `begin` includes a handshake. If not, it must not be cancelled: uvloop would close the new connection
+    """Whether `begin` includes a handshake. If not, it must not be cancelled: uvloop would close the connection
     and never call connection_lost."""
 
     def __init__(

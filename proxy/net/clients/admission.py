@@ -61,7 +61,7 @@ class Admission:
         self._delayed = 0
 
     def enter(self, listener: str, host: str, close: Callable[[], None]) -> Slot | None:
-        """Return a slot for a connection from `host`. None: it is rejected; `close` is called, maybe later."""
+        """Return a slot for a connection from `host`. None: rejected; `close` is called, maybe later."""
         address = same_address(host)
         image = self._image() or MetadataImage.EMPTY
         if self._quotas.count >= self._max_connections:

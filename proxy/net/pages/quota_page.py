@@ -61,7 +61,7 @@ async def _holders(sessions: list[Session]) -> Counter[int]:
     """Return how many sessions hold each bucket, by the bucket's id()."""
     holders: Counter[int] = Counter()
     async for session in in_pieces(sessions):
-        client = session.client
+        client = session.machine.client
         holders.update((id(client.producer), id(client.consumer), id(client.request)))
     return holders
 

@@ -10,7 +10,7 @@ log_lines        the format of log lines, and their sampling
 log_queue        a thread that writes log lines, so that logging never blocks
 log_settings     the log level and the process's id, read before the configuration is validated
 spans            the interface of trace spans, without OpenTelemetry
-traced_session   a session whose requests have spans
+request_tracer   spans of the requests of one session
 otlp             exports spans to a receiver over OTLP/HTTP
 reload_status    the outcome of the last reload, for `penstock reload` and as metrics
 """

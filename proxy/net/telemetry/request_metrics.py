@@ -1,7 +1,7 @@
 """Latency of requests and error codes of their responses, as metrics (SPEC O12).
 
-Collected from the listeners' counts (proxy.session.request_counts) at each scrape. The number of series is
-bounded by Kafka's APIs and error codes and by the listeners.
+Collected from the listeners' counts (proxy.session.accounting.request_counts) at each scrape. The number of
+series is bounded by Kafka's APIs and error codes and by the listeners.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.session.accounting.request_counts import Durations, name_of_api, name_of_error
 from proxy.session.gate import ListenerPolicy
-from proxy.session.request_counts import Durations, name_of_api, name_of_error
 
 EXPORTED_BUCKETS = 17
 """From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
