@@ -161,7 +161,7 @@ async def _run(
     registry.register(LogSeries())
     registry.register(ProcessSeries())
     reloads.record = audit.append
-    kept = partial(audit.kept, CLASSES)
+    kept = partial(audit.wait_until_durable, CLASSES)
     process = ControllerProcess(
         settings,
         logins.listener,

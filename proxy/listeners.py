@@ -23,7 +23,7 @@ from proxy.metadata.image import QuotasImage
 from proxy.net.clients.acceptor import listening_socket
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
-from proxy.net.clients.connection_host import Trail
+from proxy.net.clients.connection_host import AuditTrail
 from proxy.net.clients.drain import Drained, drain
 from proxy.net.clients.listener import BACKLOG, Forwarder, Listener, Observer
 from proxy.net.clients.turns import Turns
@@ -35,7 +35,7 @@ from proxy.net.kafka.user_tokens import Identity
 from proxy.net.logins.credentials import Credentials, sasl_listener
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime import descriptors
-from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
@@ -93,7 +93,7 @@ class Listeners:
         forward: Forwarder,
         record: Callable[[AuditEvent], None],
         observer: Observer,
-        trail: Trail,
+        trail: AuditTrail,
         member: Member | None = None,
         tracing: Tracing | None = None,
     ) -> None:
@@ -198,7 +198,7 @@ class Listeners:
 
     async def renew_logins(self) -> None:
         """Clients that are connected log in by the settings in effect from their next login on."""
-        async for connection in in_pieces(list(self.connections())):
+        async for connection in iterate_in_slices(list(self.connections())):
             entry = self._entries.get(connection.session.listener.name)
             if entry is not None and entry.policy.sasl is not None:
                 connection.session.authentication.follow(entry.policy.sasl)
@@ -215,7 +215,7 @@ class Listeners:
     async def sweep(self, moment_ms: int, share: float) -> None:
         """Write out what was counted, close idle connections; in pieces that take this share of the time."""
         self._former = [listener for listener in self._former if listener.connections]
-        await done_in_pieces(self._swept(moment_ms), share=share)
+        await run_in_slices(self._swept(moment_ms), share=share)
 
     def _swept(self, moment_ms: int) -> Iterator[None]:
         idle_ms = self._config.limits.connections_max_idle_ms

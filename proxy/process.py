@@ -54,7 +54,7 @@ from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
-from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.listening import find_cannot_listen
@@ -380,9 +380,9 @@ class ProxyProcess:
         if config.limits.max_connections != before.limits.max_connections:
             report_files(config, descriptors.limit())
         await self._listeners.renew_logins()
-        async for each, files in in_pieces(made.certificates.items()):
+        async for each, files in iterate_in_slices(made.certificates.items()):
             self._certificates.add(each, files)
-        async for stale_tls in in_pieces(stale.difference(self._listeners.tls)):
+        async for stale_tls in iterate_in_slices(stale.difference(self._listeners.tls)):
             self._certificates.remove(stale_tls)
 
     async def _follow_http(self, http: PreparedAccess, listeners: Prepared) -> None:
@@ -463,10 +463,10 @@ class ProxyProcess:
             await asyncio.sleep(self._config.audit.summary_interval_ms / 1000)
             moment_ms = now_ms()
             await self._listeners.sweep(moment_ms, SWEEP_SHARE)
-            await done_in_pieces(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
             shown = self._telemetry.shown_clients
-            await done_in_pieces(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
-            await done_in_pieces(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
 
     async def _forward(self, request: ToController) -> ControllerResponse:
@@ -502,7 +502,7 @@ class ProxyProcess:
         while True:
             await self._quotas_changed.wait()
             self._quotas_changed.clear()
-            async for event in in_pieces(self._quota_events()):
+            async for event in iterate_in_slices(self._quota_events()):
                 self._audit.append(event)
 
     def _quota_events(self) -> Iterator[AuditEvent]:

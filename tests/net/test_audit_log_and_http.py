@@ -152,7 +152,7 @@ async def test_a_boot_tells_which_record_was_the_last_one_before_it(tmp_path: Pa
     first = an_audit_log(tmp_path, sink)
     first.start({"super.users": "User:admin"})
     first.append(AuditEvent(event="authentication"))
-    assert await first.kept()
+    assert await first.wait_until_durable()
     # Killed: nothing was closed.
     second = an_audit_log(tmp_path, sink)
     second.start({})

@@ -49,7 +49,7 @@ class Trail:
     async def appends(self, count: int = 1) -> None:
         for _ in range(count):
             self.log.append(AuditEvent(event="authorization", granted=False))
-        await self.log.kept()
+        await self.log.wait_until_durable()
 
     def numbers(self) -> dict[str, float]:
         registry = CollectorRegistry()
@@ -196,7 +196,7 @@ async def test_records_that_are_lost_with_a_segment_are_told_by_number(tmp_path:
     async with a_trail(tmp_path) as trail:
         trail.topic.fails(*FOR_EVER)
         await trail.appends(3)
-        await trail.log.kept()
+        await trail.log.wait_until_durable()
         await until(lambda: trail.log.delivery.failure is not None)
         segment = trail.log.spool._path(1)
         await until(lambda: not trail.log.spool._unsynced)

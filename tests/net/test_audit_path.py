@@ -102,7 +102,7 @@ async def test_an_admin_request_waits_until_its_record_is_kept(spool: Spool) -> 
     audit = an_audit_log(spool, fsync=Fsync.NEVER)
     fill(audit, DENIAL, lambda: audit.sequence == 60)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(audit.kept())
+        waiting = tasks.create_task(audit.wait_until_durable())
         done, _ = await asyncio.wait([waiting], timeout=0.2)
         assert not done
 
@@ -165,7 +165,7 @@ async def test_with_fsync_admin_a_kept_record_is_on_the_disk(
     audit = an_audit_log(spool, fsync=Fsync.NEVER, synced=frozenset({"admin"} if fsync_admin else ()))
 
     audit.append(ADMIN)
-    assert await audit.kept()
+    assert await audit.wait_until_durable()
 
     assert (audit.writer.written_count, audit.writer._synced_count) == (1, on_disk)
 
@@ -201,7 +201,7 @@ async def main():
     audit = AuditLog(author, Spool(Path(sys.argv[1]), 1 << 24), None, lambda: 0)
     for number in range(int(sys.argv[2])):
         audit.append(AuditEvent(event="forwarded", count=number))
-        if not await audit.kept():
+        if not await audit.wait_until_durable():
             sys.exit(3)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -37,9 +37,9 @@ async def main(directory: Path, bootstrap: str, count: int, boot_id: str) -> Non
                 AuditEvent(event="authorization", granted=False, count=number, resource_name="t" * 40)
             )
             if number % STEP == 0:
-                await audit.kept()
+                await audit.wait_until_durable()
                 say(f"appended {number}")
-        await audit.kept()
+        await audit.wait_until_durable()
         say(f"appended {count}")
         while not audit.shipper.shipped_count:  # noqa: ASYNC110 - a counter has no event
             await asyncio.sleep(0.05)  # Nobody is there yet.

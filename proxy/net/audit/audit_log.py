@@ -102,7 +102,7 @@ class AuditLog:
         """Whether the cluster may be changed now: all earlier records are durable (D3), or need not be."""
         if self._policy.by_class.get(ADMIN) != REFUSE:
             return True
-        return not self.rejects(ADMIN) and await self.kept()
+        return not self.rejects(ADMIN) and await self.wait_until_durable()
 
     def held_class(self, event: AuditEvent) -> str | None:
         """Return the record's class if all effects after it wait until it is durable; else None.
@@ -118,9 +118,11 @@ class AuditLog:
         )
         return ADMIN if waits and is_change else None
 
-    async def lets_go_on(self, classes: Collection[str]) -> bool:
+    async def may_proceed(self, classes: Collection[str]) -> bool:
         """Whether effects after these records may be carried out: they are durable, or need not be."""
-        return await self.kept(classes) or all(self._policy.by_class.get(name) != REFUSE for name in classes)
+        return await self.wait_until_durable(classes) or all(
+            self._policy.by_class.get(name) != REFUSE for name in classes
+        )
 
     def start(self, settings: Mapping[str, str]) -> None:
         """Append the first record of a boot: its settings, the chain's algorithm, and the boot before it."""
@@ -143,7 +145,7 @@ class AuditLog:
     def append(self, event: AuditEvent) -> None:
         """Number an event and pass it to the writer. Without room for it, `drops` has grown instead.
 
-        The record is in the kernel when `kept` has returned.
+        The record is in the kernel when `wait_until_durable` has returned.
         """
         event_class = events.class_of(event)
         if event_class == PROCESS:
@@ -154,7 +156,7 @@ class AuditLog:
         for reader in self._readers:
             reader(event)
 
-    async def kept(self, classes: Collection[str] = (ADMIN,)) -> bool:
+    async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
         """Wait until all records are written, or synced if audit.fsync of a class says so. False: failed."""
         try:
             async with asyncio.timeout(DURABLE_TIMEOUT_MS / 1000):

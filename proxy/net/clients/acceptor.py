@@ -53,8 +53,8 @@ class Acceptor:
     """Accepts connections at their pace, and begins each of them in a task."""
 
     has_handshakes = False
-    """Whether `begin` includes a handshake. If not, it must not be cancelled: uvloop would close the connection
-    and never call connection_lost."""
+    """Whether `begin` includes a handshake. If not, it must not be cancelled: uvloop would close the
+    connection and never call connection_lost."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Acceptor:
             asyncio.get_running_loop().remove_reader(listening)
         return listening
 
-    def wait_with(self, pace: Pace | None) -> None:
+    def set_pace(self, pace: Pace | None) -> None:
         """Set another pace for the next connections."""
         self._pace = pace
 

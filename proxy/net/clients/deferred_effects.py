@@ -10,18 +10,18 @@ from proxy.session.effects import Effect, ToBroker, ToClient
 
 
 @dataclass(slots=True)
-class Held:
+class DeferredEffects:
     """Effects that wait until the audit records before them are durable, in order."""
 
     effects: list[Effect] = field(default_factory=list)
     classes: set[str] = field(default_factory=set)
     """Classes of the records that have to be durable first, and for which no wait has begun."""
 
-    def take(self, effect: Effect) -> None:
+    def add(self, effect: Effect) -> None:
         """Append an effect, with a copy of what it borrows from the receive buffer."""
         self.effects.append(owned(effect))
 
-    def unkept(self) -> set[str]:
+    def pending_classes(self) -> set[str]:
         """Return the classes to wait for; empty when the effects may be carried out."""
         classes, self.classes = self.classes, set()
         return classes

@@ -30,26 +30,26 @@ class ReceiveBuffers:
         self._free: list[memoryview] = []
         self.current = memoryview(bytearray(SIZE_BYTES))
 
-    def give_away(self) -> memoryview:
-        """Return the current buffer to a new owner, who returns it by `take_back`."""
+    def hand_over(self) -> memoryview:
+        """Return the current buffer to a new owner, who returns it by `reuse`."""
         given = self.current
         self.current = self._free.pop() if self._free else memoryview(bytearray(SIZE_BYTES))
         return given
 
-    def take_back(self, buffer: memoryview) -> None:
+    def reuse(self, buffer: memoryview) -> None:
         """Reuse a buffer whose bytes have been sent."""
         if len(self._free) < _MAX_FREE:
             self._free.append(buffer)
 
 
-class Side(asyncio.BufferedProtocol):
+class RelayProtocol(asyncio.BufferedProtocol):
     """The protocol of one socket of a relayed connection."""
 
-    __slots__ = ("_buffers", "_kept", "_reading", "full", "on_drained", "read_limit_bytes", "transport")
+    __slots__ = ("_buffers", "_reading", "_unsent", "full", "on_drained", "read_limit_bytes", "transport")
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
-        self._kept: list[memoryview] = []
+        self._unsent: list[memoryview] = []
         self._reading = True
         self.read_limit_bytes = 0
         """Bytes to read at a time; 0: as many as the receive buffer has room for."""
@@ -97,9 +97,9 @@ class Side(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.full = False
-        unsent, self._kept = self._kept, []
+        unsent, self._unsent = self._unsent, []
         for buffer in unsent:
-            self._buffers.take_back(buffer)
+            self._buffers.reuse(buffer)
         if self.on_drained is not None:
             self.on_drained()
 
@@ -107,7 +107,7 @@ class Side(asyncio.BufferedProtocol):
         # Only the shared buffer is overwritten by the next read. Bytes from one side go only to the other, so
         # a buffer never has two owners.
         if data.obj is self._buffers.current.obj:
-            self._kept.append(self._buffers.give_away())
+            self._unsent.append(self._buffers.hand_over())
 
 
 def joined(parts: list[Data]) -> list[Data]:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from proxy.net.clients.connection import Connection
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 
 
 class Revocations:
@@ -27,5 +27,5 @@ class Revocations:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            async for connection in in_pieces(list(self._connections())):
+            async for connection in iterate_in_slices(list(self._connections())):
                 connection.end_if_revoked()

@@ -18,7 +18,7 @@ from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.response_protocol import ResponseProtocol
 from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.net.runtime import cause
-from proxy.net.runtime.chunked import in_slices
+from proxy.net.runtime.chunked import call_in_slices
 from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
 from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
 from proxy.wire import codecs, types
@@ -226,11 +226,11 @@ class Channel:
     async def _request(
         self, api_key: int, version: int, message: Request[Response], timeout_ms: int | None
     ) -> Response:
-        body = await in_slices(partial(codecs.request(api_key, version).encode, message))
+        body = await call_in_slices(partial(codecs.request(api_key, version).encode, message))
         frame = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
         try:
             codec: codecs.Codec[Response] = codecs.response(api_key, version)
-            response, _ = await in_slices(partial(codec.decode, frame))
+            response, _ = await call_in_slices(partial(codec.decode, frame))
         except WireError as error:
             self._protocol.abort(error)
             raise ChannelError(

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.runtime.chunked import done_in_pieces, in_pieces, in_slices
+from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.session.topic_names import TopicNames
 from proxy.wire import codecs, types
@@ -97,7 +97,7 @@ class TopicLookups:
         """Connections that wait."""
         return len(self._waiting)
 
-    def want(self, owner: Hashable, waiter: Waiter, topic_ids: bytes, tasks: asyncio.TaskGroup) -> None:
+    def request(self, owner: Hashable, waiter: Waiter, topic_ids: bytes, tasks: asyncio.TaskGroup) -> None:
         """Request the names of these ids, of 16 bytes each; then call the waiter, unless it has cancelled.
 
         `owner`: the principal whose turn it is; `tasks`: the group of the task that sends questions.
@@ -108,7 +108,7 @@ class TopicLookups:
             self._running = True
             tasks.create_task(self._run())
 
-    def leave(self, waiter: Waiter) -> None:
+    def cancel(self, waiter: Waiter) -> None:
         """Forget a waiter, which is closed."""
         wanted = self._waiting.pop(waiter, None)
         if wanted is not None:
@@ -137,7 +137,7 @@ class TopicLookups:
         question: dict[bytes, None] = {}
         complete: list[_Request] = []
         try:
-            await done_in_pieces(self._gathered(question, complete))
+            await run_in_slices(self._gathered(question, complete))
             if question and not await self._send(list(question)):
                 return False
         except Exception:  # The task boundary: a fault must not end the proxy or leave waiters behind.
@@ -147,7 +147,7 @@ class TopicLookups:
         return True
 
     async def _release(self, complete: list[_Request]) -> None:
-        async for wanted in in_pieces(complete):
+        async for wanted in iterate_in_slices(complete):
             if wanted.waiter is not None:
                 del self._waiting[wanted.waiter]
                 wanted.waiter.topics_looked_up()
@@ -221,7 +221,7 @@ class TopicLookups:
         response = await channel.send_body(ApiKey.METADATA, version, self._endpoint.client_id, body)
         # There may be very many partitions: skip them.
         codec = codecs.response(ApiKey.METADATA, version, ("topics.partitions",))
-        decoded, _ = await in_slices(partial(codec.decode, response))
+        decoded, _ = await call_in_slices(partial(codec.decode, response))
         topics: list[Topic] = decoded.topics
         return topics
 

@@ -29,7 +29,7 @@ from proxy.net.metadata.quorum import (
 )
 from proxy.net.metadata.quorum_log import QuorumLog, SnapshotReader
 from proxy.net.metadata.transactions import BrokenBatch
-from proxy.net.runtime.chunked import done_in_pieces
+from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.net.runtime.reachability import Reachability
 
@@ -195,7 +195,7 @@ class QuorumFeed:
         elif fetched.diverging:
             self._truncate()
         else:
-            await done_in_pieces(self._log.steps(fetched.records))
+            await run_in_slices(self._log.steps(fetched.records))
             await self._advance(fetched.high_watermark)
 
     def _truncate(self) -> None:
@@ -239,7 +239,7 @@ class QuorumFeed:
         position, size = 0, 1
         while position < size:
             chunk, size = await node.snapshot_chunk(wanted, position, self.leader.epoch)
-            await done_in_pieces(reader.steps(chunk))
+            await run_in_slices(reader.steps(chunk))
             position += len(chunk)
         await self._apply_snapshot(wanted, reader.values(), max(high_watermark, wanted.end_offset))
 

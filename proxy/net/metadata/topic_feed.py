@@ -15,7 +15,7 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.offset_waiters import FeedTimeout, OffsetWaiters
 from proxy.net.metadata.topic_partition import Partition, PartitionError, PartitionLeader, at_leader
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.net.runtime.reachability import Reachability
 
@@ -90,7 +90,7 @@ class TopicFeed:
         steps = self._unapplied
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
         values: list[bytes] = []
-        async for step in in_pieces(steps):
+        async for step in iterate_in_slices(steps):
             values += step.values
         try:
             await self._apply([Committed(last_offset, tuple(values))])
@@ -105,7 +105,7 @@ class TopicFeed:
         records = await partition.fetch(self._reader.position)
         steps: list[Committed] = []
         try:
-            async for step in in_pieces(self._reader.steps(records)):
+            async for step in iterate_in_slices(self._reader.steps(records)):
                 steps += [] if step is None else [step]
         except BrokenBatch:
             # The steps before the broken batch count. The batch is fetched again, and then is the first one.

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_stream import PlainStream, TlsStream
 from proxy.net.pages.readiness import Readiness
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.listening import CannotListen, opening
 
 MAX_CONNECTIONS = 64
@@ -246,7 +246,7 @@ async def exposition(registry: Collector) -> bytes:
     """Return the text that `generate_latest` would return, built in slices."""
     text: list[bytes] = []
     before = ""
-    async for metric in in_pieces(_parts(registry.collect())):
+    async for metric in iterate_in_slices(_parts(registry.collect())):
         lines = generate_latest(_One(metric))
         # HELP and TYPE appear once for each metric.
         text.append(lines if metric.name != before else lines.split(b"\n", 2)[2])

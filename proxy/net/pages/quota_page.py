@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.quota.connections import AddressQuota
 from proxy.quota.throttle import Bucket, ClientQuotas
 from proxy.session.session import Session
@@ -31,10 +31,13 @@ async def quota_page(
     """
     holders = await _holders(list(sessions))
     buckets = quotas.active(now_ms)
-    rates = [bucket.byte_rate(now_ms) async for bucket in in_pieces(buckets)]
+    rates = [bucket.byte_rate(now_ms) async for bucket in iterate_in_slices(buckets)]
     waits = [max(bucket.throttled_until_ms - now_ms, 0) for bucket in buckets]
     shown = heapq.nlargest(MAX_ROWS, range(len(buckets)), key=lambda at: (waits[at], rates[at]))
-    rows = [_row(buckets[at], rates[at], holders[id(buckets[at])], now_ms) async for at in in_pieces(shown)]
+    rows = [
+        _row(buckets[at], rates[at], holders[id(buckets[at])], now_ms)
+        async for at in iterate_in_slices(shown)
+    ]
     mode = "enforce" if quotas.enforced else "observe"
     limited = await _addresses(addresses)
     head = json.dumps({"mode": mode, "time_ms": now_ms, "active": len(buckets), "addresses": limited})
@@ -44,7 +47,7 @@ async def quota_page(
 
 async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
     """Return the rows of the addresses with the highest rates."""
-    found = [address async for address in in_pieces(addresses)]
+    found = [address async for address in iterate_in_slices(addresses)]
     shown = heapq.nlargest(MAX_ROWS, found, key=lambda each: each.rate)
     return [
         {
@@ -60,7 +63,7 @@ async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
 async def _holders(sessions: list[Session]) -> Counter[int]:
     """Return how many sessions hold each bucket, by the bucket's id()."""
     holders: Counter[int] = Counter()
-    async for session in in_pieces(sessions):
+    async for session in iterate_in_slices(sessions):
         client = session.machine.client
         holders.update((id(client.producer), id(client.consumer), id(client.request)))
     return holders

@@ -21,7 +21,7 @@ SLICE_MS = 2
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
-async def in_pieces(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[T]:
+async def iterate_in_slices(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[T]:
     """Yield the items; the loop gets a turn before each SLICE_MS of work.
 
     `share`: the largest share of the time that this work may take, for work that is not urgent.
@@ -38,13 +38,13 @@ async def in_pieces(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[
             since_ns = thread_time_ns()
 
 
-async def done_in_pieces(steps: Iterable[object], *, share: float = 1.0) -> None:
-    """Run all steps, in slices like `in_pieces`."""
-    async for _ in in_pieces(steps, share=share):
+async def run_in_slices(steps: Iterable[object], *, share: float = 1.0) -> None:
+    """Run all steps, in slices like `iterate_in_slices`."""
+    async for _ in iterate_in_slices(steps, share=share):
         pass
 
 
-async def in_slices(function: Callable[[], T]) -> T:
+async def call_in_slices(function: Callable[[], T]) -> T:
     """Return the result of `function`, which is paused at its calls of proxy.wire.work.Pace."""
     pace = Pace(thread_time_ns)
     work = Work(function, pace)

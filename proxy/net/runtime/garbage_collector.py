@@ -12,7 +12,7 @@ import gc
 import sys
 from collections.abc import Iterable
 
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 
 YOUNG_OBJECTS = 10_000
 """New objects between two collections. A collection looks at up to three times as many, in up to 10 ms."""
@@ -35,7 +35,7 @@ def start() -> None:
 async def apply_image(steps: Iterable[object]) -> None:
     """Run the steps that apply records to an image, in slices, and freeze the objects that they create."""
     gc.collect(1)
-    async for _ in in_pieces(steps):
+    async for _ in iterate_in_slices(steps):
         gc.freeze()
     _settle()
 
