@@ -95,11 +95,11 @@ class AuditLog:
         return self.writer.faults | self.shipper.faults
 
     def rejects(self, event_class: str) -> bool:
-        """Whether requests that would make a record of this class are to be rejected now."""
+        """Return whether requests that would make a record of this class are to be rejected now."""
         return event_class in self.capacity.rejected_classes()
 
     async def allows_change(self) -> bool:
-        """Whether the cluster may be changed now: all earlier records are durable (D3), or need not be."""
+        """Return whether the cluster may be changed now: earlier records are durable (D3), or need not be."""
         if self._policy.by_class.get(ADMIN) != REFUSE:
             return True
         return not self.rejects(ADMIN) and await self.wait_until_durable()
@@ -119,7 +119,7 @@ class AuditLog:
         return ADMIN if waits and is_change else None
 
     async def may_proceed(self, classes: Collection[str]) -> bool:
-        """Whether effects after these records may be carried out: they are durable, or need not be."""
+        """Return whether effects after these records may be carried out: they are durable, or need not be."""
         return await self.wait_until_durable(classes) or all(
             self._policy.by_class.get(name) != REFUSE for name in classes
         )

@@ -112,7 +112,7 @@ class AuditDelivery:
         return self._producer.batch(records, self._batch_bytes, self._max_count)
 
     def _reduced(self, batch: Batch, error: Exception) -> bool:
-        """Whether a smaller batch is to be tried: Kafka does not always say which record it rejects."""
+        """Return whether a smaller batch is next: Kafka does not always say which record it rejects."""
         if not isinstance(error, NotDelivered) or error.error_code not in REJECTED or batch.count == 1:
             return False
         if error.error_code in TOO_LARGE and len(batch.data) // 2 >= MIN_BATCH_BYTES:

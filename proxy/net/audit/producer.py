@@ -96,7 +96,7 @@ class AuditProducer:
             raise _not_delivered(error) from error
 
     def owns(self, batch: Batch) -> bool:
-        """Whether the batch may be sent (again) unchanged."""
+        """Return whether the batch may be sent (again) unchanged."""
         return batch.identity is self._identity
 
     def batch(self, records: Records, max_bytes: int, max_count: int) -> Batch:

@@ -110,7 +110,7 @@ def write_checkpoint(directory: Path, end: tuple[int, int]) -> None:
 
 
 def has_unshipped(directory: Path) -> bool:
-    """Whether the spool of an ended process has unshipped lines. Writes nothing. SpoolError, OSError."""
+    """Return whether an ended process left unshipped lines. Writes nothing. SpoolError, OSError."""
     number, offset = read_checkpoint(directory)
     return any(
         segment_path(directory, segment).stat().st_size > (offset if segment == number else 0)

@@ -52,7 +52,7 @@ class Holder:
         return f"{self.role} {self.proxy_id} (pid {self.pid} on host {self.host}{boot})"
 
     def has_ended(self) -> bool:
-        """Whether only processes that inherited the lock hold it: workers of a killed supervisor."""
+        """Return whether only processes that inherited the lock hold it: workers of a killed supervisor."""
         if self.host != socket.gethostname():
             return False
         try:

@@ -352,7 +352,7 @@ class Connection(RelayProtocol):
                 self._linger = self._later((MAX_LINGER_S - PARTING_S) * 1000, self.transport.abort)
 
     def _is_delivered(self) -> bool:
-        """Whether the client's kernel has everything that was written."""
+        """Return whether the client's kernel has everything that was written."""
         transport = self.transport
         if transport is None or transport.get_write_buffer_size():
             return transport is None

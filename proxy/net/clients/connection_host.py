@@ -69,7 +69,7 @@ class AuditTrail(Protocol):
         """Wait until the records of these classes are durable, as audit.fsync says. False on failure."""
 
     async def may_proceed(self, classes: Collection[str]) -> bool:
-        """Whether effects after these records may be carried out: they are durable, or need not be."""
+        """Return whether effects after these records may be carried out: they are durable, or need not be."""
 
 
 class NoAuditTrail:

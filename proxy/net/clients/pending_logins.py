@@ -76,7 +76,7 @@ class PendingLogins:
 
 
 def _has_disconnected(connection: Connection) -> bool:
-    """Whether the client has closed its end. The loop does not notice while it does not read."""
+    """Return whether the client has closed its end. The loop does not notice while it does not read."""
     transport = connection.transport
     if transport is None or transport.is_closing():
         return True

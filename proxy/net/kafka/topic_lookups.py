@@ -171,7 +171,7 @@ class TopicLookups:
                 self._lines[owner] = line
 
     def _is_settled(self, topic_id: bytes) -> bool:
-        """Whether the name is known, or known to be missing, after an earlier question."""
+        """Return whether the name is known, or known to be missing, after an earlier question."""
         return self._names.name(topic_id) is not None or self._names.is_missing(topic_id, now_ms())
 
     async def _send(self, topic_ids: list[bytes]) -> bool:

@@ -65,7 +65,7 @@ class FairQueue(Generic[Item]):
         return sum(member.count for group in self._groups.values() for member in group.values())
 
     def is_full(self, path: Path) -> bool:
-        """Whether this member has reached its limit."""
+        """Return whether this member has reached its limit."""
         member = self._member(path)
         return member is not None and member.count >= self._member_limit
 

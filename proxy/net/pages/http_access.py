@@ -45,7 +45,7 @@ class BearerToken:
         self._digest = hashlib.sha256(token).digest()
 
     def is_in(self, authorization: bytes) -> bool:
-        """Whether an Authorization header has the token. Takes the same time for a wrong one."""
+        """Return whether an Authorization header has the token. Takes the same time for a wrong one."""
         scheme, _, token = authorization.partition(b" ")
         given = hashlib.sha256(token.strip()).digest()
         return hmac.compare_digest(given, self._digest) and scheme.lower() == b"bearer"
@@ -67,7 +67,7 @@ class HttpAccess:
         return self.token is None and not self._requests_certificates
 
     def allows(self, authorization: bytes, *, has_certificate: bool) -> bool:
-        """Whether this client may see pages that name users."""
+        """Return whether this client may see pages that name users."""
         if self.is_open or (has_certificate and self._requests_certificates):
             return True
         return self.token is not None and self.token.is_in(authorization)

@@ -57,7 +57,7 @@ class ShownClients:
         return client_id if self.shows(quota_key, user, client_id) else OTHER
 
     def shows(self, quota_key: str, user: str, client_id: str) -> bool:
-        """Whether it has its own series now."""
+        """Return whether it has its own series now."""
         return not client_id or (user, client_id) in self._shown.get(quota_key, ())
 
     def review(self, quotas: ClientQuotas, now_ms: int) -> Iterator[None]:

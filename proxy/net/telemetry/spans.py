@@ -78,7 +78,7 @@ class Sampler:
         self.renew()
 
     def chooses(self) -> bool:
-        """Whether the next request is chosen."""
+        """Return whether the next request is chosen."""
         self.left -= 1
         if self.left > 0:
             return False
