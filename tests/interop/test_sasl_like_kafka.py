@@ -244,7 +244,7 @@ SCENARIOS: dict[str, Sequence[Step]] = {
 
 DIFFERENT = {
     "SCRAM, the first message of an unknown user": "SCRAM, unknown user or delegation token",
-    "FindCoordinator v3 after the handshake": "Another request where a SASL token is due",
+    "FindCoordinator v3 after the handshake": "Another request where a SASL token is expected",
 }
 """Scenario -> its row in docs/differences.md."""
 
