@@ -1,25 +1,17 @@
-"""The configuration file of the proxy: YAML in, checked settings out, all errors at once.
+"""The configuration file of the proxy: reads YAML, returns checked settings or all errors at once.
 
-Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are named as Kafka names them.
+proxy.process reads it; forwarding.config uses the same parts. Keys have Kafka's names.
 
-- `document`: YAML with its lines; `spelling`: keys of older files; `parts`: what all settings are made of
-- `reading`: how a file becomes settings, or `wording`: what is wrong with it, and `advice`: on unknown keys
-- `binds`: addresses that cannot all be listened on; `machine`: what this machine cannot give a right file
-- `listener`: an address that clients connect to, TLS and logins
-- `authorizer`: who decides
-- `tls`: certificates, and what is asked of clients
-- `users`: the users that PLAIN knows
-- `delegation_token`: the key of delegation tokens, and how long they last
-- `oauthbearer`: whose tokens a listener takes; `identity_url`: where keys and tokens come from
-- `gssapi`: the key and the rules for a listener's Kerberos users
-- `login`: our own logins
-- `bootstrap`: addresses of one cluster
-- `peer`: how the broker and the controller are reached
-- `upstream`: the broker, and where clients reach the proxies of all brokers
-- `http`: where the HTTP port is, and what one has to show there
-- `telemetry`: where traces go
-- `quota`: whom quotas hold, and whether they do
-- `proxy`: the whole file; `proxy_principals`: who must not be a client
+- `document`: YAML with its lines; `spelling`: keys of older files; `parts`: the types of all settings
+- `reading`: turns a file into settings; `wording`: its error messages; `advice`: advice about unknown keys
+- `binds`: conflicting listen addresses; `machine`: warnings about this machine
+- `changes`, `effects`, `reloading`: what changes in a reload, when it takes effect, and the reload itself
+- `listener`: an address that clients connect to, its TLS and logins
+- `oauthbearer`, `gssapi`: keys of a listener for tokens and for Kerberos; `identity_url`: their URLs
+- `authorizer`, `audit`, `delegation_token`, `http`, `quota`, `telemetry`, `users`: the sections of that name
+- `peer`: connections to the broker and the controller; `login`: Penstock's own logins
+- `upstream`: the broker, and the addresses of all brokers' proxies
+- `proxy`: the whole file; `proxy_principals`: the principals of proxies
 """
 
 from proxy.config.audit import Audit

@@ -1,4 +1,4 @@
-"""TLS of a listener in the configuration: its certificates, and what it asks of clients."""
+"""The `ssl:` section of a listener: its certificates, and those of clients."""
 
 from typing import Annotated, Literal
 
@@ -11,14 +11,14 @@ Protocol = Literal["TLSv1.2", "TLSv1.3"]
 
 
 class ServerName(Part):
-    """A certificate for clients that ask for one name (SNI)."""
+    """A certificate for clients that request one server name (SNI)."""
 
     certificate: ExistingFile
     key: SecretFile
 
 
 class ServerSsl(Part):
-    """TLS of a listener, PEM files; they are read again when they change."""
+    """TLS of a listener, PEM files, which are reloaded when they change."""
 
     certificate: ExistingFile
     key: SecretFile
@@ -32,11 +32,11 @@ class ServerSsl(Part):
     @model_validator(mode="after")
     def _client_certificates_need_a_ca(self) -> "ServerSsl":
         if self.client_auth != "none" and self.ca is None:
-            raise ValueError("client.auth needs ca: what the clients' certificates are checked against")
+            raise ValueError("client.auth needs the CAs of clients' certificates; write ca: FILE")
         return self
 
     def server_tls(self) -> ServerTls:
-        """TlsError names the file that cannot be used."""
+        """TlsError names an invalid file."""
         names = {name: KeyPair(pair.certificate, pair.key) for name, pair in self.server_names.items()}
         return ServerTls(
             ServerTlsSettings(
