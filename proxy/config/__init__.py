@@ -16,12 +16,12 @@ proxy.process reads it; forwarding.config uses the same parts. Keys have Kafka's
 
 from proxy.config.audit import Audit
 from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
-from proxy.config.bootstrap import Bootstrap
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
 from proxy.config.http import Http, http_access
-from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
+from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
 from proxy.config.login import Login
 from proxy.config.parts import (
+    Bootstrap,
     ConfigError,
     ExistingFile,
     FilePath,
@@ -43,7 +43,6 @@ from proxy.config.proxy import (
 from proxy.config.quota import QuotaRules
 from proxy.config.reading import load, parse, read
 from proxy.config.telemetry import Telemetry, traces
-from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, WatchedUsers
 

@@ -7,18 +7,67 @@ from pydantic import Field, model_validator
 
 from proxy.config.gssapi import Gssapi
 from proxy.config.oauthbearer import OAuthBearer
-from proxy.config.parts import HostPort, Listed, Milliseconds, PluginSettings
-from proxy.config.tls import ServerSsl
+from proxy.config.parts import (
+    ExistingFile,
+    HostPort,
+    Listed,
+    Milliseconds,
+    NotEmpty,
+    Part,
+    PluginSettings,
+    SecretFile,
+)
 from proxy.net.credentials import BUILT_IN
-from proxy.net.tls import ServerTls
+from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
 from proxy.security.sasl.mechanism import NAME
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 """The name of a built-in mechanism, or of one in `sasl.server.mechanism.classes`."""
+Protocol = Literal["TLSv1.2", "TLSv1.3"]
 ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 """package.module.Class."""
+
+
+class ServerName(Part):
+    """A certificate for clients that request one server name (SNI)."""
+
+    certificate: ExistingFile
+    key: SecretFile
+
+
+class ServerSsl(Part):
+    """TLS of a listener, PEM files, which are reloaded when they change."""
+
+    certificate: ExistingFile
+    key: SecretFile
+    client_auth: Literal["none", "requested", "required"] = "none"
+    ca: ExistingFile | None = None
+    principal_mapping_rules: str = "DEFAULT"
+    server_names: dict[str, ServerName] = Field(default_factory=dict)
+    enabled_protocols: Annotated[tuple[Protocol, ...], Listed, NotEmpty] = ("TLSv1.2", "TLSv1.3")
+    ciphers: str | None = None
+
+    @model_validator(mode="after")
+    def _client_certificates_need_a_ca(self) -> "ServerSsl":
+        if self.client_auth != "none" and self.ca is None:
+            raise ValueError("client.auth needs the CAs of clients' certificates; write ca: FILE")
+        return self
+
+    def server_tls(self) -> ServerTls:
+        """TlsError names an invalid file."""
+        names = {name: KeyPair(pair.certificate, pair.key) for name, pair in self.server_names.items()}
+        return ServerTls(
+            ServerTlsSettings(
+                key_pair=KeyPair(self.certificate, self.key),
+                client_auth=self.client_auth,
+                ca=self.ca,
+                server_names=names,
+                protocols=self.enabled_protocols,
+                ciphers=self.ciphers,
+            )
+        )
 
 
 class Listener(OAuthBearer, Gssapi):

@@ -94,9 +94,22 @@ def _not_empty(value: object) -> object:
     return value
 
 
+def _addresses(value: object) -> object:
+    listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError(f"expected host:port, or several separated by commas, found {value!r}")
+    addresses = tuple(host_port(str(each)) for each in listed)
+    twice = sorted({address for address in addresses if addresses.count(address) > 1})
+    if twice:
+        raise ValueError(f"the list contains {', '.join(twice)} more than once; remove the duplicates")
+    return addresses
+
+
 Listed = BeforeValidator(comma_list)
 NotEmpty = AfterValidator(_not_empty)
 HostPort = Annotated[str, AfterValidator(host_port)]
+Bootstrap = Annotated[tuple[str, ...], BeforeValidator(_addresses)]
+"""Addresses of one cluster: `a:9092,b:9092` as Kafka's bootstrap.servers, or a YAML list."""
 Milliseconds = Annotated[int, Field(ge=0)]
 PluginSettings = dict[str, Annotated[str, BeforeValidator(_as_text)]]
 """The settings that a plug-in's `configure` gets."""

@@ -4,10 +4,9 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from proxy.config.bootstrap import Bootstrap
 from proxy.config.listener import SecurityProtocol
 from proxy.config.login import Login
-from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile, split_host_port
+from proxy.config.parts import Bootstrap, ExistingFile, Milliseconds, Part, SecretFile, split_host_port
 from proxy.net.channel import EndpointSettings
 from proxy.net.tls import ClientTls
 

@@ -58,8 +58,8 @@ def test_addresses_are_a_comma_list_or_a_yaml_list(
     [
         ({"bootstrap": "a:9092,"}, "upstream > bootstrap: expected host:port, found ''"),
         ({"bootstrap": "a:9092,b"}, "upstream > bootstrap: expected host:port, found 'b'"),
-        ({"bootstrap": []}, "upstream > bootstrap: expected host:port, or several with commas"),
-        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: named more than once: a:9092"),
+        ({"bootstrap": []}, "upstream > bootstrap: expected host:port, or several separated by commas"),
+        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: the list contains a:9092 more than once"),
         (
             {"bootstrap": "a:9092,b:9092", "internal.bootstrap": "a:9093"},
             "move the others to internal.bootstrap",
