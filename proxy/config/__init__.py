@@ -2,16 +2,33 @@
 
 proxy.process reads it; forwarding.config uses the same parts. Keys have Kafka's names.
 
-- `document`: YAML with its lines; `spelling`: keys of older files; `parts`: the types of all settings
-- `reading`: turns a file into settings; `wording`: its error messages; `advice`: advice about unknown keys
-- `binds`: conflicting listen addresses; `machine`: warnings about this machine
-- `changes`, `effects`, `reloading`: what changes in a reload, when it takes effect, and the reload itself
-- `listener`: an address that clients connect to, its TLS and logins
-- `oauthbearer`, `gssapi`: keys of a listener for tokens and for Kerberos; `identity_url`: their URLs
-- `authorizer`, `audit`, `delegation_token`, `http`, `quota`, `telemetry`, `users`: the sections of that name
-- `peer`: connections to the broker and the controller; `login`: Penstock's own logins
-- `upstream`: the broker, and the addresses of all brokers' proxies
-- `proxy`: the whole file; `proxy_principals`: the principals of proxies
+proxy             the whole file of a proxy
+listener          an address that clients connect to, its TLS and logins
+oauthbearer       the keys of a listener for tokens
+gssapi            the keys of a listener for Kerberos
+identity_url      URLs of an identity provider's keys and tokens
+users             the users file
+authorizer        the authorizer and its settings
+quota             the keys that a proxy and a controller have in common
+delegation_token  the key of delegation tokens, and their lifetimes
+audit             the audit topic, the spool, the policies, the key of the hash chain
+http              the HTTP port and its credentials
+telemetry         the receiver of traces
+upstream          the broker, and the addresses of all brokers' proxies
+peer              connections to a broker or a controller
+login             Penstock's own logins at brokers and controllers
+proxy_principals  the principals of proxies, which no client should have
+parts             the base class and the types of all settings
+document          YAML with its lines
+spelling          keys of older files
+reading           from a file to settings
+wording           error messages
+advice            advice about an unknown key
+binds             conflicting listen addresses
+machine           warnings about this machine
+effects           when a change of each key takes effect
+changes           the differences of two versions of a configuration
+reloading         a reload: read, check, compare and apply
 """
 
 from proxy.config.audit import Audit

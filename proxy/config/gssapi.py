@@ -1,6 +1,6 @@
 """The keys of a listener for Kerberos (GSSAPI): Kafka's keys, and the keytab of the service.
 
-Part of proxy.config.listener; proxy.net.credentials reads it.
+Part of proxy.config.listener; proxy.net.logins.credentials reads it.
 """
 
 from typing import Annotated
@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from proxy.config.parts import NotEmpty, Part, SecretFile
-from proxy.net.kerberos import GssapiSettings
+from proxy.net.logins.kerberos import GssapiSettings
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 
 _PREFIX = "sasl_kerberos_"
@@ -35,7 +35,7 @@ class Gssapi(Part):
     sasl_kerberos_principal_to_local_rules: Rules = (DEFAULT,)
 
     def gssapi(self) -> GssapiSettings:
-        """The settings for proxy.net.kerberos; ValueError names a missing key."""
+        """The settings for proxy.net.logins.kerberos; ValueError names a missing key."""
         if self.sasl_kerberos_keytab is None:
             raise ValueError("GSSAPI needs sasl.kerberos.keytab; write sasl.kerberos.keytab: FILE")
         return GssapiSettings(

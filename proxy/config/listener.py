@@ -17,8 +17,8 @@ from proxy.config.parts import (
     PluginSettings,
     SecretFile,
 )
-from proxy.net.credentials import BUILT_IN
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
 from proxy.security.sasl.mechanism import NAME
 

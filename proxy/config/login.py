@@ -10,9 +10,9 @@ from pydantic import model_validator
 
 from proxy.config.identity_url import IdentityUrl, file_of
 from proxy.config.parts import ExistingFile, Part, SecretFile
-from proxy.net.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
-from proxy.net.channel import SaslLogin
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import SaslLogin
+from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
+from proxy.net.runtime.clock import now_ms
 
 OAUTHBEARER = "OAUTHBEARER"
 
@@ -34,7 +34,7 @@ class Login(Part):
         return self.mechanism == OAUTHBEARER
 
     def sasl_login(self) -> SaslLogin:
-        """The login for proxy.net.channel."""
+        """The login for proxy.net.kafka.channel."""
         return SaslLogin(
             mechanism=self.mechanism,
             username=self.username or self.oauthbearer_client_credentials_client_id or "",

@@ -1,6 +1,7 @@
-"""Warnings of `penstock check` about a valid file: what this machine or user lacks, and what is unwise.
+"""Warnings about a valid file: what this machine or user lacks, and what is unwise.
 
-It changes nothing: it binds an address and releases it, it creates a directory and removes it.
+`penstock check` prints them, and a starting process logs those about open files. It changes nothing: it
+binds an address and releases it, it creates a directory and removes it.
 """
 
 import os
@@ -10,17 +11,31 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
+
+import structlog
 
 from proxy.config.binds import Bind, is_loopback
 from proxy.config.document import Location
 from proxy.config.listener import Listener
 from proxy.config.parts import split_host_port
-from proxy.net.listening import CannotListen, opening
+from proxy.config.proxy import Limits, ProxyConfig
+from proxy.net.runtime import descriptors
+from proxy.net.runtime.listening import CannotListen, opening
 
 Caution = tuple[Location, str]
 """The key, and the warning."""
 
 _WORKERS = re.compile(r".*\.w\d+")
+
+log = structlog.get_logger(__name__)
+
+
+class Configuration(Protocol):
+    """The configuration of a proxy or of a controller."""
+
+    @property
+    def limits(self) -> Limits: ...
 
 
 def warns_of_id(key: str, name: str) -> Iterator[Caution]:
@@ -61,6 +76,32 @@ def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]
     reason = _cannot_write(directory)
     if reason is not None:
         yield location, reason
+
+
+def missing_files(config: Configuration, files: int) -> str | None:
+    """A message if a limit of `files` open files is too low for `max.connections`; otherwise None."""
+    wanted = config.limits.max_connections
+    if isinstance(config, ProxyConfig):
+        # Each worker has its share of the connections, and a limit of its own.
+        share = -(-wanted // config.workers)
+        needed, effective = descriptors.needed(share), descriptors.connections(files) * config.workers
+    else:
+        needed, effective = descriptors.RESERVED + wanted, max(1, files - descriptors.RESERVED)
+    if needed <= files:
+        return None
+    return (
+        f"limits > max.connections: {wanted} connections need {needed} open files in a process, but its limit"
+        f" is {files}, so it accepts only {effective} connections; raise the limit (ulimit -n, LimitNOFILE),"
+        " or lower max.connections"
+    )
+
+
+def report_files(config: Configuration, files: int) -> None:
+    """Logs the message: as an error if the file sets max.connections, as a warning for the default."""
+    message = missing_files(config, files)
+    if message is not None:
+        configured = "max_connections" in config.limits.model_fields_set
+        (log.error if configured else log.warning)("too few open files for max.connections", reason=message)
 
 
 def cannot_be(directory: Path) -> str | None:

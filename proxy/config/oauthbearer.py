@@ -1,7 +1,7 @@
 """The keys of a listener for tokens (OAUTHBEARER): Kafka's keys, and some more.
 
-Part of proxy.config.listener; proxy.net.credentials reads it. Kafka checks neither issuer nor audience if
-they are not set. Here both have to be set, possibly to empty.
+Part of proxy.config.listener; proxy.net.logins.credentials reads it. Kafka checks neither issuer nor
+audience if they are not set. Here both have to be set, possibly to empty.
 """
 
 from typing import Annotated, Literal, get_args
@@ -10,9 +10,7 @@ from pydantic import Field
 
 from proxy.config.identity_url import IdentityUrl
 from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
-from proxy.net.jwks import JwksSettings
-from proxy.net.oauthbearer import OAuthBearerSettings
-from proxy.security.jwt import JwtPolicy
+from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
@@ -44,7 +42,7 @@ class OAuthBearer(Part):
     sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES)] = 16_384
 
     def oauthbearer(self) -> OAuthBearerSettings:
-        """The settings for proxy.net.oauthbearer; ValueError names a missing key."""
+        """The settings for proxy.net.logins.oauthbearer; ValueError names a missing key."""
         url = self.sasl_oauthbearer_jwks_endpoint_url
         if url is None:
             raise ValueError(

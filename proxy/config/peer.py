@@ -7,8 +7,8 @@ from pydantic import model_validator
 from proxy.config.listener import SecurityProtocol
 from proxy.config.login import Login
 from proxy.config.parts import Bootstrap, ExistingFile, Milliseconds, Part, SecretFile, split_host_port
-from proxy.net.channel import EndpointSettings
-from proxy.net.tls import ClientTls
+from proxy.net.files.tls import ClientTls
+from proxy.net.kafka.channel import EndpointSettings
 
 
 class ClientSsl(Part):
@@ -67,7 +67,7 @@ def client_tls(peer: Peer) -> ClientTls | None:
 
 
 def endpoint(peer: Peer, addresses: tuple[str, ...], client_id: str) -> EndpointSettings:
-    """The settings for proxy.net.channel; TlsError names an invalid file."""
+    """The settings for proxy.net.kafka.channel; TlsError names an invalid file."""
     (host, port), *others = map(split_host_port, addresses)
     tls = client_tls(peer)
     return EndpointSettings(
