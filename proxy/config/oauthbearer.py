@@ -11,6 +11,7 @@ from pydantic import Field
 from proxy.config.identity_url import IdentityUrl
 from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
 from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
+from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
