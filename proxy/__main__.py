@@ -1,4 +1,4 @@
-"""The command line: `penstock proxy | controller | check | reload | init | shell | audit | demo`.
+"""The command line: `penstock proxy | controller | check | reload | init | shell | audit`.
 
 Each subcommand is imported only when it runs: the proxy starts without Spark, Spark without uvloop.
 """
@@ -6,7 +6,7 @@ Each subcommand is imported only when it runs: the proxy starts without Spark, S
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from proxy.net.runtime.hangup import HANGUP
 from proxy.net.telemetry import log_lines, log_settings
 
 EXIT_CONFIG = 2
-SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")
-"""Packages that only these extras install."""
+SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
+"""Packages that only the extra `spark` installs."""
 _INIT = (
     "Write commented example files for a proxy beside its broker, a controller, or both: configurations that"
     " penstock check accepts, users, certificates and passwords in secrets/, a systemd unit, alert rules and"
@@ -27,9 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the subcommand and returns its exit code; 2 for an invalid configuration."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
-        return _with_extra("spark", SPARK, lambda: _audit(words[1:]))
-    if words[:1] == ["demo"]:
-        return _with_extra("demo", DEMO, lambda: _demo(words[1:]))
+        return _audit(words[1:])
     if words[:1] in (["proxy"], ["controller"]):
         HANGUP.install()  # Before the imports that take long.
     arguments = command_line().parse_args(words)
@@ -49,27 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _audit(words: Sequence[str]) -> int:
-    from spark_audit.__main__ import main as audit
-
-    return audit(words)
-
-
-def _demo(words: Sequence[str]) -> int:
-    from proxy.demo.__main__ import main as demo
-
-    return demo(words)
-
-
-def _with_extra(extra: str, packages: Collection[str], run: Callable[[], int]) -> int:
-    """Calls `run`, which imports packages of that extra. Without them it prints how to install the extra."""
+    """Returns 2 if the extra `spark` is not installed; the message says how to install it."""
     try:
-        return run()
+        from spark_audit.__main__ import main as audit
+
+        return audit(words)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in packages:
+        if (error.name or "").partition(".")[0] not in SPARK:
             raise
         print(
             f"penstock: this command needs an extra that is not installed ({error});"
-            f" run pip install 'penstock[{extra}]'",
+            " run pip install 'penstock[spark]'",
             file=sys.stderr,
         )
         return EXIT_CONFIG
@@ -111,7 +99,6 @@ def command_line() -> argparse.ArgumentParser:
             _check_arguments(command)
     _init_arguments(commands.add_parser("init", help="write example files", description=_INIT))
     commands.add_parser("audit", help="run the Spark jobs: ingest, reconcile and report the audit trail")
-    commands.add_parser("demo", help="run a real broker with Penstock on this machine and show what it does")
     return parser
 
 

@@ -95,7 +95,7 @@ def command_help() -> Iterator[tuple[str, str]]:
         ("deployment files", deployment_files, 30),
         ("log events", log_events, 100),
         ("metric helps", metric_helps, 80),
-        ("command help", command_help, 40),
+        ("command help", command_help, 30),
     ],
     ids=CEILINGS,
 )
