@@ -22,7 +22,7 @@ LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 METRICS = re.compile(r"^(Counter|Gauge|Histogram|Summary|Info)(MetricFamily)?$")
 HELPS = {"help", "description", "epilog"}
 
-CEILINGS = {"pages": 47, "deployment files": 0, "log events": 13, "metric helps": 11, "command help": 4}
+CEILINGS = {"pages": 47, "deployment files": 0, "log events": 13, "metric helps": 11, "command help": 3}
 """How many are left of each kind. Lower a number when you have replaced some; never raise one."""
 
 pytestmark = pytest.mark.tooling
