@@ -174,7 +174,7 @@ async def _run(
     )
     stop = StopSignals(registry)
     stop.install()
-    audit.start(_told_settings(config))
+    audit.start(_recorded_settings(config))
     http = HttpPort(access, partial(_http, registry, process, audit), reloads)
     registry.register(CertificateSeries(lambda: certificates.expiries | http.expiries))
     reload = _Reload(logins, process, audit, reloads, authorizer_upkeep, http, config, authorizer)
@@ -278,7 +278,7 @@ class _Reload:
     def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerUpkeep] | None) -> None:
         if (new.authorizer, new.quota) == (self.config.authorizer, self.config.quota):
             return
-        generation = self.audit.change_settings(_told_settings(new))
+        generation = self.audit.change_settings(_recorded_settings(new))
         if other is not None:
             self.authorizer = other[0]
             self.upkeep.replace(other[1].run)
@@ -325,9 +325,9 @@ class _Logins:
         return self.config.listener.max_reauth_ms(mechanism, self.config.connections_max_reauth_ms)
 
 
-def _told_settings(config: ControllerConfig) -> dict[str, str]:
+def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
     """What decisions rest on besides the log, for whoever evaluates them again later."""
-    told = config.authorizer.told_settings() | config.quota.told_rules()
+    told = config.authorizer.recorded_settings() | config.quota.recorded_rules()
     quota = config.quota
     return told | {
         "controller.quota.window.num": str(quota.controller_quota_window_num),
