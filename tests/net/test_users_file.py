@@ -94,9 +94,9 @@ def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
     [
         ("users: {alice: {password.hash: nonsense}}", "users > alice > password.hash"),
         ("users: {alice: {password.file: missing}}", "no such file"),
-        ("users: {alice: {}}", "give password.hash or password.file"),
-        ("users: {alice: {password.file: empty}}", "the password is empty"),
-        ("[", "not YAML"),
+        ("users: {alice: {}}", "write either password.hash or password.file"),
+        ("users: {alice: {password.file: empty}}", "the file is empty"),
+        ("[", "not valid YAML"),
     ],
 )
 def test_a_broken_file_is_an_error_at_the_start(tmp_path: Path, content: str, error: str) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
 from proxy.net.files.tls import TlsError, client_context
 
 MAX_BYTES = 1 << 20
@@ -35,6 +33,10 @@ class HttpClient:
     ca: Path | None = None
     timeout_ms: int = 10_000
 
+    def __post_init__(self) -> None:
+        # The import is slow: a start without an identity provider does without it (decision 0065).
+        import httpx  # noqa: F401
+
     async def get(self, url: str) -> HttpResponse:
         """Send a GET request. HttpError when no response comes in time."""
         return await self._request("GET", url, None, None)
@@ -48,6 +50,8 @@ class HttpClient:
     async def _request(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
     ) -> HttpResponse:
+        import httpx
+
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
                 return await self._response(method, url, form, credentials)
@@ -59,6 +63,8 @@ class HttpClient:
     async def _response(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
     ) -> HttpResponse:
+        import httpx
+
         # A small compressed response could unpack to a huge one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (

@@ -8,6 +8,7 @@ stop_signals       SIGTERM and SIGINT start the drain, a second one ends it
 hangup             SIGHUP reloads the configuration
 descriptors        the limit of open files, and the number of connections it allows
 listening          readable errors of listening sockets
+inherited_sockets  listening sockets that systemd holds
 reachability       whether a peer is reachable, and when to retry
 cause              the cause of a failure: a public reason, and a detail for operators
 """

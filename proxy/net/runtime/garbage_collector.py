@@ -10,7 +10,8 @@ The processes call `start`, the feeds `apply_image` for each batch, and the prox
 
 import gc
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from proxy.net.runtime.chunked import iterate_in_slices
 
@@ -24,6 +25,17 @@ _NEVER = 1_000_000_000
 
 _settled_blocks = 0
 """Blocks that were allocated at the last freeze."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import what lives as long as the process: the collector does not look at it, now or later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def start() -> None:
