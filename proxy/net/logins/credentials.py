@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 SharedKeys = Callable[[], "KeySources"]
-"""The identity providers' keys: made at the first call, the same at each."""
+"""Returns the identity providers' keys of the process, which the first call makes."""
 
 
 class LoginSettings(Protocol):
@@ -120,7 +120,7 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
 
 
 def key_sources(registry: CollectorRegistry, reloads: FileReloads, now_ms: Callable[[], int]) -> "SharedKeys":
-    """Those of one process."""
+    """Return a function that makes the keys of a process at the first call."""
 
     @cache
     def made() -> "KeySources":

@@ -29,7 +29,7 @@ _settled_blocks = 0
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import what lives as long as the process: the collector does not look at it, now or later."""
+    """Import modules in this block without collections, and freeze their objects."""
     gc.disable()
     try:
         yield
