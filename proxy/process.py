@@ -274,9 +274,8 @@ class ProxyProcess:
         # Without a controller a proxy still serves data: to call it unready would cause an outage (0051).
         yield from degraded("administrative requests time out", self._forwarder.trouble)
         if self._loader.ready and not self._feed.connected:
-            yield from degraded(
-                "changes of the metadata do not arrive", self._feed.reachability.cause or NOT_YET
-            )
+            cause = self._feed.reachability.cause or NOT_YET
+            yield from degraded("changes of the metadata do not arrive", cause)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -597,8 +596,4 @@ class _PreparedAuthorizer:
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     # uvloop closes the connection whose callback raised; the others continue.
-    log.error(
-        "Unexpected error in the event loop",
-        message=context.get("message"),
-        exc_info=context.get("exception"),
-    )
+    log.error("error in the event loop", message=context.get("message"), exc_info=context.get("exception"))
