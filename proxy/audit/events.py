@@ -17,7 +17,7 @@ from proxy.audit.record import EVENT_FIELDS, AuditEvent
 Fields = ParamSpec("Fields")
 
 _CLASS_OF: dict[str, str] = {
-    # Made of other events (proxy.audit.noise, proxy.session.denials), with their fields.
+    # Made of other events (proxy.audit.noise, proxy.session.accounting.denials), with their fields.
     "authentication_collapsed": AUTHENTICATION,
     "request_collapsed": DENIAL,
     "authorization_collapsed": DENIAL,

@@ -12,8 +12,8 @@ import trustme
 from proxy.net.clients import drain as drain_module
 from proxy.net.clients.drain import Drained, drain
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
-from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import ToController
+from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import MuteClient, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -197,7 +197,7 @@ async def test_the_rest_of_a_request_is_taken_from_a_throttled_client_too() -> N
     async with an_edge_and_its_broker() as (edge, broker):
         client = await edge.client()
         frame = await _half_a_request(edge, client)
-        edge.connection.session.mutes = 1
+        edge.connection.session.machine.apply([MuteClient(60_000)])
 
         async with _draining(edge):
             client.writer.write(frame[500_000:])
@@ -237,7 +237,7 @@ async def test_a_fault_in_one_connection_does_not_keep_the_others_from_being_dra
         for client in (await edge.client(), await edge.client()):
             await _versions(client)
         faulty, _ = list(edge.listener.connections)
-        monkeypatch.delattr(faulty.session, "verifying")
+        monkeypatch.delattr(faulty.session, "_streaming_bytes")
 
         await drain([edge.listener], GENEROUS_MS, asyncio.Event())
 
@@ -269,7 +269,7 @@ async def _half_a_request(edge: Edge, client: Client) -> bytes:
     body = codecs.request(PRODUCE, 9).encode(produce("orders", records=bytes(700_000)))
     frame = encode_request(PRODUCE, 9, client.correlation_id, "app", body)
     client.writer.write(frame[:500_000])
-    await edge.until(lambda: edge.connection.session.incomplete is not None)
+    await edge.until(lambda: edge.connection.session._streaming_bytes > 0)
     return frame
 
 
@@ -278,7 +278,8 @@ async def test_a_throttled_client_is_closed_at_once_and_what_it_sent_meanwhile_i
     async with an_edge_and_its_broker() as (edge, broker):
         client = await edge.client()
         await _versions(client)
-        edge.connection.session.mutes, counts = 1, edge.listener.policy.counts
+        edge.connection.session.machine.apply([MuteClient(60_000)])
+        counts = edge.listener.policy.counts
         taken_bytes = counts.request_bytes
         client.asks(PRODUCE, 9, produce("orders"))
         await edge.until(lambda: counts.request_bytes > taken_bytes)
@@ -354,11 +355,11 @@ async def test_nobody_is_waited_for_once_it_is_to_end_at_once() -> None:
 async def test_an_admin_request_that_the_controller_has_is_answered() -> None:
     asked, answered = asyncio.Event(), asyncio.Event()
 
-    async def forward(_request: ToController) -> ControllerReply:
+    async def forward(_request: ToController) -> ControllerResponse:
         asked.set()
         await answered.wait()
         body = codecs.response(ApiKey.CREATE_ACLS, 3).encode(t.CreateAclsResponse(results=[]))
-        return ControllerReply(ErrorCode.NONE, body, "forward-1")
+        return ControllerResponse(ErrorCode.NONE, body, "forward-1")
 
     async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
         client = await edge.client()

@@ -11,7 +11,7 @@ from forwarding import envelope
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -50,13 +50,13 @@ def in_turn(*answers: Callable[[Request], Any]) -> dict[int, Any]:
     return {ApiKey.ENVELOPE: lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)}
 
 
-async def sent(*brokers: FakeBroker, timeout_ms: int = 5_000) -> ControllerReply:
+async def sent(*brokers: FakeBroker, timeout_ms: int = 5_000) -> ControllerResponse:
     async with a_forwarder(*(endpoint_of(broker.address) for broker in brokers)) as forwarder:
         reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), timeout_ms=timeout_ms)
     return reply
 
 
-def error_of(reply: ControllerReply) -> tuple[int, bool, Any]:
+def error_of(reply: ControllerResponse) -> tuple[int, bool, Any]:
     return reply.error_code, reply.close, reply.body
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.net.clients import connection as connection_module
 from proxy.quota.connections import ConnectionLimits
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -130,7 +130,7 @@ async def test_a_failed_login_waits_and_is_told_then_the_connection_is_over() ->
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_fault_of_the_forwarder_ends_its_connection_and_no_other() -> None:
-    async def forward(_request: ToController) -> ControllerReply:
+    async def forward(_request: ToController) -> ControllerResponse:
         raise RuntimeError("a fault")
 
     async with an_edge_and_its_broker(forward=forward) as (edge, _broker):

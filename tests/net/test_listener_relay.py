@@ -10,7 +10,7 @@ import trustme
 from proxy.net.clients.connection import Upstream
 from proxy.net.clients.relay_protocol import SIZE_BYTES, Side
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import Data, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -155,8 +155,8 @@ async def test_a_tls_listener_carries_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.spec("E3")
 @on_uvloop
 async def test_an_admin_request_goes_by_way_of_the_forwarder() -> None:
-    async def forward(request: ToController) -> ControllerReply:
-        return ControllerReply(ErrorCode.REQUEST_TIMED_OUT, None, "p/b/0")
+    async def forward(request: ToController) -> ControllerResponse:
+        return ControllerResponse(ErrorCode.REQUEST_TIMED_OUT, None, "p/b/0")
 
     async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
         client = await edge.client()
@@ -183,9 +183,9 @@ async def test_the_loop_turns_while_the_record_of_a_large_response_of_the_contro
                 turns += 1
                 asyncio.get_running_loop().call_soon(turn)
 
-        async def forward(_request: ToController) -> ControllerReply:
+        async def forward(_request: ToController) -> ControllerResponse:
             turn()
-            return ControllerReply(ErrorCode.NONE, large, "p/b/0")
+            return ControllerResponse(ErrorCode.NONE, large, "p/b/0")
 
         client = await edge.client()
         client.asks(ApiKey.CREATE_ACLS, 3, allow_request("orders", "bob"))

@@ -30,7 +30,7 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
@@ -207,7 +207,7 @@ async def forward(
     timeout_ms: int = TIMEOUT_MS,
     version: int | None = None,
     traceparent: str | None = None,
-) -> tuple[ControllerReply, Any]:
+) -> tuple[ControllerResponse, Any]:
     """The reply, and the response in it, decoded (None: there is none)."""
     version = codecs.request_versions(api_key)[-1] if version is None else version
     reply = await forwarder.forward(
@@ -250,7 +250,7 @@ def cluster_right(operation: int, principal: str, host: str = "*") -> Any:
     return types.CreateAclsRequest(creations=[creation])
 
 
-async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerReply:
+async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerResponse:
     """Create them; every one must succeed."""
     reply, response = await forward(
         forwarder, ApiKey.CREATE_ACLS, acls_request(*names), timeout_ms=timeout_ms

@@ -29,7 +29,7 @@ from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire import codecs
@@ -188,7 +188,7 @@ class Edge:
         self.upstream_errors += 1
 
 
-async def no_controller(_request: ToController) -> ControllerReply:
+async def no_controller(_request: ToController) -> ControllerResponse:
     raise AssertionError("nothing here goes to the controller")
 
 
@@ -198,7 +198,7 @@ async def an_edge(
     broker: str,
     sasl: SaslListener | None = None,
     tls: ServerTls | None = None,
-    forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
+    forward: Callable[[ToController], Awaitable[ControllerResponse]] = no_controller,
     limits: ConnectionLimits | None = None,
     policy: ListenerPolicy | None = None,
     accept_rates: AcceptRates | None = None,

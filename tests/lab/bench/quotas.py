@@ -93,10 +93,10 @@ def round_trips(talk: Conversation, request: bytes, answer: bytes) -> Callable[[
     def once() -> None:
         asked, answered = memoryview(bytearray(request)), memoryview(bytearray(answer))
         clock[0] += 1
-        if not session.passes(asked, clock[0]):
+        if not session.forward_request(asked, clock[0]):
             session.receive(asked, clock[0])
-        if not session.reply_passes(answered, clock[0]):
-            session.broker_replied(answered, clock[0])
+        if not session.forward_response(answered, clock[0]):
+            session.broker_responded(answered, clock[0])
 
     return lambda: took_us(once, TIMES)
 
@@ -136,7 +136,7 @@ def becoming_known(images: Mapping[str, QuotasImage]) -> list[Row]:
 
     def case(image: QuotasImage) -> Callable[[], float]:
         talk = client_under(image)
-        context, basis, quotas = talk.session.client.context, talk.gate.basis, talk.gate.quotas
+        context, basis, quotas = talk.session.machine.client.context, talk.gate.basis, talk.gate.quotas
         return lambda: took_us(lambda: ClientState(b"", context, basis, quotas), TIMES)
 
     return in_turns({name: case(image) for name, image in images.items()}, "client known")
