@@ -139,7 +139,7 @@ class Api:
 
 @dataclass(slots=True)
 class Remembered:
-    """What one connection remembers from one request to the next."""
+    """State of one connection from one request to the next."""
 
     fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
     share_sessions: ShareSessions = field(default_factory=ShareSessions)
@@ -156,7 +156,7 @@ class Call(Authorization):
     version: int
     correlation_id: int
     client: ClientState
-    """Of this request, from its beginning to its end."""
+    """The client state of this request, from its beginning to its end."""
     gate: Gate
     listener: ListenerPolicy
     peer: Peer
@@ -164,7 +164,7 @@ class Call(Authorization):
     now_ms: int
     """When the request was taken."""
     size_bytes: int = 0
-    """Of the whole request, its length prefix included."""
+    """The size of the whole request, its length prefix included."""
     uncounted_bytes: int = 0
     """Bytes that no summary has counted yet: the first one that the request counts in takes all of them."""
     api: Api | None = None

@@ -38,11 +38,11 @@ class Limits:
 
     socket_request_max_bytes: int
     decoded_request_max_bytes: int
-    """Of a request that is decoded whole; produce requests of one topic are not."""
+    """The size of a request that is decoded whole; Produce requests of one topic are not."""
     sasl_server_max_receive_size: int
-    """Of any request before the client is known."""
+    """The size of any request before the login is complete."""
     decoded_request_max_elements: int = DEFAULT_MAX_ELEMENTS
-    """In all arrays of a request that is decoded whole."""
+    """The number of elements in all arrays of a request that is decoded whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ class Gate:
     token_secret: TokenSecret | None = None
     """None: delegation tokens are disabled."""
     memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))
-    """Of incomplete requests and unread responses."""
+    """The memory of incomplete requests and unread responses."""
     pace: Pace = field(default_factory=Pace)
     """How long one session may occupy the event loop at a time."""
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Gate:
 
     @property
     def image(self) -> MetadataImage | None:
-        """Of the basis. Setting it replaces the basis."""
+        """The image of the basis. Setting it replaces the basis."""
         return self.basis.image
 
     @image.setter
@@ -110,7 +110,7 @@ class Gate:
 
     @property
     def authorizer(self) -> Authorizer:
-        """Of the basis. Setting it replaces the basis."""
+        """The authorizer of the basis. Setting it replaces the basis."""
         return self.basis.authorizer
 
     @authorizer.setter
@@ -156,7 +156,7 @@ class ListenerPolicy:
     """Brokers that clients of this listener do not see."""
     failed_authentication_delay_ms: int = 100
     login_timeout_ms: int = 0
-    """From the beginning of a connection to the end of its first login; 0: no limit."""
+    """The limit from the beginning of a connection to the end of its first login; 0: no limit."""
     early_start: bool = False
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)

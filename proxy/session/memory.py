@@ -29,11 +29,11 @@ class Account:
     owner: Hashable
     stranger: bool
     frame_bytes: int = 0
-    """Of a frame that is not complete yet."""
+    """The size of a frame that is not complete yet."""
     input_bytes: int = 0
-    """Of requests that wait for a turn."""
+    """The size of requests that wait for a turn."""
     unread_bytes: int = 0
-    """Of responses that the client has not read, or that are not complete."""
+    """The size of responses that the client has not read, or that are not complete."""
     waiting: "Waiting | None" = None
 
     @property
@@ -132,7 +132,7 @@ class RequestMemory:
     def __init__(self, limit_bytes: int) -> None:
         self._shares = {False: _Share(limit_bytes), True: _Share(int(limit_bytes * STRANGERS_SHARE))}
         self.waiting = 0
-        """How many sessions wait."""
+        """The number of sessions that wait."""
         self._next_number = 0
 
     def limit(self, limit_bytes: int) -> None:
@@ -249,7 +249,7 @@ class SessionMemory:
 
     @property
     def owner(self) -> Hashable:
-        """Who shares memory and turns with this session: its principal, or its address before the login."""
+        """The owner of its memory and turns: its principal, or its address before the login."""
         principal = self._authentication.principal
         if self._authentication.known and principal != ANONYMOUS:
             return principal.principal_type, principal.name

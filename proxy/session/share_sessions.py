@@ -28,7 +28,7 @@ class ShareSession:
     """The share session of one member of a group at this broker."""
 
     named: dict[bytes, set[int]] = field(default_factory=dict)
-    """What the client has named."""
+    """The partitions that the client has named."""
     served: set[bytes] = field(default_factory=set)
     """The named topics that the broker's session has."""
 

@@ -25,7 +25,7 @@ class State(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What sets a flag, and what clears it."""
+    """Describes what sets a flag and what clears it."""
 
     set_by: str
     cleared_by: str

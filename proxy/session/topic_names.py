@@ -12,7 +12,7 @@ MAX_MISSING = 10_000
 """Ids that the broker does not know; beyond this the oldest are forgotten."""
 
 MISSING_MS = 500
-"""How long an id stays unknown without another lookup: the topic may just have been created."""
+"""The time until an unknown id is looked up again: the topic may just have been created."""
 
 
 class TopicNames:

@@ -53,11 +53,11 @@ class RequestCounts:
     request_bytes: int = 0
     response_bytes: int = 0
     passed: dict[int, Durations] = field(default_factory=_by_api)
-    """Of requests whose response from the broker was sent on at once."""
+    """Durations of requests whose response from the broker was sent on at once."""
     through: dict[int, Durations] = field(default_factory=_by_api)
-    """Of all others, from request to response: the proxy's own, the controller's, and held ones."""
+    """Durations of all others, from request to response: the proxy's own, the controller's, and held ones."""
     at_broker: dict[int, Durations] = field(default_factory=_by_api)
-    """Of those in `through` with a response of the broker, from sending the request to that response."""
+    """Durations of those in `through` at the broker, from sending the request to the broker's response."""
     errors: dict[tuple[int, int], int] = field(default_factory=dict)
     """Responses by API key and error code."""
 

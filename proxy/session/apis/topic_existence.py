@@ -20,13 +20,13 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
 _FIRST_WITHOUT_CREATION = 4
-"""Of Metadata: from this version on a request can disable auto-creation."""
+"""The first version of Metadata in which a request can disable auto-creation."""
 
 TIMEOUT_MS = 5_000
-"""For the controller: the client waits for Metadata meanwhile, and retries if a topic is unknown."""
+"""The timeout of CreateTopics: the client waits for Metadata meanwhile, and retries if a topic is unknown."""
 
 _FIRST_WITH_DEFAULTS = 4
-"""Of CreateTopics: from this version on -1 partitions and replicas are the broker's defaults (KIP-464)."""
+"""The first version of CreateTopics in which -1 partitions are the broker's default (KIP-464)."""
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
