@@ -116,7 +116,7 @@ def raise_to(data: memoryview, offset: int, throttle_time_ms: int) -> None:
 
 @cache
 def throttle_offset(api_key: int, version: int) -> int | None:
-    """Return the offset of throttle_time_ms in a whole response; None: it is missing or has no fixed offset."""
+    """Return the offset of throttle_time_ms in a whole response; None: there is no fixed one."""
     offset = 4 + response_body_offset(api_key, version)
     for field in catalog.response(api_key).root.present(version):
         if field.attribute == "throttle_time_ms":
