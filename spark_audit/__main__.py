@@ -24,18 +24,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import schema as S
-from spark_audit import session, sources
-from spark_audit.findings import Summary
-from spark_audit.ingest import INTERVAL_MS, Topics, ingest, ingest_continuously
-from spark_audit.kraft_commit import SETTLE_MS
-from spark_audit.kraft_import import import_kraft_log
-from spark_audit.reconciliation import reconcile
+from spark_audit import session
+from spark_audit.ingest.reprocess import reprocess
+from spark_audit.ingest.streams import INTERVAL_MS, Topics, ingest, ingest_continuously
+from spark_audit.ingest.topics import kafka_options
+from spark_audit.kraft.commit import SETTLE_MS
+from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
-from spark_audit.reprocess import reprocess
-from spark_audit.retention import compact, expire, reconciled_days
-from spark_audit.sources import SourceError, Tables
-from spark_audit.topics import kafka_options
+from spark_audit.tables import delta
+from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.findings import Summary
+from spark_audit.tables.retention import compact, expire, reconciled_days
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 Command = Callable[[SparkSession, argparse.Namespace], int]
@@ -226,7 +227,7 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
         tables,
         _say,
         settle_ms=arguments.settle_ms,
-        wanted_end=sources.offset_named(spark, tables) + 1,
+        wanted_end=delta.offset_named(spark, tables) + 1,
     )
     return CLEAN
 
@@ -249,16 +250,16 @@ def _stop_on_signal() -> Event:
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
-    key = sources.chain_key(arguments.chain_key)
+    key = delta.chain_key(arguments.chain_key)
     # The versions first: a table that is written meanwhile then counts as newer than what was checked.
-    versions = sources.versions(spark, tables)
+    versions = delta.versions(spark, tables)
     audit, quarantine, log = _trail(spark, arguments)
     result = reconcile(
         *(audit, quarantine, log),
-        log_end=sources.log_end(spark, tables),
+        log_end=delta.log_end(spark, tables),
         days=arguments.date,
         chain_key=key,
-        expired=sources.read_state(spark, tables.expired, S.EXPIRED),
+        expired=delta.read_state(spark, tables.expired, S.EXPIRED),
     )
     # The checks keep what several of them read; whoever comes next in this session needs none of it.
     spark.catalog.clearCache()
@@ -268,10 +269,10 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
         "tables": tables.root,
         "versions": versions,
     }
-    sources.write_findings(spark, arguments.out, result.findings, summary)
+    delta.write_findings(spark, arguments.out, result.findings, summary)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
     days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
-    sources.append_state(days, tables.reconciled, S.RECONCILED)
+    delta.append_state(days, tables.reconciled, S.RECONCILED)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
     return FINDINGS if result.findings else CLEAN
@@ -290,23 +291,23 @@ def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    document = sources.read_findings(spark, arguments.findings)
-    versions = sources.versions(spark, Tables(arguments.tables))
+    document = delta.read_findings(spark, arguments.findings)
+    versions = delta.versions(spark, Tables(arguments.tables))
     try:
         text = render(*_trail(spark, arguments), document, arguments.date, versions)
     except NotChecked as error:
         raise SourceError(f"{arguments.findings} does not fit: {error}") from error
-    sources.write_text(spark, arguments.out, text)
+    delta.write_text(spark, arguments.out, text)
     _say(f"report: {arguments.out}")
     return CLEAN
 
 
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
     tables = Tables(arguments.tables)
-    audit = sources.read_table(spark, tables.audit, S.AUDIT)
-    sources.suit_plans(spark, tables)
-    quarantine = sources.read_table(spark, tables.quarantine, S.QUARANTINE)
-    return audit, quarantine, sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
+    delta.suit_plans(spark, tables)
+    quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
+    return audit, quarantine, delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import pyspark
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.sources import Java, SourceError
+from spark_audit.tables.delta import Java, SourceError
 
 PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",

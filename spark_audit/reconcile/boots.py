@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.hashing import hexadecimal
-from spark_audit.trail import AUTHOR, starts
+from spark_audit.trail.processes import AUTHOR, starts
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
 LAST, LINK_THERE = "last_sequence", "link_there"

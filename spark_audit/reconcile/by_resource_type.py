@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_answers import (
+from spark_audit.reconcile.acl_matches import (
     ALLOWING,
     DENYING,
     ON_RESOURCE,
@@ -21,7 +21,7 @@ from spark_audit.reconcile.acl_answers import (
     in_force,
     same_operation,
 )
-from spark_audit.reconcile.acl_history import EPOCH, PATTERN_NAME, PERMISSION
+from spark_audit.trail.acl_history import EPOCH, PATTERN_NAME, PERMISSION
 
 TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, EPOCH)
 BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.hashing import KEYED, PLAIN, digest, hexadecimal, seed
-from spark_audit.trail import AUTHOR, KEY
+from spark_audit.trail.processes import AUTHOR, KEY
 
 TASK_RECORDS = 500_000
 """So many lines to a task: the links before them are held in memory, the lines are not."""

@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_history import orphan_removals
-from spark_audit.reconcile.claims import CHECKED_KINDS, claimed_offsets, claims_to_the_end, may_write
 from spark_audit.reconcile.finding import findings, words
-from spark_audit.survey import ALWAYS
+from spark_audit.trail.acl_history import orphan_removals
+from spark_audit.trail.claims import CHECKED_KINDS, claimed_offsets, claims_to_the_end, may_write
+from spark_audit.trail.sequence_index import ALWAYS
 
 OUTCOME_UNKNOWN_MS = 600_000
 """No controller takes longer to read the log again after it lost the outcome of a commit."""

@@ -10,11 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, with_answers
-from spark_audit.reconcile.acl_history import BLIND, EPOCH, acl_intervals, epochs, history_lost
+from spark_audit.reconcile.acl_matches import ALLOWING, DENYING, ON_RESOURCE, QUESTION, with_answers
 from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
 from spark_audit.reconcile.finding import findings, words
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST
 from spark_audit.reconcile.owner_history import (
     OWNS,
     OWNS_SOME,
@@ -23,8 +21,10 @@ from spark_audit.reconcile.owner_history import (
     owners,
     owners_of_some,
 )
-from spark_audit.together import together
-from spark_audit.trail import (
+from spark_audit.tables.coalesce import together
+from spark_audit.trail.acl_history import BLIND, EPOCH, acl_intervals, epochs, history_lost
+from spark_audit.trail.log_changes import BLIND_FIRST, BLIND_LAST
+from spark_audit.trail.processes import (
     ALLOW_EVERYONE,
     AUTHOR,
     AUTHORIZER,

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.claims import claimed_offsets, possible_range, received
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.survey import ALWAYS
+from spark_audit.trail.claims import claimed_offsets, possible_range, received
+from spark_audit.trail.sequence_index import ALWAYS
 
 # Kafka's error codes. The Envelope's NONE says that the controller's answer was passed on as it was, errors
 # in it included. The other two a proxy may tell whatever the controller said: it never learnt the outcome,

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.copies import rows_of
 from spark_audit.reconcile.boots import proven_ends
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.survey import (
+from spark_audit.trail.deduplicate import rows_of
+from spark_audit.trail.processes import AUTHOR, KEY
+from spark_audit.trail.sequence_index import (
     BEFORE,
     SILENCE_MS,
     disordered,
@@ -23,7 +24,6 @@ from spark_audit.survey import (
     span_of_sequence,
     survey,
 )
-from spark_audit.trail import AUTHOR, KEY
 
 _OF_ITSELF = ("high_water", "stopped", "records_dropped")
 

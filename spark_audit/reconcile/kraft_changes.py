@@ -13,11 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.reconcile.kraft_by_brokers import by_brokers
+from spark_audit.reconcile.kraft_broker_changes import by_brokers
 from spark_audit.reconcile.kraft_claims import (
     CLAIM_ID,
     KEY,
@@ -27,7 +26,8 @@ from spark_audit.reconcile.kraft_claims import (
     WHOLE,
     claims,
 )
-from spark_audit.reconcile.kraft_log_changes import (
+from spark_audit.tables.empty_frame import no_rows
+from spark_audit.trail.log_changes import (
     BLIND_FIRST,
     BLIND_LAST,
     CHANGE,
@@ -41,8 +41,8 @@ from spark_audit.reconcile.kraft_log_changes import (
     key_of,
     of_kafka,
 )
-from spark_audit.survey import SILENCE_MS
-from spark_audit.trail import AUTHOR
+from spark_audit.trail.processes import AUTHOR
+from spark_audit.trail.sequence_index import SILENCE_MS
 
 cloudpickle.register_pickle_by_value(kraft_matching)  # type: ignore[no-untyped-call]  # not typed there
 

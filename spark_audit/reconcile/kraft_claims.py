@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import CHANGE, key_of
+from spark_audit.trail.log_changes import CHANGE, key_of
 
 CLAIM_ID, SURE, WHOLE, KEY, UNTIL = "claim_id", "sure", "whole", "change_key", "until_offset"
 OUTCOME_UNKNOWN_MS = 600_000

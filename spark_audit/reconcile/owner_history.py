@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_answers import DENYING, QUESTION, answers
-from spark_audit.reconcile.acl_history import ADDED, EPOCH, NEVER, REMOVED
+from spark_audit.reconcile.acl_matches import DENYING, QUESTION, answers
 from spark_audit.reconcile.by_resource_type import TYPE_QUESTION
+from spark_audit.trail.acl_history import ADDED, EPOCH, NEVER, REMOVED
 
 OWNER, OWNED_TOPIC = "owner", "owned_topic"
 OWNS, OWNS_SOME = "owns", "owns_some"

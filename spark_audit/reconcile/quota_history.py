@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_history import NEVER
-from spark_audit.trail import BY_SETTINGS, told_settings
+from spark_audit.trail.acl_history import NEVER
+from spark_audit.trail.processes import BY_SETTINGS, told_settings
 
 SET, UNSET = "set_offset", "unset_offset"
 USER_TAG, CLIENT_TAG, VALUE = "user_tag", "client_tag", "value"

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
 from spark_audit.reconcile.quota_history import (
     CLIENT,
     CONSUMER_DEFAULT,
@@ -20,7 +19,8 @@ from spark_audit.reconcile.quota_history import (
     quota_intervals,
     quota_settings,
 )
-from spark_audit.trail import AUTHOR, BY_SETTINGS, with_generation
+from spark_audit.trail.log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
+from spark_audit.trail.processes import AUTHOR, BY_SETTINGS, with_generation
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"

@@ -26,7 +26,7 @@ from spark_audit.reconcile.quota_limits import (
     governed,
     with_key,
 )
-from spark_audit.trail import AUTHOR, BY_SETTINGS
+from spark_audit.trail.processes import AUTHOR, BY_SETTINGS
 
 WINDOW_S = 11
 """Kafka's default quota.window.num of one-second samples, where a process does not tell its own."""

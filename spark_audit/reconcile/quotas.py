@@ -12,7 +12,7 @@ from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.quota_history import EXPECTED_ID, EXPECTED_LIMIT, MODE
 from spark_audit.reconcile.quota_limits import BUCKET, KEYS, governed, with_key
 from spark_audit.reconcile.quota_use import exceeded
-from spark_audit.trail import AUTHOR, named_generation
+from spark_audit.trail.processes import AUTHOR, named_generation
 
 _CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 

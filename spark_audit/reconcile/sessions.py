@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.trail import AUTHOR
+from spark_audit.trail.processes import AUTHOR
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")

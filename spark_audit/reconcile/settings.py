@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
-from spark_audit.trail import AUTHOR
+from spark_audit.trail.processes import AUTHOR
 
 _NAMED, _TOLD, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.claims import claimed_offsets, received
-from spark_audit.trail import AUTHOR
+from spark_audit.trail.claims import claimed_offsets, received
+from spark_audit.trail.processes import AUTHOR
 
 ROWS = 20
 """Rows of a ranking."""

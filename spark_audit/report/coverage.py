@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_audit.findings import Document, Finding, Summary
+from spark_audit.tables.findings import Document, Finding, Summary
 
 
 class NotChecked(Exception):

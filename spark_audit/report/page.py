@@ -11,9 +11,9 @@ from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame
 
 from spark_audit import schema as S
-from spark_audit.copies import each_record_once
-from spark_audit.findings import Document
-from spark_audit.report import aggregates, coverage, plots, timeline, words
+from spark_audit.report import aggregates, coverage, formatting, plots, timeline
+from spark_audit.tables.findings import Document
+from spark_audit.trail.deduplicate import each_record_once
 
 FINDINGS = 500
 """So many findings stand on the page; all of them are in findings.json."""
@@ -127,7 +127,7 @@ def _in_seconds(counts: plots.Counts) -> plots.Counts:
 
 
 def _seconds(amount: float) -> str:
-    return words.span(round(amount * _SECOND_MS))
+    return formatting.span(round(amount * _SECOND_MS))
 
 
 def _rows(table: DataFrame) -> Rows:
@@ -140,14 +140,14 @@ _FILTERS = ("number", "short", "span", "stretch", "moment", "share", "change", "
 def environment() -> Environment:
     """Everything in a record is a client's text: it is escaped, and what cannot be seen is spelled out."""
     made = Environment(
-        loader=PackageLoader("spark_audit"),
+        loader=PackageLoader("spark_audit.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=words.visible,
+        finalize=formatting.visible,
     )
-    made.filters |= {name: getattr(words, name) for name in _FILTERS} | {
-        "bytes": words.size,
+    made.filters |= {name: getattr(formatting, name) for name in _FILTERS} | {
+        "bytes": formatting.size,
         "verb": lambda record: "−" if record.startswith("Remove") else "+",
     }
     geometry = {"width": plots.WIDTH, "height": plots.HEIGHT}

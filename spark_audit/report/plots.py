@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark_audit.report.words import number, short
+from spark_audit.report.formatting import number, short
 
 WIDTH, HEIGHT = 1000, 200
 BARS = 72

@@ -17,7 +17,7 @@ from random import Random
 
 from proxy.demo.errors import SetupError
 from proxy.demo.process import ChildProcess
-from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
+from spark_audit.tables.delta import AUDIT_STREAM, METADATA_STREAM, Tables
 
 ANY_MOMENT, WHEN_IT_WRITES, NEVER = "any moment", "when it writes", "never"
 FIRST_WRITE = "at its first write"

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
+from spark_audit.tables.empty_frame import no_rows
 from tests.spark.audit_trail import NOON_MS, Record, Trail
 
 KAFKA = T.StructType(

@@ -7,7 +7,7 @@ import base64
 import struct
 from typing import Any
 
-from spark_audit.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
+from spark_audit.kraft.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
 
 SCRAM_SHA_256 = 1
 

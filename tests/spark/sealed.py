@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from proxy.audit.chain import Chain, sealed
 from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
-from spark_audit import decode
+from spark_audit.ingest import decode
 from tests.spark.audit_trail import Process, Record
 from tests.spark.frames import kafka_frame
 

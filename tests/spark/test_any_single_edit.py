@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from spark_audit import decode
 from spark_audit import schema as S
-from spark_audit.copies import each_record_once
+from spark_audit.ingest import decode
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.gaps import gaps
+from spark_audit.trail.deduplicate import each_record_once
 from tests.spark.frames import kafka_frame
 from tests.spark.sealed import Line
 from tests.spark.tampered import a_true_trail, relabelled, sealed_boots

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit import decode
+from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import chain
 from tests.spark.audit_trail import NOON_MS, Clock, Process
 from tests.spark.frames import audit_frame, kafka_frame

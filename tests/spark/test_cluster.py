@@ -63,7 +63,7 @@ class Job:
         if not there.exists():
             shutil.copytree(ROOT / "spark_audit", there / "spark_audit")
             (there / "auditor.properties").write_text("security.protocol=PLAINTEXT\n")
-            with (there / "spark_audit" / "templates" / "report.css").open("a") as style:
+            with (there / "spark_audit" / "report" / "templates" / "report.css").open("a") as style:
                 style.write(f"/* {MARK} */\n")
         topics = "--audit-topic cluster-audit --metadata-topic cluster-metadata"
         shared = {

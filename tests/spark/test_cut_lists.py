@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
 from spark_audit.report import page
 from spark_audit.report.aggregates import LATEST, ROWS
+from spark_audit.tables.empty_frame import no_rows
 from tests.spark.audit_trail import DAY, Trail
 from tests.spark.frames import audit_frame, log_frame
 

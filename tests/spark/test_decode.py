@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit import decode
 from spark_audit import schema as S
+from spark_audit.ingest import decode
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import DAY, NOON_MS, Record, Trail, acl_id
 from tests.spark.frames import kafka_frame, key, line

@@ -4,9 +4,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit.in_force import in_force
-from spark_audit.no_rows import no_rows
-from spark_audit.reconciliation import reconcile
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.empty_frame import no_rows
+from spark_audit.trail.metadata_transactions import in_force
 from tests.spark.audit_trail import Record, Trail
 from tests.spark.frames import audit_frame, log_frame
 

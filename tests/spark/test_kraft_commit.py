@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import kraft_log
-from spark_audit.kraft_commit import STEADY_MS
-from spark_audit.kraft_log import LogDirectoryError, files_of
-from spark_audit.kraft_quorum import commit_what_is_proven, identity_of, one_cluster, voters_told
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.commit import STEADY_MS
+from spark_audit.kraft.log_directory import LogDirectoryError, files_of
+from spark_audit.kraft.quorum import commit_what_is_proven, identity_of, one_cluster, voters_told
 from tests.spark.kraft_bytes import no_op
 from tests.spark.kraft_files import Node
 
@@ -20,7 +20,7 @@ VOTERS = (1, 2, 3)
 def committed(*nodes: Node, settle_ms: int = 5_000) -> list[int]:
     """Of each directory, the offset behind what is taken; read together."""
     found = [files_of(node.path) for node in nodes]
-    scans = [kraft_log.scan(each.segments, 0, settle_ms, voters_told(each.path)) for each in found]
+    scans = [log_directory.scan(each.segments, 0, settle_ms, voters_told(each.path)) for each in found]
     commit_what_is_proven(found, scans)
     assert [each.slices[-1].end if each.slices else 0 for each in scans] == [
         each.committed_end for each in scans

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import kraft_log, record_batches
-from spark_audit.kraft_commit import Scan
-from spark_audit.kraft_log import FileGoneError, LogDirectoryError, files_of, rows_or_fault
-from spark_audit.record_batches import BatchError
+from spark_audit.kraft import log_directory, record_batches
+from spark_audit.kraft.commit import Scan
+from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError, files_of, rows_or_fault
+from spark_audit.kraft.record_batches import BatchError
 from tests.spark import kraft_files
 from tests.spark.kraft_bytes import no_op
 from tests.spark.kraft_files import Node, batch
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spec("D4", "D5")]
 
 
 def read(node: Node) -> Scan:
-    return kraft_log.scan(files_of(node.path).segments, 0, 0, None)
+    return log_directory.scan(files_of(node.path).segments, 0, 0, None)
 
 
 def test_a_segment_that_ends_within_a_batch_is_an_error_when_another_follows(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_file_that_the_node_has_deleted_meanwhile_is_told_apart(tmp_path: Path
     node.segment.unlink()
 
     with pytest.raises(FileGoneError, match="No such file"):
-        kraft_log.scan(directory.segments, 0, 0, None)
+        log_directory.scan(directory.segments, 0, 0, None)
     (fault,) = rows_or_fault(piece)
     assert (fault[1], fault[8]) == (None, f"gone: {node.segment}: No such file or directory")
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.reconcile.acl_history import history_lost
-from spark_audit.reconcile.kraft_log_changes import blind
+from spark_audit.trail.acl_history import history_lost
+from spark_audit.trail.log_changes import blind
 from tests.spark.audit_trail import acl_id
 from tests.spark.frames import log_frame
 from tests.spark.test_kraft_changes import NAMES, Cluster, acl, added, removed, topic

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from aiokafka.record.util import calc_crc32c
 
-from spark_audit import kraft_commit, kraft_log, record_batches
-from spark_audit.kraft_commit import Scan
-from spark_audit.kraft_log import LogDirectoryError, files_of, rows_of
-from spark_audit.kraft_quorum import commit_what_is_proven
+from spark_audit.kraft import commit, log_directory, record_batches
+from spark_audit.kraft.commit import Scan
+from spark_audit.kraft.log_directory import LogDirectoryError, files_of, rows_of
+from spark_audit.kraft.quorum import commit_what_is_proven
+from spark_audit.kraft.record_batches import BatchError
 from spark_audit.reconcile.kraft_matching import matched
-from spark_audit.record_batches import BatchError
 from tests.spark import kraft_files
 from tests.spark.audit_trail import acl_id
 from tests.spark.kraft_bytes import framed, no_op, remove_access_control_entry
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spec("D4", "D5")]
 
 def read(node: Node, *, settle_ms: int = 5_000, first: int = 0) -> Scan:
     directory = files_of(node.path)
-    found = kraft_log.scan(directory.segments, first, settle_ms, None)
+    found = log_directory.scan(directory.segments, first, settle_ms, None)
     commit_what_is_proven([directory], [found])
     return found
 
@@ -131,7 +131,7 @@ def test_a_new_leader_has_to_last_a_while_whatever_its_clock_says(tmp_path: Path
 def test_slices_are_whole_batches_and_begin_where_the_table_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kraft_commit, "SLICE_BYTES", 200)
+    monkeypatch.setattr(commit, "SLICE_BYTES", 200)
     node = Node(tmp_path)
     for _ in range(20):
         node.append(no_op(), no_op())
@@ -148,7 +148,7 @@ def test_a_snapshot_is_all_that_was_before_its_end(tmp_path: Path) -> None:
     path = node.snapshot(remove_access_control_entry(acl_id(1)), no_op())
     (taken,) = files_of(tmp_path).snapshots
 
-    rows = list(rows_of(kraft_log.snapshot_slice(taken)))
+    rows = list(rows_of(log_directory.snapshot_slice(taken)))
 
     assert [(row[1], row[5], row[-1]) for row in rows] == [
         (2, "RemoveAccessControlEntryRecord", True),
@@ -156,7 +156,7 @@ def test_a_snapshot_is_all_that_was_before_its_end(tmp_path: Path) -> None:
     ]
     path.write_bytes(path.read_bytes()[:-70])
     with pytest.raises(LogDirectoryError, match=r"no header or no footer|within a batch"):
-        kraft_log.snapshot_slice(taken)
+        log_directory.snapshot_slice(taken)
 
 
 def test_what_the_storage_was_formatted_with_and_unfinished_snapshots_are_none(tmp_path: Path) -> None:

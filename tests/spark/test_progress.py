@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_audit.progress import behind
-from spark_audit.stream_errors import KafkaAway, explanation
+from spark_audit.ingest.progress import behind
+from spark_audit.ingest.stream_errors import KafkaAway, explanation
 
 pytestmark = pytest.mark.spec("D4")
 

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import __main__ as command_line
-from spark_audit import decode, sources
-from spark_audit.sources import Tables
+from spark_audit.ingest import decode
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.spark.audit_trail import DAY, Record, Trail
 from tests.spark.busy_day import busy_day, spoil
 from tests.spark.frames import audit_frame, kafka_frame, log_frame
@@ -45,9 +46,9 @@ class Page(HTMLParser):
 
 
 def write(spark: SparkSession, tables: Tables, trail: Trail, records: Sequence[Record]) -> None:
-    sources.create_tables(spark, tables)
-    sources.append_once(audit_frame(spark, records), tables.audit, "test", 0)
-    sources.append_once(log_frame(spark, trail.log), tables.metadata_log, "test", 0)
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, records), tables.audit, "test", 0)
+    delta.append_once(log_frame(spark, trail.log), tables.metadata_log, "test", 0)
 
 
 def run(*arguments: object) -> int:
@@ -73,7 +74,7 @@ def tampered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     tables = Tables(str(directory))
     write(spark, tables, trail, spoil(trail))
     garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.judge_audit)
-    sources.append_once(garbage.transform(decode.quarantine_rows), tables.quarantine, "test", 0)
+    delta.append_once(garbage.transform(decode.quarantine_rows), tables.quarantine, "test", 0)
     return directory
 
 
@@ -113,7 +114,7 @@ def test_every_planted_fault_is_found_worst_first(verdict: int, tampered: Path) 
 
 
 def test_findings_are_a_table_too(spark: SparkSession, verdict: int, tampered: Path) -> None:
-    rows = sources.read_table(spark, f"{tampered}/out/findings").collect()
+    rows = delta.read_table(spark, f"{tampered}/out/findings").collect()
 
     assert {row["id"] for row in rows} == {finding["id"] for finding in findings(tampered / "out")}
 
@@ -124,7 +125,7 @@ def test_the_same_tables_give_the_same_findings_also_when_asked_for_one_day(
     first = findings(tampered / "out")
     shutil.copytree(tampered, tmp_path / "copy")
     # The same rows in other files and in another order: an id is of what is in the evidence, and no more.
-    scattered = sources.read_table(spark, f"{tampered}/audit").orderBy(F.rand(seed=1)).repartition(3)
+    scattered = delta.read_table(spark, f"{tampered}/audit").orderBy(F.rand(seed=1)).repartition(3)
     scattered.write.format("delta").mode("overwrite").save(f"{tmp_path}/copy/audit")
 
     out = tmp_path / "day"

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import session, sources, topics
-from spark_audit.sources import SourceError, Tables
+from spark_audit import session
+from spark_audit.ingest import topics
+from spark_audit.tables import delta
+from spark_audit.tables.delta import SourceError, Tables
 
 pytestmark = pytest.mark.spec("D4", "D7")
 
@@ -85,15 +87,15 @@ def test_tables_may_lie_in_any_storage() -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "said", "are_set"),
     [
-        (sources.SMALL_TRAIL_BYTES, (), True),
-        (sources.SMALL_TRAIL_BYTES + 1, (), False),
+        (delta.SMALL_TRAIL_BYTES, (), True),
+        (delta.SMALL_TRAIL_BYTES + 1, (), False),
         (0, ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"), True),
     ],
 )
 def test_plans_of_a_small_trail_are_interpreted_unless_the_user_says_otherwise(
     size_bytes: int, said: tuple[str, ...], are_set: bool
 ) -> None:
-    told = sources.plan_settings(size_bytes, said)
+    told = delta.plan_settings(size_bytes, said)
 
     assert {value is not None for value in told.values()} == {are_set}
     assert told.keys().isdisjoint(said)

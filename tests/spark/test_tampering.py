@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
-from spark_audit.reconciliation import reconcile
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.empty_frame import no_rows
 from tests.spark.audit_trail import Process, Trail
 from tests.spark.frames import key as key_of
 from tests.spark.frames import line, log_frame

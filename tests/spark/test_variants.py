@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit import decode
-from spark_audit.reconciliation import reconcile
+from spark_audit.ingest import decode
+from spark_audit.reconcile.reconciliation import reconcile
 from tests.spark.audit_trail import Trail
 from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from proxy.demo.broker import Broker
 from proxy.net.clock import now_ms
-from spark_audit import kraft_log
-from spark_audit.kraft_commit import SETTLE_MS, Scan
-from spark_audit.kraft_log import files_of, rows_of
-from spark_audit.kraft_quorum import commit_what_is_proven
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.commit import SETTLE_MS, Scan
+from spark_audit.kraft.log_directory import files_of, rows_of
+from spark_audit.kraft.quorum import commit_what_is_proven
 
 TAIL, DEADLINE_MS = 4, 240_000
 Told = tuple[int | None, str | None, str | None]
@@ -31,7 +31,7 @@ class Lost:
     @property
     def tail(self) -> dict[int, Told]:
         """All that its disk has, committed or not."""
-        scan = kraft_log.scan(files_of(self.disk).segments, 0, SETTLE_MS, None)
+        scan = log_directory.scan(files_of(self.disk).segments, 0, SETTLE_MS, None)
         scan.commit(scan.end)
         return told_of(scan)
 
@@ -39,7 +39,7 @@ class Lost:
 def taken_of(*directories: Path) -> dict[int, Told]:
     """By offset, what an import of these directories would take."""
     found = [files_of(each) for each in directories]
-    scans = [kraft_log.scan(each.segments, 0, SETTLE_MS, None) for each in found]
+    scans = [log_directory.scan(each.segments, 0, SETTLE_MS, None) for each in found]
     commit_what_is_proven(found, scans)
     told: dict[int, Told] = {}
     for scan in scans:
@@ -68,7 +68,7 @@ def acls_in(told: dict[int, Told]) -> frozenset[tuple[str, ...]]:
 
 def end_of(directory: Path) -> int:
     """Behind the last batch that is there."""
-    return kraft_log.scan(files_of(directory).segments, 0, SETTLE_MS, None).end
+    return log_directory.scan(files_of(directory).segments, 0, SETTLE_MS, None).end
 
 
 def in_time(holds: bool, since_ms: int, what: str) -> bool:

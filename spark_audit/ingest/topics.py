@@ -12,8 +12,8 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from spark_audit import sources
-from spark_audit.sources import Java, SourceError
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Java, SourceError
 
 _REACH_TIMEOUT_S = 5.0
 LAST_PORT = 65_535
@@ -134,7 +134,7 @@ def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_i
     note = f"{checkpoint}/topic.json"
     before = _noted(spark, note)
     if before is None:
-        sources.write_text(spark, note, json.dumps({"topic": topic, "topic_id": topic_id}) + "\n")
+        delta.write_text(spark, note, json.dumps({"topic": topic, "topic_id": topic_id}) + "\n")
     elif before.get("topic") != topic:
         raise SourceError(f"{checkpoint} goes on with topic {before.get('topic')}, not with {topic}")
     elif before.get("topic_id") != topic_id:
@@ -152,7 +152,7 @@ def made_anew(checkpoint: str) -> str:
 def _noted(spark: SparkSession, note: str) -> dict[str, str] | None:
     """None also for half a note, of a process that was killed before it read its first record."""
     try:
-        noted: dict[str, str] = json.loads(sources.read_text(spark, note))
+        noted: dict[str, str] = json.loads(delta.read_text(spark, note))
     except (FileNotFoundError, ValueError):
         return None
     return noted

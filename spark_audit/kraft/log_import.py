@@ -15,10 +15,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit import kraft_log, kraft_quorum, sources
 from spark_audit import schema as S
-from spark_audit.kraft_commit import SETTLE_MS, Scan, Slice
-from spark_audit.kraft_log import (
+from spark_audit.kraft import log_directory, quorum
+from spark_audit.kraft.commit import SETTLE_MS, Scan, Slice
+from spark_audit.kraft.log_directory import (
     LEADER_CHANGE,
     VOTERS,
     Directory,
@@ -26,9 +26,10 @@ from spark_audit.kraft_log import (
     LogDirectoryError,
     Segment,
 )
-from spark_audit.kraft_rows import import_slices
-from spark_audit.kraft_snapshot import import_snapshot
-from spark_audit.sources import SourceError, Tables
+from spark_audit.kraft.rows import import_slices
+from spark_audit.kraft.snapshot import import_snapshot
+from spark_audit.tables import delta
+from spark_audit.tables.delta import SourceError, Tables
 
 COMPARED = 100
 POLL_S, STILL_POLLS, PATIENCE_MS = 0.5, 6, 5_000
@@ -58,7 +59,7 @@ def import_kraft_log(
 
     `wanted_end`: while the log grows it is waited for what lies before this offset to be settled.
     """
-    sources.create_tables(spark, tables)
+    delta.create_tables(spark, tables)
     for attempt in range(ATTEMPTS):
         try:
             _import(spark, directories, tables, report, settle_ms, wanted_end)
@@ -79,8 +80,8 @@ def _import(
     settle_ms: int,
     wanted_end: int,
 ) -> None:
-    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
-    found = [kraft_log.files_of(Path(path)) for path in directories]
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    found = [log_directory.files_of(Path(path)) for path in directories]
     cluster_id = _require_its_cluster(spark, found, tables)
     held = _held(log)
     scans = _settled(found, log, held, settle_ms, wanted_end)
@@ -93,7 +94,7 @@ def _import(
     slices = [piece for each in scans for piece in each.slices]
     count = import_slices(spark, slices, log, tables, several=len(found) > 1) if slices else 0
     if cluster_id is not None:
-        sources.set_table_property(spark, tables.metadata_log, CLUSTER_ID, cluster_id)
+        delta.set_table_property(spark, tables.metadata_log, CLUSTER_ID, cluster_id)
     end = max([held.end, *(each.committed_end for each in scans)])
     left = sum(each.unfinished_bytes for each in scans)
     torn = f", {left} bytes of an unfinished batch left" if left else ""
@@ -102,8 +103,8 @@ def _import(
 
 def _require_its_cluster(spark: SparkSession, found: Sequence[Directory], tables: Tables) -> str | None:
     """The cluster's id where the table does not say yet that it is of that one."""
-    cluster_id = kraft_quorum.one_cluster(found)
-    known = sources.table_property(spark, tables.metadata_log, CLUSTER_ID)
+    cluster_id = quorum.one_cluster(found)
+    known = delta.table_property(spark, tables.metadata_log, CLUSTER_ID)
     if cluster_id is None or cluster_id == known:
         return None
     if known is not None:
@@ -138,7 +139,7 @@ def _settled(
     ends: list[int] = []
     while True:
         scans = [_scan(directory, log, held, settle_ms) for directory in found]
-        kraft_quorum.commit_what_is_proven(found, scans)
+        quorum.commit_what_is_proven(found, scans)
         settled = max(each.committed_end for each in scans)
         ends.append(max(each.end for each in scans))
         # A node that runs writes something twice a second; what does not grow is a copy.
@@ -160,8 +161,8 @@ def _scan(directory: Directory, log: DataFrame, held: Held, settle_ms: int) -> S
     base = absent[0].base_offset
     # A little of what is known is read again, to see that it is the log of this table.
     first = max(base, held.end - COMPARED) if known[begin] == held.end - base else base
-    voters = held.voters or kraft_quorum.voters_told(directory.path)
-    return kraft_log.scan(directory.segments[begin:], first, settle_ms, voters)
+    voters = held.voters or quorum.voters_told(directory.path)
+    return log_directory.scan(directory.segments[begin:], first, settle_ms, voters)
 
 
 def _known_of(segments: Sequence[Segment], log: DataFrame) -> list[int]:
@@ -186,4 +187,4 @@ def _snapshot_needed(found: Sequence[Directory], held: Held) -> Slice | None:
         raise LogDirectoryError(
             f"{longest.path}: the log begins at offset {begin}, and no snapshot tells what was before"
         )
-    return kraft_log.snapshot_slice(fitting[0])
+    return log_directory.snapshot_slice(fitting[0])

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit import sources
-from spark_audit.sources import SourceError, Tables
-from spark_audit.trail import AUTHOR
-from spark_audit.writer_lock import sole_writer
+from spark_audit.tables import delta
+from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.writer_lock import sole_writer
+from spark_audit.trail.processes import AUTHOR
 
 KEPT = ("started", "settings_changed", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
 DAYS_NAMED = 5
@@ -40,21 +40,21 @@ def expire(spark: SparkSession, tables: Tables, before: date, force: bool = Fals
 
 
 def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> Expired:
-    audit = sources.read_table(spark, tables.audit, S.AUDIT)
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
     old = audit.where(F.col(S.DATE) < F.lit(before))
-    quarantine = sources.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
-    days = _days(old, quarantine, sources.read_state(spark, tables.expired, S.EXPIRED)).persist()
+    quarantine = delta.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
+    days = _days(old, quarantine, delta.read_state(spark, tables.expired, S.EXPIRED)).persist()
     if not force:
-        _require_done(days.where("unexpired > 0"), sources.read_state(spark, tables.reconciled, S.RECONCILED))
+        _require_done(days.where("unexpired > 0"), delta.read_state(spark, tables.reconciled, S.RECONCILED))
     counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
     if counted is None or counted[1] is None:
         return Expired(0, 0)
     ends = old.groupBy(*AUTHOR).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
     # Written down before anything goes: done twice, after a crash, it says the same.
-    sources.append_state(ends.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
+    delta.append_state(ends.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
     _delete(spark, tables.audit, ends, before)
     DeltaTable.forPath(spark, tables.quarantine).delete(F.col(S.DATE) < F.lit(before))
-    left = sources.read_table(spark, tables.audit).where(F.col(S.DATE) < F.lit(before)).count()
+    left = delta.read_table(spark, tables.audit).where(F.col(S.DATE) < F.lit(before)).count()
     return Expired(int(counted[0]), int(counted[1]) - left)
 
 
@@ -106,7 +106,7 @@ def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
     """Few large files for many small ones, and what no version younger than that needs off the disk."""
     with sole_writer(spark, tables):
         for path in (tables.audit, tables.quarantine, tables.metadata_log):
-            sources.read_table(spark, path)
+            delta.read_table(spark, path)
             table = DeltaTable.forPath(spark, path)
             table.optimize().executeCompaction()
             table.vacuum(retain_hours)

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_audit import kraft_commit, kraft_log, metadata_records, record_batches
 from spark_audit import schema as S
-from spark_audit.kraft_commit import Slice
-from spark_audit.kraft_log import FileGoneError, LogDirectoryError
-from spark_audit.sources import SourceError, Tables
+from spark_audit.kraft import commit, log_directory, metadata_records, record_batches
+from spark_audit.kraft.commit import Slice
+from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError
+from spark_audit.tables.delta import SourceError, Tables
 
 # Executors of a cluster need not have this package: the decoder travels with the plan.
-for _module in (kraft_commit, kraft_log, metadata_records, record_batches):
+for _module in (commit, log_directory, metadata_records, record_batches):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
 
 PATH, TIME_MS, EPOCH, VALUE = "path", "time_ms", "leader_epoch", "value"
@@ -47,7 +47,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
     without it would be to check against what is not in force.
     """
     stretches = spark.sparkContext.parallelize(slices, len(slices))
-    rows = spark.createDataFrame(stretches.flatMap(kraft_log.rows_or_fault), _ROW).persist()
+    rows = spark.createDataFrame(stretches.flatMap(log_directory.rows_or_fault), _ROW).persist()
     newer = F.col(S.REASON).startswith(metadata_records.NEWER)
     fault = rows.where(F.col(S.LOG_OFFSET).isNull() | newer).orderBy(S.LOG_OFFSET).first()
     if fault is None:
@@ -58,8 +58,8 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
             f"{fault[PATH]}, metadata offset {fault[S.LOG_OFFSET]}: {fault[S.REASON]}. Nothing was imported;"
             " go on with a release that knows it"
         )
-    gone = fault[S.REASON].startswith(kraft_log.GONE)
-    raise (FileGoneError if gone else LogDirectoryError)(fault[S.REASON].removeprefix(kraft_log.GONE))
+    gone = fault[S.REASON].startswith(log_directory.GONE)
+    raise (FileGoneError if gone else LogDirectoryError)(fault[S.REASON].removeprefix(log_directory.GONE))
 
 
 def import_slices(
@@ -109,7 +109,7 @@ def _require_what_is_known(rows: DataFrame, there: DataFrame) -> None:
         F.col(S.BODY).alias("known_body"),
     )
     # Of sets of voters earlier releases kept the name only.
-    untold = (F.col(S.RECORD) == kraft_log.VOTERS) & (F.col("known_body") == "{}")
+    untold = (F.col(S.RECORD) == log_directory.VOTERS) & (F.col("known_body") == "{}")
     same = (
         (F.col(TIME_MS) == F.col("known_ms"))
         & F.col(S.RECORD).eqNullSafe(F.col("known_record"))
@@ -158,7 +158,7 @@ def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
         S.REASON,
         F.lit(None).cast("binary").alias(S.RAW_KEY),
         F.col(VALUE).alias(S.RAW_VALUE),
-        F.lit(kraft_log.TOPIC).alias(S.KAFKA_TOPIC),
+        F.lit(log_directory.TOPIC).alias(S.KAFKA_TOPIC),
         F.lit(0).alias(S.KAFKA_PARTITION),
         F.col(S.LOG_OFFSET).alias(S.KAFKA_OFFSET),
         moment.alias(S.KAFKA_TIMESTAMP),

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_audit import metadata_records, record_batches
-from spark_audit.kraft_commit import Scan, Slice
-from spark_audit.record_batches import BatchError, BatchRecord, Head
+from spark_audit.kraft import metadata_records, record_batches
+from spark_audit.kraft.commit import Scan, Slice
+from spark_audit.kraft.record_batches import BatchError, BatchRecord, Head
 
 SEGMENT, SNAPSHOT, TOPIC = ".log", ".checkpoint", "__cluster_metadata"
 READ_BYTES = 4 * 2**20

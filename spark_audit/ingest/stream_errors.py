@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from pyspark.errors import StreamingQueryException
 
-from spark_audit.sources import SourceError
-from spark_audit.topics import made_anew
+from spark_audit.ingest.topics import made_anew
+from spark_audit.tables.delta import SourceError
 
 _DATA_LOSS = (
     "KAFKA_DATA_LOSS",

@@ -12,9 +12,6 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.copies import each_record_once, later_copies
-from spark_audit.findings import Summary
-from spark_audit.in_force import in_force
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.changes import changes
@@ -23,14 +20,17 @@ from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.kraft_claims import to_our_controllers
-from spark_audit.reconcile.kraft_log_changes import of_kafka, of_topic
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
-from spark_audit.survey import judged_until_ms, survey
-from spark_audit.together import together
-from spark_audit.trail import TELLS_SETTINGS
+from spark_audit.tables.coalesce import together
+from spark_audit.tables.findings import Summary
+from spark_audit.trail.deduplicate import each_record_once, later_copies
+from spark_audit.trail.log_changes import of_kafka, of_topic
+from spark_audit.trail.metadata_transactions import in_force
+from spark_audit.trail.processes import TELLS_SETTINGS
+from spark_audit.trail.sequence_index import judged_until_ms, survey
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
-from spark_audit.findings import Document, Summary
-from spark_audit.no_rows import no_rows
+from spark_audit.tables.empty_frame import no_rows
+from spark_audit.tables.findings import Document, Summary
 
 Java = Any
 """An object of the JVM as Py4J shows it: what it has, only the JVM knows."""

@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_audit import metadata_records
 from spark_audit import schema as S
+from spark_audit.kraft import metadata_records
 
 # Executors of a cluster need not have this package: the decoder travels with the plan.
 cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there

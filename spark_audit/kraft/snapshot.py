@@ -7,13 +7,14 @@ offset that the snapshot covers and are marked, so that nobody asks who made the
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit import kraft_log, sources
 from spark_audit import schema as S
-from spark_audit.kraft_commit import Slice
-from spark_audit.kraft_log import LogDirectoryError
-from spark_audit.kraft_rows import frame, log_rows
-from spark_audit.reconcile.acl_history import NEVER, REMOVED, acl_intervals
-from spark_audit.sources import Tables
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.commit import Slice
+from spark_audit.kraft.log_directory import LogDirectoryError
+from spark_audit.kraft.rows import frame, log_rows
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.trail.acl_history import NEVER, REMOVED, acl_intervals
 
 
 def import_snapshot(spark: SparkSession, snapshot: Slice, log: DataFrame, tables: Tables) -> None:
@@ -46,7 +47,9 @@ def _import(snapshot: Slice, rows: DataFrame, log: DataFrame, tables: Tables) ->
         F.lit(None).cast("string").alias(S.ENTITY),
         F.lit(True).alias(S.FROM_SNAPSHOT),
     )
-    sources.append_once(held.unionByName(gone), tables.metadata_log, f"{kraft_log.TOPIC} snapshot {last}", 1)
+    delta.append_once(
+        held.unionByName(gone), tables.metadata_log, f"{log_directory.TOPIC} snapshot {last}", 1
+    )
     held.unpersist()
 
 

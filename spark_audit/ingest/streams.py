@@ -20,12 +20,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_audit import decode, sources
-from spark_audit.progress import Progress
-from spark_audit.sources import Tables
-from spark_audit.stream_errors import KafkaAway, explained
-from spark_audit.topics import kafka_stream, require_reachable, require_same_topic, topic_ids
-from spark_audit.writer_lock import sole_writer
+from spark_audit.ingest import decode
+from spark_audit.ingest.progress import Progress
+from spark_audit.ingest.stream_errors import KafkaAway, explained
+from spark_audit.ingest.topics import kafka_stream, require_reachable, require_same_topic, topic_ids
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.writer_lock import sole_writer
 
 CONTINUOUS_TRIGGER = "10 seconds"
 INTERVAL_MS = 10_000
@@ -127,14 +128,14 @@ def _ready(spark: SparkSession, topics: Topics, tables: Tables) -> Iterator[list
         ids = topic_ids(spark, topics.bootstrap, [stream.topic for stream in streams], topics.options)
         for stream in streams:
             require_same_topic(spark, stream.checkpoint, stream.topic, ids[stream.topic])
-        sources.create_tables(spark, tables)
+        delta.create_tables(spark, tables)
         yield streams
 
 
 def _streams(topics: Topics, tables: Tables) -> list[Stream]:
     kinds = (
-        (sources.AUDIT_STREAM, topics.audit, audit_batch(tables)),
-        (sources.METADATA_STREAM, topics.metadata, log_batch(tables)),
+        (delta.AUDIT_STREAM, topics.audit, audit_batch(tables)),
+        (delta.METADATA_STREAM, topics.metadata, log_batch(tables)),
     )
     return [
         Stream(name, topic, tables.checkpoint(name), write, Progress(name))
@@ -186,10 +187,10 @@ def _write_judged(
     # Two tables are written from one batch: without this each would read Kafka for itself.
     kept = judged.persist()
     try:
-        sources.append_once(kept.transform(good_rows), path, app_id, batch_id)
+        delta.append_once(kept.transform(good_rows), path, app_id, batch_id)
         bad = kept.transform(decode.quarantine_rows)
         if not bad.isEmpty():
-            sources.append_once(bad, tables.quarantine, app_id, batch_id)
+            delta.append_once(bad, tables.quarantine, app_id, batch_id)
     finally:
         kept.unpersist()
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
+from spark_audit.trail.log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
 
 ADDED, REMOVED = "added_offset", "removed_offset"
 PATTERN_NAME, PERMISSION = "pattern_name", "permission_type"

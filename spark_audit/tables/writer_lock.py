@@ -13,7 +13,7 @@ from pathlib import Path
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.sources import Java, SourceError, Tables
+from spark_audit.tables.delta import Java, SourceError, Tables
 
 HELD_BY_THIS_JVM = "OverlappingFileLockException"
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_audit.kraft_commit import Scan
-from spark_audit.kraft_log import Directory, LogDirectoryError, unreadable
+from spark_audit.kraft.commit import Scan
+from spark_audit.kraft.log_directory import Directory, LogDirectoryError, unreadable
 
 QUORUM_STATE, META_PROPERTIES = "quorum-state", "meta.properties"
 

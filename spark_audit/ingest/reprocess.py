@@ -12,10 +12,11 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit import decode, sources
 from spark_audit import schema as S
-from spark_audit.sources import Tables
-from spark_audit.writer_lock import sole_writer
+from spark_audit.ingest import decode
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.writer_lock import sole_writer
 
 AUDIT_PLACE = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
 LOG_PLACE = (S.DATE, S.LOG_OFFSET, S.LOG_TIMESTAMP)
@@ -34,14 +35,14 @@ class Reprocessed:
 def reprocess(spark: SparkSession, tables: Tables, audit_topic: str, metadata_topic: str) -> Reprocessed:
     """Judges each quarantined record of these topics anew; those of other topics stay where they are."""
     with sole_writer(spark, tables):
-        sources.create_tables(spark, tables)
-        held = sources.read_table(spark, tables.quarantine, S.QUARANTINE)
+        delta.create_tables(spark, tables)
+        held = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
         audit = held.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_kafka_gave_it)
         log = held.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_kafka_gave_it)
         return Reprocessed(
             _moved(audit.transform(decode.judge_audit), decode.audit_rows, tables, tables.audit, AUDIT_PLACE),
             _moved(log.transform(decode.judge_log), decode.log_rows, tables, tables.metadata_log, LOG_PLACE),
-            sources.read_table(spark, tables.quarantine).count(),
+            delta.read_table(spark, tables.quarantine).count(),
         )
 
 

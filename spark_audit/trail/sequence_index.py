@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail import AUTHOR
+from spark_audit.trail.processes import AUTHOR
 
 SPAN, THERE, RECORDS, FIRST, LAST, BEFORE = "span", "there", "records", "first", "last", "before"
 SPAN_BITS = 6

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spark_audit.record_batches import Head
+from spark_audit.kraft.record_batches import Head
 
 SETTLE_MS = 5_000
 STEADY_MS = 1_000

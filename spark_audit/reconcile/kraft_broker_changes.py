@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import CHANGE
+from spark_audit.trail.log_changes import CHANGE
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 ASKING = ("Metadata", "StreamsGroupHeartbeat")

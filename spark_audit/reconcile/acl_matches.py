@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_history import (
+from spark_audit.trail.acl_history import (
     ACL_HOST,
     ACL_OPERATION,
     ACL_PRINCIPAL,

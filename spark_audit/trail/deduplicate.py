@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.survey import SPAN, repeating, span_of_sequence, survey
-from spark_audit.trail import AUTHOR, KEY
+from spark_audit.trail.processes import AUTHOR, KEY
+from spark_audit.trail.sequence_index import SPAN, repeating, span_of_sequence, survey
 
 _PLACE = (S.KAFKA_PARTITION, S.KAFKA_OFFSET)
 _OF_COPY = {name: f"copy_{name}" for name in (*KEY, *_PLACE)}
