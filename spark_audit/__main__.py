@@ -33,8 +33,9 @@ from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
-from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables import delta, files, findings
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Summary
 from spark_audit.tables.retention import compact, expire, reconciled_days
 
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return command(spark, arguments)
-    except (SourceError, OSError) as error:
+    except (AuditError, OSError) as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
         return _failed(_reason(error))
@@ -209,7 +210,7 @@ def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     if getattr(arguments, "continuous", False):
         if arguments.log_dirs:
-            raise SourceError(
+            raise AuditError(
                 "--continuous follows topics: leave --kraft-log-dir out, give --metadata-topic '', and run"
                 " import-kraft-log from time to time"
             )
@@ -227,7 +228,7 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
         tables,
         _say,
         settle_ms=arguments.settle_ms,
-        wanted_end=delta.offset_named(spark, tables) + 1,
+        wanted_end=delta.highest_metadata_offset(spark, tables) + 1,
     )
     return CLEAN
 
@@ -250,7 +251,7 @@ def _stop_on_signal() -> Event:
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
-    key = delta.chain_key(arguments.chain_key)
+    key = files.read_chain_key(arguments.chain_key)
     # The versions first: a table that is written meanwhile then counts as newer than what was checked.
     versions = delta.versions(spark, tables)
     audit, quarantine, log = _trail(spark, arguments)
@@ -269,7 +270,7 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
         "tables": tables.root,
         "versions": versions,
     }
-    delta.write_findings(spark, arguments.out, result.findings, summary)
+    findings.write_findings(spark, arguments.out, result.findings, summary)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
     days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
     delta.append_state(days, tables.reconciled, S.RECONCILED)
@@ -291,13 +292,13 @@ def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    document = delta.read_findings(spark, arguments.findings)
+    document = findings.read_findings(spark, arguments.findings)
     versions = delta.versions(spark, Tables(arguments.tables))
     try:
         text = render(*_trail(spark, arguments), document, arguments.date, versions)
     except NotChecked as error:
-        raise SourceError(f"{arguments.findings} does not fit: {error}") from error
-    delta.write_text(spark, arguments.out, text)
+        raise AuditError(f"{arguments.findings} does not fit: {error}") from error
+    files.write_text(spark, arguments.out, text)
     _say(f"report: {arguments.out}")
     return CLEAN
 
@@ -305,7 +306,7 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
     tables = Tables(arguments.tables)
     audit = delta.read_table(spark, tables.audit, S.AUDIT)
-    delta.suit_plans(spark, tables)
+    delta.adapt_plans(spark, tables)
     quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
     return audit, quarantine, delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
 

@@ -19,6 +19,8 @@ BOOT_ID = "boot_id"
 SEQUENCE = "sequence"
 TIME_MS = "time_ms"
 EVENT = "event"
+BOOT_KEY = (PROXY_ID, BOOT_ID)
+RECORD_KEY = (*BOOT_KEY, SEQUENCE)
 # The session.
 CONNECTION_ID = "connection_id"
 LISTENER = "listener"

@@ -11,7 +11,7 @@ import pyspark
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.tables.delta import Java, SourceError
+from spark_audit.tables.files import AuditError, Java
 
 PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -88,7 +88,7 @@ def _require_packages(session: SparkSession) -> None:
             loader.loadClass(name)
         except Py4JJavaError as error:
             packages = ",".join(PACKAGES)
-            raise SourceError(
+            raise AuditError(
                 f"{name} is not on the class path: spark-submit --packages {packages}"
             ) from error
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.errors import StreamingQueryException
 
 from spark_audit.ingest.topics import made_anew
-from spark_audit.tables.delta import SourceError
+from spark_audit.tables.files import AuditError
 
 _DATA_LOSS = (
     "KAFKA_DATA_LOSS",
@@ -30,13 +30,13 @@ _AWAY = (
 )
 
 
-class KafkaAway(SourceError):
+class KafkaAway(AuditError):
     """No broker answered for so long that the stream gave up: it may be tried again."""
 
 
 @contextmanager
 def explained(topic: str, checkpoint: str) -> Iterator[None]:
-    """SourceError in the place of a StreamingQueryException whose cause is known."""
+    """AuditError in the place of a StreamingQueryException whose cause is known."""
     try:
         yield
     except StreamingQueryException as error:
@@ -46,16 +46,16 @@ def explained(topic: str, checkpoint: str) -> Iterator[None]:
         raise known from error
 
 
-def explanation(story: str, topic: str, checkpoint: str) -> SourceError | None:
+def explanation(story: str, topic: str, checkpoint: str) -> AuditError | None:
     """What an exception's text tells of a stream's end; None for what is not known."""
     if any(sign in story for sign in _DATA_LOSS):
-        return SourceError(
+        return AuditError(
             f"topic {topic} no longer has what is to be read next: retention took it, or the topic was made"
             " anew. Read on from what is there with failOnDataLoss=false in"
             f" --kafka-options (what is lost is then found as gaps). {made_anew(checkpoint)}"
         )
     if any(sign in story for sign in _OTHER_WRITER):
-        return SourceError(
+        return AuditError(
             f"another job wrote into these tables or into {checkpoint} at the same time. Nothing is lost or"
             " there twice; run one at a time, this one goes on where it was"
         )

@@ -12,8 +12,8 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from spark_audit.tables import delta
-from spark_audit.tables.delta import Java, SourceError
+from spark_audit.tables import files
+from spark_audit.tables.files import AuditError, Java
 
 _REACH_TIMEOUT_S = 5.0
 LAST_PORT = 65_535
@@ -28,9 +28,9 @@ def kafka_options(path: str | None) -> dict[str, str]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise SourceError(f"--kafka-options {path}: {error.strerror}") from error
+        raise AuditError(f"--kafka-options {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SourceError(f"--kafka-options {path}: not UTF-8 text") from error
+        raise AuditError(f"--kafka-options {path}: not UTF-8 text") from error
     return dict(_option(path, number, line) for number, line in enumerate(lines, 1) if _says_something(line))
 
 
@@ -57,7 +57,7 @@ def _option(path: str, number: int, line: str) -> tuple[str, str]:
     key, equals, value = line.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise SourceError(f"--kafka-options {path}, line {number}: not of the form key=value")
+        raise AuditError(f"--kafka-options {path}, line {number}: not of the form key=value")
     as_it_is = key in _SPARK_KAFKA_OPTIONS or key.startswith("kafka.")
     return (key if as_it_is else f"kafka.{key}"), value.strip()
 
@@ -68,14 +68,14 @@ def require_reachable(bootstrap: str) -> None:
     for address in bootstrap.split(","):
         host, colon, port = address.strip().rpartition(":")
         if not colon or not port.isdecimal() or int(port) > LAST_PORT:
-            raise SourceError(f"--bootstrap {address!r} is not HOST:PORT")
+            raise AuditError(f"--bootstrap {address!r} is not HOST:PORT")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
         except (OSError, UnicodeError) as error:
             refused.append(f"{address}: {error}")
         else:
             return
-    raise SourceError(f"no Kafka broker answers at {'; '.join(refused)}")
+    raise AuditError(f"no Kafka broker answers at {'; '.join(refused)}")
 
 
 def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
@@ -99,7 +99,7 @@ def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mappi
 def topic_ids(
     spark: SparkSession, bootstrap: str, names: Sequence[str], options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name -> id (KIP-516), which a topic that was made anew has not kept. SourceError for one not there."""
+    """Name -> id (KIP-516), which a topic that was made anew has not kept. AuditError for one not there."""
     # Spark's source has no way to ask; the client that it brings along has.
     jvm: Java = spark.sparkContext._jvm
     prefix = "kafka."
@@ -115,7 +115,7 @@ def topic_ids(
             admin.close()
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
-        raise SourceError(f"Kafka at {bootstrap}: {cause.getMessage()}") from error
+        raise AuditError(f"Kafka at {bootstrap}: {cause.getMessage()}") from error
 
 
 def _topic_id(name: str, answer: Java) -> str:
@@ -123,7 +123,7 @@ def _topic_id(name: str, answer: Java) -> str:
         return str(answer.get().topicId())
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
-        raise SourceError(f"topic {name}: {cause.getMessage()}") from error
+        raise AuditError(f"topic {name}: {cause.getMessage()}") from error
 
 
 def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_id: str) -> None:
@@ -134,11 +134,11 @@ def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_i
     note = f"{checkpoint}/topic.json"
     before = _noted(spark, note)
     if before is None:
-        delta.write_text(spark, note, json.dumps({"topic": topic, "topic_id": topic_id}) + "\n")
+        files.write_text(spark, note, json.dumps({"topic": topic, "topic_id": topic_id}) + "\n")
     elif before.get("topic") != topic:
-        raise SourceError(f"{checkpoint} goes on with topic {before.get('topic')}, not with {topic}")
+        raise AuditError(f"{checkpoint} goes on with topic {before.get('topic')}, not with {topic}")
     elif before.get("topic_id") != topic_id:
-        raise SourceError(
+        raise AuditError(
             f"topic {topic} was deleted and made anew: its id is {topic_id}, that of the one read so far"
             f" {before.get('topic_id')}. {made_anew(checkpoint)}"
         )
@@ -152,7 +152,7 @@ def made_anew(checkpoint: str) -> str:
 def _noted(spark: SparkSession, note: str) -> dict[str, str] | None:
     """None also for half a note, of a process that was killed before it read its first record."""
     try:
-        noted: dict[str, str] = json.loads(delta.read_text(spark, note))
+        noted: dict[str, str] = json.loads(files.read_text(spark, note))
     except (FileNotFoundError, ValueError):
         return None
     return noted

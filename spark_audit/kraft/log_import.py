@@ -29,7 +29,8 @@ from spark_audit.kraft.log_directory import (
 from spark_audit.kraft.rows import import_slices
 from spark_audit.kraft.snapshot import import_snapshot
 from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 
 COMPARED = 100
 POLL_S, STILL_POLLS, PATIENCE_MS = 0.5, 6, 5_000
@@ -55,7 +56,7 @@ def import_kraft_log(
     settle_ms: int = SETTLE_MS,
     wanted_end: int = 0,
 ) -> None:
-    """Reads what is new and committed. SourceError when directories contradict each other or the table.
+    """Reads what is new and committed. AuditError when directories contradict each other or the table.
 
     `wanted_end`: while the log grows it is waited for what lies before this offset to be settled.
     """
@@ -67,9 +68,9 @@ def import_kraft_log(
         except FileGoneError as error:
             # A node deletes segments and snapshots while it runs; what is left is as good.
             if attempt + 1 == ATTEMPTS:
-                raise SourceError(f"--log-dir {error}") from error
+                raise AuditError(f"--log-dir {error}") from error
         except LogDirectoryError as error:
-            raise SourceError(f"--log-dir {error}") from error
+            raise AuditError(f"--log-dir {error}") from error
 
 
 def _import(
@@ -108,7 +109,7 @@ def _require_its_cluster(spark: SparkSession, found: Sequence[Directory], tables
     if cluster_id is None or cluster_id == known:
         return None
     if known is not None:
-        raise SourceError(
+        raise AuditError(
             f"--log-dir {found[0].path}: is of cluster {cluster_id}, and the tables hold the metadata log of"
             f" cluster {known}: give it --tables of its own"
         )
@@ -118,7 +119,7 @@ def _require_its_cluster(spark: SparkSession, found: Sequence[Directory], tables
 def _held(log: DataFrame) -> Held:
     topics_own = log.where(F.col(S.FROM_SNAPSHOT).isNull())
     if not topics_own.isEmpty():
-        raise SourceError(
+        raise AuditError(
             "table metadata_log holds the log of a topic (controller.mode penstock): Kafka's own has other"
             " offsets, give it --tables of its own"
         )

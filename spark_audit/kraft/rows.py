@@ -16,7 +16,8 @@ from spark_audit import schema as S
 from spark_audit.kraft import commit, log_directory, metadata_records, record_batches
 from spark_audit.kraft.commit import Slice
 from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 
 # Executors of a cluster need not have this package: the decoder travels with the plan.
 for _module in (commit, log_directory, metadata_records, record_batches):
@@ -43,7 +44,7 @@ _ROW = T.StructType(
 def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
     """The records of the slices, decoded on executors; kept, `unpersist` is the caller's.
 
-    LogDirectoryError for a slice that cannot be read, SourceError for a record of a later Kafka: to go on
+    LogDirectoryError for a slice that cannot be read, AuditError for a record of a later Kafka: to go on
     without it would be to check against what is not in force.
     """
     stretches = spark.sparkContext.parallelize(slices, len(slices))
@@ -54,7 +55,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
         return rows
     rows.unpersist()
     if fault[S.LOG_OFFSET] is not None:
-        raise SourceError(
+        raise AuditError(
             f"{fault[PATH]}, metadata offset {fault[S.LOG_OFFSET]}: {fault[S.REASON]}. Nothing was imported;"
             " go on with a release that knows it"
         )
@@ -65,7 +66,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
 def import_slices(
     spark: SparkSession, slices: Sequence[Slice], log: DataFrame, tables: Tables, *, several: bool
 ) -> int:
-    """Adds what `log` lacks, and says how much. SourceError where it, or two directories, say otherwise."""
+    """Adds what `log` lacks, and says how much. AuditError where it, or two directories, say otherwise."""
     first, end = min(each.first for each in slices), max(each.end for each in slices)
     read = frame(spark, slices)
     try:
@@ -94,7 +95,7 @@ def _require_agreement(rows: DataFrame) -> None:
     )
     different = by_offset.where("contents > 1").orderBy(S.LOG_OFFSET).first()
     if different is not None:
-        raise SourceError(
+        raise AuditError(
             f"the directories disagree on the record at metadata offset {different[S.LOG_OFFSET]}:"
             f" {'; '.join(different['places'])}. They are not of one cluster, or one was altered"
         )
@@ -117,7 +118,7 @@ def _require_what_is_known(rows: DataFrame, there: DataFrame) -> None:
     )
     different = rows.join(known, S.LOG_OFFSET).where(~same).orderBy(S.LOG_OFFSET).first()
     if different is not None:
-        raise SourceError(
+        raise AuditError(
             f"metadata offset {different[S.LOG_OFFSET]} of {different[PATH]} is a {different[S.RECORD]},"
             f" table metadata_log has a {different['known_record']} of another time or content there. It is"
             " the log of another cluster, one of the two was altered, or the table was given what was not"

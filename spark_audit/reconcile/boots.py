@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.hashing import hexadecimal
-from spark_audit.trail.processes import AUTHOR, starts
+from spark_audit.trail.processes import starts
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
 LAST, LINK_THERE = "last_sequence", "link_there"
@@ -30,7 +30,16 @@ def boots(records: DataFrame) -> DataFrame:
         severity=F.col("fault.severity"),
         date=S.DATE,
         explanation=F.col("fault.explanation"),
-        evidence=[*AUTHOR, NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK, LAST, LINK_THERE, "followers", "before"],
+        evidence=[
+            *S.BOOT_KEY,
+            NAMED_BOOT,
+            NAMED_SEQUENCE,
+            NAMED_LINK,
+            LAST,
+            LINK_THERE,
+            "followers",
+            "before",
+        ],
     )
 
 
@@ -60,7 +69,7 @@ def proven_ends(records: DataFrame) -> DataFrame:
 def _starts(records: DataFrame) -> DataFrame:
     """One row per boot: when it started, and the boot it names; null where it names none."""
     previous = F.col(S.SETTINGS).getItem("audit.previous").alias("previous")
-    read = starts(records).select(*AUTHOR, S.DATE, S.TIME_MS, S.CHAIN, previous)
+    read = starts(records).select(*S.BOOT_KEY, S.DATE, S.TIME_MS, S.CHAIN, previous)
     in_time = Window.partitionBy(S.PROXY_ID).orderBy(S.TIME_MS, S.BOOT_ID)
     of_one_end = Window.partitionBy(NAMED_BOOT)
     parsed = read.select(
@@ -81,7 +90,7 @@ def _part(number: int) -> Column:
 def _faults() -> list[Column]:
     named, last, at = F.col(NAMED_BOOT).isNotNull(), F.col(LAST), F.col(NAMED_SEQUENCE)
     at_hand = (last == at) | ((last > at) & F.col(LINK_THERE).isNotNull())
-    follows = words("process %s/%s follows boot %s, which", *AUTHOR, NAMED_BOOT)
+    follows = words("process %s/%s follows boot %s, which", *S.BOOT_KEY, NAMED_BOOT)
     return [
         _fault(
             named & last.isNull(),
@@ -123,7 +132,7 @@ def _faults() -> list[Column]:
             ~named & F.col(S.CHAIN).isNotNull() & F.col("before").isNotNull(),
             "unnamed",
             "medium",
-            words("process %s/%s names no boot before it, yet there was %s", *AUTHOR, "before"),
+            words("process %s/%s names no boot before it, yet there was %s", *S.BOOT_KEY, "before"),
             F.lit(": its spool was lost, and with it what had not been sent"),
         ),
     ]

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.hashing import KEYED, PLAIN, digest, hexadecimal, seed
-from spark_audit.trail.processes import AUTHOR, KEY
 
 TASK_RECORDS = 500_000
 """So many lines to a task: the links before them are held in memory, the lines are not."""
@@ -24,7 +23,7 @@ STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked",
 
 _ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
 _COUNTED, _BEFORE = "counted", "link_before"
-_RUN = (*AUTHOR, STATE, S.DATE, "run")
+_RUN = (*S.BOOT_KEY, STATE, S.DATE, "run")
 _SAID = {
     ALTERED: "do not fit the hash chain: they were altered, or written with another key",
     UNLINKED: "have no link of the hash chain, while their process writes one",
@@ -41,7 +40,7 @@ def chain(records: DataFrame, key: bytes | None = None, days: Sequence[date] = (
 def broken(judged: DataFrame) -> DataFrame:
     """One finding per day's run of records that do not fit, or could not be judged for want of the key."""
     faults = judged.where(F.col(STATE) != FITS)
-    place = F.row_number().over(Window.partitionBy(*AUTHOR, STATE, S.DATE).orderBy(S.SEQUENCE))
+    place = F.row_number().over(Window.partitionBy(*S.BOOT_KEY, STATE, S.DATE).orderBy(S.SEQUENCE))
     runs = faults.withColumn("run", F.col(S.SEQUENCE) - place).groupBy(*_RUN)
     told = runs.agg(
         F.min(S.SEQUENCE).alias("first_sequence"),
@@ -56,9 +55,9 @@ def broken(judged: DataFrame) -> DataFrame:
         severity=F.when(F.col(STATE) == NO_KEY, "medium").otherwise("critical"),
         date=S.DATE,
         explanation=words(
-            "records %s to %s of process %s/%s %s", "first_sequence", "last_sequence", *AUTHOR, said
+            "records %s to %s of process %s/%s %s", "first_sequence", "last_sequence", *S.BOOT_KEY, said
         ),
-        evidence=[*AUTHOR, "first_sequence", "last_sequence", "first_kafka_offset"],
+        evidence=[*S.BOOT_KEY, "first_sequence", "last_sequence", "first_kafka_offset"],
     )
 
 
@@ -77,8 +76,8 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
         check="chain.unkeyed",
         severity="medium",
         date=S.DATE,
-        explanation=words("process %s/%s chains its records by %s, without the key", *AUTHOR, _ALGORITHM),
-        evidence=[*AUTHOR, _ALGORITHM],
+        explanation=words("process %s/%s chains its records by %s, without the key", *S.BOOT_KEY, _ALGORITHM),
+        evidence=[*S.BOOT_KEY, _ALGORITHM],
     )
 
 
@@ -94,13 +93,15 @@ def states(
     `told` is `algorithms(records, key)`. Lines and links meet once, by their sequence; a line is hashed as
     it comes and is neither sorted nor kept.
     """
-    chained = F.broadcast(told.where(_CHAINED).select(*AUTHOR, _ALGORITHM))
+    chained = F.broadcast(told.where(_CHAINED).select(*S.BOOT_KEY, _ALGORITHM))
     near = records.where(F.col(S.DATE).isin(*days)) if days else records
-    lines = near.select(*KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(chained, list(AUTHOR))
+    lines = near.select(*S.RECORD_KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(
+        chained, list(S.BOOT_KEY)
+    )
     links = _links(near).unionByName(_of_other_days(records, near)) if days else _links(records)
     tasks = _tasks(told)
-    joined = lines.repartition(tasks, *KEY).join(
-        links.repartition(tasks, *KEY).hint("shuffle_hash"), list(KEY), "left"
+    joined = lines.repartition(tasks, *S.RECORD_KEY).join(
+        links.repartition(tasks, *S.RECORD_KEY).hint("shuffle_hash"), list(S.RECORD_KEY), "left"
     )
     return joined.withColumn(STATE, _state(key)).where(F.col(STATE).isNotNull())
 
@@ -109,16 +110,16 @@ def _links(records: DataFrame) -> DataFrame:
     """Each link with the sequence of the record that comes after it."""
     # The last sequence there can be has none after it.
     after = F.try_add(S.SEQUENCE, F.lit(1)).alias(S.SEQUENCE)
-    return records.where(F.col(S.CHAIN).isNotNull()).select(*AUTHOR, after, F.col(S.CHAIN).alias(_BEFORE))
+    return records.where(F.col(S.CHAIN).isNotNull()).select(*S.BOOT_KEY, after, F.col(S.CHAIN).alias(_BEFORE))
 
 
 def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
     """The links before those records of some days whose predecessor is of another day."""
-    keys = near.select(*KEY)
-    alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(KEY), "left_anti").persist()
+    keys = near.select(*S.RECORD_KEY)
+    alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(S.RECORD_KEY), "left_anti").persist()
     if not alone.count():
         return _links(records).limit(0)
-    return _links(records).join(alone, list(KEY), "left_semi")
+    return _links(records).join(alone, list(S.RECORD_KEY), "left_semi")
 
 
 def _tasks(told: DataFrame) -> int:
@@ -133,7 +134,7 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
     A process whose `started` is missing is taken to chain as the auditor's key says.
     """
     told = F.when(F.col(S.EVENT) == "started", F.col(S.SETTINGS).getItem("audit.chain"))
-    return records.groupBy(*AUTHOR).agg(
+    return records.groupBy(*S.BOOT_KEY).agg(
         F.coalesce(F.max(told), F.lit(PLAIN if key is None else KEYED)).alias(_ALGORITHM),
         (F.max(F.col(S.CHAIN).isNotNull()) | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(
             _CHAINED

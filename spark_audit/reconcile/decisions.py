@@ -21,12 +21,11 @@ from spark_audit.reconcile.owner_history import (
     owners,
     owners_of_some,
 )
-from spark_audit.tables.coalesce import together
+from spark_audit.tables.frames import coalesce_small
 from spark_audit.trail.acl_history import BLIND, EPOCH, acl_intervals, epochs, history_lost
 from spark_audit.trail.log_changes import BLIND_FIRST, BLIND_LAST
 from spark_audit.trail.processes import (
     ALLOW_EVERYONE,
-    AUTHOR,
     AUTHORIZER,
     BY_SETTINGS,
     SETTINGS_AT,
@@ -102,7 +101,7 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     faults = judged.withColumn("fault", F.coalesce(*_faults())).where(F.col("fault").isNotNull())
     said = words(
         "process %s/%s %s %s on %s %s to %s from %s (rule %s, ACL %s), %s record(s) at offset %s to %s",
-        *AUTHOR,
+        *S.BOOT_KEY,
         F.when(F.col(S.GRANTED), "granted").otherwise("denied"),
         S.OPERATION,
         S.RESOURCE_TYPE,
@@ -139,7 +138,7 @@ def decision_findings(judged: DataFrame) -> DataFrame:
 def _answered(asked: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Adds what ACLs and owners say. What nobody asked, or nobody can own, is not planned either."""
     rows, any_unnamed, any_open = _looked_over(asked)
-    few = together(asked, rows)
+    few = coalesce_small(asked, rows)
     intervals = acl_intervals(metadata_log).persist()
     owned = owner_intervals(metadata_log).persist()
     answered = with_answers(few, intervals, counted=any_open)

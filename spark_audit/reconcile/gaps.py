@@ -13,7 +13,6 @@ from spark_audit import schema as S
 from spark_audit.reconcile.boots import proven_ends
 from spark_audit.reconcile.finding import findings, sample, words
 from spark_audit.trail.deduplicate import rows_of
-from spark_audit.trail.processes import AUTHOR, KEY
 from spark_audit.trail.sequence_index import (
     BEFORE,
     SILENCE_MS,
@@ -27,8 +26,8 @@ from spark_audit.trail.sequence_index import (
 
 _OF_ITSELF = ("high_water", "stopped", "records_dropped")
 
-_NARROW = (*KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
-_SAID = (*KEY, S.DATE, S.EVENT, S.COUNT, S.MESSAGE)
+_NARROW = (*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
+_SAID = (*S.RECORD_KEY, S.DATE, S.EVENT, S.COUNT, S.MESSAGE)
 
 
 def gaps(audit: DataFrame, stretches: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
@@ -55,7 +54,7 @@ def gaps(audit: DataFrame, stretches: DataFrame | None = None, expired: DataFram
 def holes(audit: DataFrame, stretches: DataFrame, expired: DataFrame | None = None) -> DataFrame:
     """One finding per run of missing sequences, the one before the first record included."""
     near = rows_of(audit, holed(stretches)).withColumn("span", span_of_sequence())
-    of_span = Window.partitionBy(*AUTHOR, "span").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+    of_span = Window.partitionBy(*S.BOOT_KEY, "span").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
     placed = near.withColumn("previous", F.coalesce(F.lag(S.SEQUENCE).over(of_span), BEFORE))
     missing = placed.where(F.col(S.SEQUENCE) > F.col("previous") + 1)
     missing = missing.withColumn("first_missing", F.col("previous") + 1)
@@ -70,20 +69,20 @@ def holes(audit: DataFrame, stretches: DataFrame, expired: DataFrame | None = No
             F.concat(
                 (F.col("last_missing") - F.col("first_missing") + 1).cast("string"), F.lit(" record(s)")
             ),
-            *AUTHOR,
+            *S.BOOT_KEY,
             "first_missing",
             "last_missing",
             S.SEQUENCE,
         ),
-        evidence=[*AUTHOR, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
+        evidence=[*S.BOOT_KEY, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
     )
 
 
 def _not_expired(missing: DataFrame, expired: DataFrame | None) -> DataFrame:
     if expired is None:
         return missing
-    ends = expired.groupBy(*AUTHOR).agg(F.max("last_sequence").alias("expired_to"))
-    told = missing.join(F.broadcast(ends), list(AUTHOR), "left")
+    ends = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
+    told = missing.join(F.broadcast(ends), list(S.BOOT_KEY), "left")
     return told.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
 
 
@@ -91,7 +90,7 @@ def different_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
     """A record may come twice; it may not come twice and differ."""
     versions = (
         rows_of(audit, repeating(stretches))
-        .groupBy(*KEY)
+        .groupBy(*S.RECORD_KEY)
         .agg(
             F.count_distinct(S.BODY_SHA256).alias("versions"),
             F.min(S.DATE).alias(S.DATE),
@@ -105,11 +104,11 @@ def different_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
         date=S.DATE,
         explanation=words(
             "process %s/%s wrote sequence %s in %s different versions (offsets %s of the audit topic)",
-            *KEY,
+            *S.RECORD_KEY,
             "versions",
             F.to_json("kafka_offsets"),
         ),
-        evidence=[*KEY, "versions", "kafka_offsets"],
+        evidence=[*S.RECORD_KEY, "versions", "kafka_offsets"],
     )
 
 
@@ -119,14 +118,14 @@ def reordered(audit: DataFrame, stretches: DataFrame) -> DataFrame:
     Records sent again, after a crash, lie later; so boots with any out of order are looked at once more.
     """
     suspicious = disordered(stretches).persist()
-    near = audit.join(suspicious, list(AUTHOR)) if suspicious.count() else audit.limit(0)
-    first = near.groupBy(*KEY, S.KAFKA_PARTITION).agg(
+    near = audit.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else audit.limit(0)
+    first = near.groupBy(*S.RECORD_KEY, S.KAFKA_PARTITION).agg(
         F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
     )
-    in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
+    in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
     placed = first.withColumn("offset_before", F.lag(S.KAFKA_OFFSET).over(in_order))
     early = placed.where(F.col("offset_before") > F.col(S.KAFKA_OFFSET))
-    by_boot = early.groupBy(*AUTHOR).agg(
+    by_boot = early.groupBy(*S.BOOT_KEY).agg(
         F.min(S.DATE).alias(S.DATE),
         F.count(F.lit(1)).alias("records"),
         sample(S.SEQUENCE).alias("sequences"),
@@ -139,11 +138,11 @@ def reordered(audit: DataFrame, stretches: DataFrame) -> DataFrame:
         date=S.DATE,
         explanation=words(
             "process %s/%s: %s record(s) lie in the topic before one that was written earlier (sequences %s)",
-            *AUTHOR,
+            *S.BOOT_KEY,
             "records",
             F.array_join("sequences", ", "),
         ),
-        evidence=[*AUTHOR, "records", "sequences", "kafka_offsets"],
+        evidence=[*S.BOOT_KEY, "records", "sequences", "kafka_offsets"],
     )
 
 
@@ -157,11 +156,11 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
         date="last_date",
         explanation=words(
             "process %s/%s stopped at sequence %s, yet there are records up to sequence %s",
-            *AUTHOR,
+            *S.BOOT_KEY,
             "stopped_at",
             "last_sequence",
         ),
-        evidence=[*AUTHOR, "stopped_at", "last_sequence"],
+        evidence=[*S.BOOT_KEY, "stopped_at", "last_sequence"],
     )
 
 
@@ -184,11 +183,11 @@ def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
         date="last_date",
         explanation=words(
             "process %s/%s ends at sequence %s without `stopped`: it crashed, or its tail is missing",
-            *AUTHOR,
+            *S.BOOT_KEY,
             "last_sequence",
         ),
         # Not its successor, which may come a day later: the fault is the same one then.
-        evidence=[*AUTHOR, "last_sequence", "last_time_ms"],
+        evidence=[*S.BOOT_KEY, "last_sequence", "last_time_ms"],
     )
 
 
@@ -197,25 +196,30 @@ def miscounted(said: DataFrame) -> DataFrame:
     marks = said.where(F.col(S.EVENT).isin("high_water", "stopped") & F.col(S.COUNT).isNotNull())
     wrong = marks.where(~F.col(S.COUNT).isin(F.col(S.SEQUENCE), F.col(S.SEQUENCE) + 1))
     return findings(
-        wrong.dropDuplicates([*KEY, S.COUNT]),
+        wrong.dropDuplicates([*S.RECORD_KEY, S.COUNT]),
         check="gaps.miscounted",
         severity="critical",
         date=S.DATE,
-        explanation=words("process %s/%s says at sequence %s that it has written %s records", *KEY, S.COUNT),
-        evidence=[*KEY, S.EVENT, S.COUNT],
+        explanation=words(
+            "process %s/%s says at sequence %s that it has written %s records", *S.RECORD_KEY, S.COUNT
+        ),
+        evidence=[*S.RECORD_KEY, S.EVENT, S.COUNT],
     )
 
 
 def dropped(said: DataFrame) -> DataFrame:
     """What a process itself says it could not write: its spool was full."""
-    told = said.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(KEY))
+    told = said.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(S.RECORD_KEY))
     return findings(
         told,
         check="gaps.dropped",
         severity="high",
         date=S.DATE,
         explanation=words(
-            "process %s/%s says at sequence %s that it lost %s record(s): %s", *KEY, S.COUNT, S.MESSAGE
+            "process %s/%s says at sequence %s that it lost %s record(s): %s",
+            *S.RECORD_KEY,
+            S.COUNT,
+            S.MESSAGE,
         ),
-        evidence=[*KEY, S.COUNT, S.MESSAGE],
+        evidence=[*S.RECORD_KEY, S.COUNT, S.MESSAGE],
     )

@@ -26,7 +26,7 @@ from spark_audit.reconcile.kraft_claims import (
     WHOLE,
     claims,
 )
-from spark_audit.tables.empty_frame import no_rows
+from spark_audit.tables.frames import empty_frame
 from spark_audit.trail.log_changes import (
     BLIND_FIRST,
     BLIND_LAST,
@@ -41,7 +41,6 @@ from spark_audit.trail.log_changes import (
     key_of,
     of_kafka,
 )
-from spark_audit.trail.processes import AUTHOR
 from spark_audit.trail.sequence_index import SILENCE_MS
 
 cloudpickle.register_pickle_by_value(kraft_matching)  # type: ignore[no-untyped-call]  # not typed there
@@ -192,7 +191,7 @@ def _of_what_is_lost() -> Column:
 
 def _none(frame: DataFrame) -> DataFrame:
     # Here and now: in a clean trail, which is the rule, most of the plan need not even be made.
-    return no_rows(frame.sparkSession, S.FINDING)
+    return empty_frame(frame.sparkSession, S.FINDING)
 
 
 def _pairs(asked: DataFrame, told: DataFrame) -> DataFrame:
@@ -303,7 +302,7 @@ def _judged(told: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
 def _trail_reaches(records: DataFrame) -> tuple[int, int]:
     """From the first start of a proxy in this mode; to the newest record of those that run, if any does."""
     in_mode = (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
-    processes = records.groupBy(*AUTHOR).agg(
+    processes = records.groupBy(*S.BOOT_KEY).agg(
         F.min(F.when(in_mode, F.col(S.TIME_MS))).alias("begin_ms"),
         F.min(S.TIME_MS).alias("started_ms"),
         F.max(S.TIME_MS).alias("last_ms"),

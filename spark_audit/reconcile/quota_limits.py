@@ -20,14 +20,14 @@ from spark_audit.reconcile.quota_history import (
     quota_settings,
 )
 from spark_audit.trail.log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
-from spark_audit.trail.processes import AUTHOR, BY_SETTINGS, with_generation
+from spark_audit.trail.processes import BY_SETTINGS, with_generation
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
 KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
 """All that is for users and client-ids; of addresses (connection_creation_rate) there are no records."""
 CONSUMING = ("Fetch", "ShareFetch")
-BUCKET = (*AUTHOR, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
+BUCKET = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:

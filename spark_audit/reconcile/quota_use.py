@@ -26,7 +26,7 @@ from spark_audit.reconcile.quota_limits import (
     governed,
     with_key,
 )
-from spark_audit.trail.processes import AUTHOR, BY_SETTINGS
+from spark_audit.trail.processes import BY_SETTINGS
 
 WINDOW_S = 11
 """Kafka's default quota.window.num of one-second samples, where a process does not tell its own."""
@@ -47,10 +47,10 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     A process that starts begins with an empty bucket, so each of a proxy's (or of its workers') has a window.
     """
     by_connection = _charged(records, metadata_log).withColumn(_PROXY, _whole_proxy())
-    starts = F.count_distinct(*AUTHOR) / F.count_distinct(S.PROXY_ID)
+    starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
         F.ceil(starts).alias("starts"),
-        F.sort_array(F.collect_set(F.concat_ws("/", *AUTHOR))).alias("processes"),
+        F.sort_array(F.collect_set(F.concat_ws("/", *S.BOOT_KEY))).alias("processes"),
         *_added_up(),
         F.sum(_BURST).alias(_BURST),
     )

@@ -12,7 +12,7 @@ from spark_audit.reconcile.finding import findings, words
 from spark_audit.reconcile.quota_history import EXPECTED_ID, EXPECTED_LIMIT, MODE
 from spark_audit.reconcile.quota_limits import BUCKET, KEYS, governed, with_key
 from spark_audit.reconcile.quota_use import exceeded
-from spark_audit.trail.processes import AUTHOR, named_generation
+from spark_audit.trail.processes import named_generation
 
 _CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 
@@ -54,7 +54,7 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         date=S.DATE,
         explanation=words(
             "process %s/%s held %s to %s %s of quota-id %s; from offset %s on it has to be %s of quota-id %s",
-            *AUTHOR,
+            *S.BOOT_KEY,
             S.PRINCIPAL,
             S.QUOTA_KEY,
             S.QUOTA_LIMIT,

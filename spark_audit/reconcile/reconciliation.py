@@ -24,8 +24,8 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
-from spark_audit.tables.coalesce import together
 from spark_audit.tables.findings import Summary
+from spark_audit.tables.frames import coalesce_small
 from spark_audit.trail.deduplicate import each_record_once, later_copies
 from spark_audit.trail.log_changes import of_kafka, of_topic
 from spark_audit.trail.metadata_transactions import in_force
@@ -69,7 +69,7 @@ def reconcile(
     of_days, near = records, records
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _neighbours(wanted))
-    log = in_force(together(metadata_log))
+    log = in_force(coalesce_small(metadata_log))
     judged = verdicts(of_days, log, log_end, few).persist()
     until_ms = judged_until_ms(stretches)
     checks = {

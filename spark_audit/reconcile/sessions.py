@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.trail.processes import AUTHOR
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")
@@ -22,7 +21,7 @@ GRACE_MS = 1_000
 def sessions(records: DataFrame) -> DataFrame:
     """One finding per connection and deadline that was overrun."""
     overrun = _with_deadline(_suspicious(records)).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
-    by_session = overrun.groupBy(*AUTHOR, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
+    by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum(F.coalesce(S.COUNT, F.lit(1))).alias("requests"),
         (F.max("moment_ms") - F.col("deadline_ms")).alias("overrun_ms"),
@@ -35,14 +34,14 @@ def sessions(records: DataFrame) -> DataFrame:
         date=S.DATE,
         explanation=words(
             "process %s/%s served %s request(s) of %s on connection %s up to %s ms after its session's end",
-            *AUTHOR,
+            *S.BOOT_KEY,
             "requests",
             S.PRINCIPAL,
             S.CONNECTION_ID,
             "overrun_ms",
         ),
         evidence=[
-            *AUTHOR,
+            *S.BOOT_KEY,
             S.CONNECTION_ID,
             S.PRINCIPAL,
             "deadline_ms",
@@ -60,7 +59,7 @@ def _suspicious(records: DataFrame) -> DataFrame:
     and what was served after the last login came no later than the last of it. Few have to be put in order.
     """
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull())
-    of_connection = (*AUTHOR, S.CONNECTION_ID)
+    of_connection = (*S.BOOT_KEY, S.CONNECTION_ID)
     in_time = Window.partitionBy(*of_connection).orderBy("moment_ms", S.SEQUENCE)
     logins = concerned.where(_is(*LOGINS, *ENDS)).select(
         *of_connection, S.SEQUENCE, _moment().alias("moment_ms"), _set_here().alias("set_here")
@@ -83,11 +82,11 @@ def _suspicious(records: DataFrame) -> DataFrame:
 def _with_deadline(records: DataFrame) -> DataFrame:
     """Served requests with the deadline that held when the first of them came."""
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, *ENDS))
-    of_connection = Window.partitionBy(*AUTHOR, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
+    of_connection = Window.partitionBy(*S.BOOT_KEY, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
     placed = concerned.withColumns({"moment_ms": _moment(), "set_here": _set_here()})
     known = placed.withColumn("known", F.last("set_here", ignorenulls=True).over(of_connection))
     return known.where(_is_served()).select(
-        *AUTHOR,
+        *S.BOOT_KEY,
         S.DATE,
         S.SEQUENCE,
         S.CONNECTION_ID,

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, words
-from spark_audit.trail.processes import AUTHOR
 
 _NAMED, _TOLD, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 
@@ -17,20 +16,20 @@ _NAMED, _TOLD, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 def known_settings(stretches: DataFrame, records: DataFrame) -> DataFrame:
     """One finding per boot that names settings it has not recorded, or records some twice."""
     named = (
-        stretches.groupBy(*AUTHOR)
+        stretches.groupBy(*S.BOOT_KEY)
         .agg(F.max("last_generation").alias(_NAMED), F.max("last_date").alias(S.DATE))
         .where(F.col(_NAMED) > 0)
     )
     told = (
         records.where(F.col(S.EVENT) == "settings_changed")
-        .groupBy(*AUTHOR)
+        .groupBy(*S.BOOT_KEY)
         .agg(
             F.count(F.lit(1)).alias(_RECORDS),
             F.count_distinct(S.SETTINGS_GENERATION).alias(_TOLD),
             F.max(S.SETTINGS_GENERATION).alias(_HIGHEST),
         )
     )
-    joined = named.join(F.broadcast(told), list(AUTHOR), "left").na.fill(0, [_RECORDS, _TOLD, _HIGHEST])
+    joined = named.join(F.broadcast(told), list(S.BOOT_KEY), "left").na.fill(0, [_RECORDS, _TOLD, _HIGHEST])
     faulty = joined.withColumn("fault", F.coalesce(*_faults())).where(F.col("fault").isNotNull())
     return findings(
         faulty,
@@ -38,7 +37,7 @@ def known_settings(stretches: DataFrame, records: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=F.col("fault.explanation"),
-        evidence=[*AUTHOR, _NAMED, _TOLD, _RECORDS, _HIGHEST],
+        evidence=[*S.BOOT_KEY, _NAMED, _TOLD, _RECORDS, _HIGHEST],
     )
 
 
@@ -51,7 +50,7 @@ def _faults() -> list[Column]:
                 "settings.missing",
                 words(
                     "process %s/%s names settings up to number %s, and has recorded %s of them",
-                    *AUTHOR,
+                    *S.BOOT_KEY,
                     F.greatest(_NAMED, _HIGHEST),
                     _TOLD,
                 ),
@@ -61,7 +60,7 @@ def _faults() -> list[Column]:
             F.col(_RECORDS) > F.col(_TOLD),
             _fault(
                 "settings.repeated",
-                words("process %s/%s has recorded %s settings %s times", *AUTHOR, _TOLD, _RECORDS),
+                words("process %s/%s has recorded %s settings %s times", *S.BOOT_KEY, _TOLD, _RECORDS),
             ),
         ),
     ]

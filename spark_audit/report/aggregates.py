@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.trail.claims import claimed_offsets, received
-from spark_audit.trail.processes import AUTHOR
 
 ROWS = 20
 """Rows of a ranking."""
@@ -25,7 +24,7 @@ WRITTEN = 5
 READ = (
     *(
         S.DATE,
-        *AUTHOR,
+        *S.BOOT_KEY,
         S.SEQUENCE,
         S.ROLE,
         S.TIME_MS,
@@ -65,7 +64,7 @@ def totals(records: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("records"),
         F.min(S.TIME_MS).alias("first_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
-        F.count_distinct(*AUTHOR).alias("processes"),
+        F.count_distinct(*S.BOOT_KEY).alias("processes"),
         F.count_distinct(S.PRINCIPAL).alias("principals"),
         F.count_distinct(S.CONNECTION_ID).alias("connections"),
         _sum(F.when(granted(), requests())).alias("allowed"),
@@ -206,7 +205,7 @@ def readable_removals(metadata_log: DataFrame) -> DataFrame:
 
 def processes(records: DataFrame) -> DataFrame:
     """Who wrote the trail, from when to when."""
-    counted = records.groupBy(*AUTHOR, S.ROLE).agg(
+    counted = records.groupBy(*S.BOOT_KEY, S.ROLE).agg(
         F.count(F.lit(1)).alias("records"),
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min(S.TIME_MS).alias("first_ms"),
@@ -214,7 +213,7 @@ def processes(records: DataFrame) -> DataFrame:
         F.max(is_event("stopped")).alias("stopped"),
         F.max(S.METADATA_OFFSET).alias(S.METADATA_OFFSET),
     )
-    return counted.orderBy(F.col("last_ms").desc(), *AUTHOR).limit(ROWS)
+    return counted.orderBy(F.col("last_ms").desc(), *S.BOOT_KEY).limit(ROWS)
 
 
 def unreadable(quarantine: DataFrame) -> DataFrame:

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from spark_audit.tables.writer_lock import sole_writer
-from spark_audit.trail.processes import AUTHOR
 
 KEPT = ("started", "settings_changed", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
 DAYS_NAMED = 5
@@ -34,7 +34,7 @@ class Expired:
 
 
 def expire(spark: SparkSession, tables: Tables, before: date, force: bool = False) -> Expired:
-    """Deletes what is older than `before`. SourceError, and nothing deleted, where a day is not done with."""
+    """Deletes what is older than `before`. AuditError, and nothing deleted, where a day is not done with."""
     with sole_writer(spark, tables):
         return _expire(spark, tables, before, force)
 
@@ -49,7 +49,7 @@ def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> E
     counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
     if counted is None or counted[1] is None:
         return Expired(0, 0)
-    ends = old.groupBy(*AUTHOR).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
+    ends = old.groupBy(*S.BOOT_KEY).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
     # Written down before anything goes: done twice, after a crash, it says the same.
     delta.append_state(ends.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
     _delete(spark, tables.audit, ends, before)
@@ -63,8 +63,8 @@ def _days(old: DataFrame, quarantine: DataFrame, expired: DataFrame) -> DataFram
 
     No earlier expiry has been at these: what one has left needs no second leave.
     """
-    expired_up_to = expired.groupBy(*AUTHOR).agg(F.max("last_sequence").alias("expired_up_to"))
-    known = old.join(F.broadcast(expired_up_to), list(AUTHOR), "left")
+    expired_up_to = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_up_to"))
+    known = old.join(F.broadcast(expired_up_to), list(S.BOOT_KEY), "left")
     unexpired = F.col(S.SEQUENCE) > F.coalesce("expired_up_to", F.lit(-1))
     each = known.select(S.DATE, unexpired.alias("unexpired"), F.lit(1).alias("audited"))
     bad = quarantine.select(S.DATE, F.lit(True).alias("unexpired"), F.lit(0).alias("audited"))
@@ -126,7 +126,7 @@ def _require_done(days: DataFrame, reconciled: DataFrame) -> None:
     open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
     named = [f"{row[S.DATE]}: {row['why']}" for row in open_days.limit(DAYS_NAMED).collect()]
     if named:
-        raise SourceError(f"not expired, as days are not done with ({'; '.join(named)}): see --force")
+        raise AuditError(f"not expired, as days are not done with ({'; '.join(named)}): see --force")
 
 
 def _delete(spark: SparkSession, path: str, ends: DataFrame, before: date) -> None:

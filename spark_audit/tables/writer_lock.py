@@ -13,14 +13,15 @@ from pathlib import Path
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.tables.delta import Java, SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError, Java
 
 HELD_BY_THIS_JVM = "OverlappingFileLockException"
 
 
 @contextmanager
 def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
-    """SourceError when another process, or another thread of this one, is writing these tables."""
+    """AuditError when another process, or another thread of this one, is writing these tables."""
     root = tables.root.removeprefix("file://")
     if "://" in root:
         yield
@@ -28,7 +29,7 @@ def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
     file = _opened(spark, Path(root) / "_checkpoints" / "writer.lock")
     try:
         if not _taken(file):
-            raise SourceError(
+            raise AuditError(
                 f"another ingest, reprocess, compact or expire is at work on {tables.root}:"
                 " wait for its end, or stop it"
             )
@@ -43,7 +44,7 @@ def _opened(spark: SparkSession, place: Path) -> Java:
         place.parent.mkdir(parents=True, exist_ok=True)
         return jvm.java.io.RandomAccessFile(str(place), "rw")
     except (OSError, Py4JJavaError) as error:
-        raise SourceError(f"{place} cannot be written: {_told(error)}") from error
+        raise AuditError(f"{place} cannot be written: {_told(error)}") from error
 
 
 def _taken(file: Java) -> bool:
@@ -52,7 +53,7 @@ def _taken(file: Java) -> bool:
     except Py4JJavaError as error:
         if HELD_BY_THIS_JVM in _told(error):
             return False
-        raise SourceError(f"the tables cannot be locked: {_told(error)}") from error
+        raise AuditError(f"the tables cannot be locked: {_told(error)}") from error
 
 
 def _told(error: Exception) -> str:

@@ -8,11 +8,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail.processes import AUTHOR, KEY
 from spark_audit.trail.sequence_index import SPAN, repeating, span_of_sequence, survey
 
 _PLACE = (S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-_OF_COPY = {name: f"copy_{name}" for name in (*KEY, *_PLACE)}
+_OF_COPY = {name: f"copy_{name}" for name in (*S.RECORD_KEY, *_PLACE)}
 
 
 def each_record_once(audit: DataFrame, again: DataFrame | None = None) -> DataFrame:
@@ -28,15 +27,15 @@ def each_record_once(audit: DataFrame, again: DataFrame | None = None) -> DataFr
     # Joined by the offset alone, which is a number and quickly looked up: the rest of the key is compared
     # only where it is met. Spark would make a key of any equality, so none is written.
     same = F.col(S.KAFKA_OFFSET) == F.col(_OF_COPY[S.KAFKA_OFFSET])
-    for name in (*KEY, S.KAFKA_PARTITION):
+    for name in (*S.RECORD_KEY, S.KAFKA_PARTITION):
         same = same & _neither_less_nor_more(F.col(name), F.col(_OF_COPY[name]))
     return audit.join(F.broadcast(renamed), same, "left_anti")
 
 
 def later_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
     """proxy_id, boot_id, sequence, kafka_partition, kafka_offset of every copy but the first."""
-    near = rows_of(audit.select(*KEY, *_PLACE), repeating(stretches))
-    first = F.min(F.struct(*_PLACE)).over(Window.partitionBy(*KEY))
+    near = rows_of(audit.select(*S.RECORD_KEY, *_PLACE), repeating(stretches))
+    first = F.min(F.struct(*_PLACE)).over(Window.partitionBy(*S.RECORD_KEY))
     return near.withColumn("first", first).where(F.struct(*_PLACE) > F.col("first")).drop("first")
 
 
@@ -45,9 +44,9 @@ def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
     wanted = spans.persist()
     # Counted, so that all of it is there and Spark sees how small it is: the rows of the table stay in place.
     if not wanted.count():
-        return audit.limit(0).join(wanted, list(AUTHOR)).drop(SPAN)
+        return audit.limit(0).join(wanted, list(S.BOOT_KEY)).drop(SPAN)
     named = audit.withColumn(SPAN, span_of_sequence())
-    return named.join(wanted, [*AUTHOR, SPAN]).drop(SPAN)
+    return named.join(wanted, [*S.BOOT_KEY, SPAN]).drop(SPAN)
 
 
 def _neither_less_nor_more(one: Column, other: Column) -> Column:

@@ -8,10 +8,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 
-KEY = (S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)
-AUTHOR = (S.PROXY_ID, S.BOOT_ID)
-
-BY_SETTINGS = (*AUTHOR, S.SETTINGS_GENERATION)
+BY_SETTINGS = (*S.BOOT_KEY, S.SETTINGS_GENERATION)
 """Which settings of which process: generation 0 are those that it started with."""
 TELLS_SETTINGS = ("started", "settings_changed")
 
@@ -62,7 +59,7 @@ def named_generation() -> Column:
 
 def starts(records: DataFrame) -> DataFrame:
     """The first `started` record of each process: whoever writes a second one changes nothing by it."""
-    in_order = Window.partitionBy(*AUTHOR).orderBy(S.SEQUENCE)
+    in_order = Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE)
     started = records.where(F.col(S.EVENT) == "started").withColumn("_place", F.row_number().over(in_order))
     return started.where("_place = 1").drop("_place")
 

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail.processes import AUTHOR
 
 SPAN, THERE, RECORDS, FIRST, LAST, BEFORE = "span", "there", "records", "first", "last", "before"
 SPAN_BITS = 6
@@ -23,7 +22,7 @@ TRAIL_LATE_MS = 10_000
 ALWAYS = 2**62
 """A moment after all others."""
 _SHIFT = "shift"
-_SPAN = (*AUTHOR, SPAN)
+_SPAN = (*S.BOOT_KEY, SPAN)
 
 
 def survey(audit: DataFrame) -> DataFrame:
@@ -31,7 +30,7 @@ def survey(audit: DataFrame) -> DataFrame:
     bit = F.expr(f"shiftleft(1L, cast({S.SEQUENCE} & {(1 << SPAN_BITS) - 1} as int))")
     # Offsets and sequences are whatever somebody wrote: a difference too large for a long is none.
     shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(_SHIFT)
-    return audit.groupBy(*AUTHOR, S.KAFKA_PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
+    return audit.groupBy(*S.BOOT_KEY, S.KAFKA_PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
         F.bit_or(bit).alias(THERE),
         F.count(F.lit(1)).alias(RECORDS),
         F.min(S.SEQUENCE).alias(FIRST),
@@ -52,7 +51,7 @@ def span_of_sequence() -> Column:
 
 def processes(stretches: DataFrame) -> DataFrame:
     """One row per boot: last_sequence, last_date, first_time_ms, last_time_ms, stopped_at."""
-    return stretches.groupBy(*AUTHOR).agg(
+    return stretches.groupBy(*S.BOOT_KEY).agg(
         F.max(LAST).alias("last_sequence"),
         F.max("last_date").alias("last_date"),
         F.min("first_time_ms").alias("first_time_ms"),
@@ -90,7 +89,7 @@ def holed(stretches: DataFrame) -> DataFrame:
     spans = stretches.groupBy(*_SPAN).agg(
         F.bit_or(THERE).alias(THERE), F.min(FIRST).alias(FIRST), F.max(LAST).alias(LAST)
     )
-    of_boot = Window.partitionBy(*AUTHOR).orderBy(SPAN)
+    of_boot = Window.partitionBy(*S.BOOT_KEY).orderBy(SPAN)
     placed = spans.withColumn(BEFORE, F.coalesce(F.lag(LAST).over(of_boot), F.lit(-1)))
     inside = F.col(LAST) - F.col(FIRST) + 1 > F.bit_count(THERE)
     return placed.where(inside | (F.col(FIRST) > F.col(BEFORE) + 1)).select(*_SPAN, BEFORE)
@@ -98,10 +97,10 @@ def holed(stretches: DataFrame) -> DataFrame:
 
 def disordered(stretches: DataFrame) -> DataFrame:
     """(proxy_id, boot_id) of which some record lies before one with a lower sequence, in one partition."""
-    in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION).orderBy(FIRST, "first_offset")
+    in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(FIRST, "first_offset")
     later = (F.col(FIRST) > F.lag(LAST).over(in_order)) & (
         F.col("first_offset") > F.lag("last_offset").over(in_order)
     )
     unsure = F.col(_SHIFT).isNull() & (F.col(RECORDS) > 1)
     placed = stretches.withColumn("disordered", ~F.coalesce(later, F.lit(True)) | unsure)
-    return placed.where("disordered").select(*AUTHOR).distinct()
+    return placed.where("disordered").select(*S.BOOT_KEY).distinct()

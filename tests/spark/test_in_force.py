@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import reconcile
-from spark_audit.tables.empty_frame import no_rows
+from spark_audit.tables.frames import empty_frame
 from spark_audit.trail.metadata_transactions import in_force
 from tests.spark.audit_trail import Record, Trail
 from tests.spark.frames import audit_frame, log_frame
@@ -69,7 +69,7 @@ def test_who_was_let_in_by_an_acl_of_an_aborted_transaction_is_found(spark: Spar
     trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
     trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch", client_id="a", connection_id="c")
     trail.stop()
-    audit, quarantine = audit_frame(spark, trail.audit), no_rows(spark, S.QUARANTINE)
+    audit, quarantine = audit_frame(spark, trail.audit), empty_frame(spark, S.QUARANTINE)
     (added,) = (each for each in trail.log if each["api_key"] == ACL)
     around = [
         added | {"offset": added["offset"] + shift, "api_key": kind, "record": NAMES[kind], "body": "{}"}

@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.ingest import streams
-from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables import delta, findings
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Document
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail, acl_id
@@ -123,13 +124,13 @@ def test_results_can_be_written_to_a_path_and_to_a_uri(
 
     summary: Any = {"records": 3, "text": "prüfen"}
 
-    delta.write_findings(spark, out, [], summary)
+    findings.write_findings(spark, out, [], summary)
 
-    assert delta.read_findings(spark, out) == Document(summary=summary, findings=[])
-    with pytest.raises(SourceError, match="run `reconcile` first"):
-        delta.read_findings(spark, f"{out}/elsewhere")
+    assert findings.read_findings(spark, out) == Document(summary=summary, findings=[])
+    with pytest.raises(AuditError, match="run `reconcile` first"):
+        findings.read_findings(spark, f"{out}/elsewhere")
 
 
 def test_a_missing_table_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="nowhere/audit is not a Delta table: run `ingest`"):
+    with pytest.raises(AuditError, match="nowhere/audit is not a Delta table: run `ingest`"):
         delta.read_table(spark, Tables(f"{tmp_path}/nowhere/").audit)

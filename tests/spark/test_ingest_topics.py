@@ -11,7 +11,8 @@ from spark_audit.ingest.stream_errors import explained
 from spark_audit.ingest.streams import Topics, ingest
 from spark_audit.ingest.topics import kafka_stream
 from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from tests.net.test_log_compaction import SOON, cleaning_all_the_time
 from tests.spark import kraft_bytes
 from tests.spark.ingesting import Source, in_tables, log_records
@@ -99,7 +100,7 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_has_more_record
     source.create_again(source.topics.audit)
     source.send_audit(source.records)
 
-    with pytest.raises(SourceError, match=r"was deleted and made anew: its id is .*begin new --tables"):
+    with pytest.raises(AuditError, match=r"was deleted and made anew: its id is .*begin new --tables"):
         read(source)
 
     assert delta.read_table(spark, tables.audit).count() == 1
@@ -114,7 +115,7 @@ def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_
     source.send_audit(source.records[1:])
     source.delete_records(source.topics.audit, before=len(source.records) - 1)
 
-    with pytest.raises(SourceError, match=r"no longer has what is to be read next.*failOnDataLoss=false"):
+    with pytest.raises(AuditError, match=r"no longer has what is to be read next.*failOnDataLoss=false"):
         read(source)
     read(source, {"failOnDataLoss": "false"})
 
@@ -124,7 +125,7 @@ def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_
 
 def test_a_topic_that_is_not_there_is_named(source: Source, read: Read) -> None:
     with pytest.raises(
-        SourceError, match=f"topic {source.topics.audit}: .*does not host this topic-partition"
+        AuditError, match=f"topic {source.topics.audit}: .*does not host this topic-partition"
     ):
         read(source)
 
@@ -136,7 +137,7 @@ def test_tables_of_one_topic_do_not_go_on_with_another(source: Source, tables: T
     other = Source(source.bootstrap, f"{source.name[:40]}-other")
     other.create()
 
-    with pytest.raises(SourceError, match=f"goes on with topic {source.topics.audit}, not with"):
+    with pytest.raises(AuditError, match=f"goes on with topic {source.topics.audit}, not with"):
         read(other)
 
 
@@ -154,7 +155,7 @@ def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
     one_by_one = kafka_stream(spark, source.bootstrap, topic, {"maxOffsetsPerTrigger": "1"})
     writer = one_by_one.writeStream.foreachBatch(overtaken).option("checkpointLocation", checkpoint)
     with (
-        pytest.raises(SourceError, match="another job wrote into these tables"),
+        pytest.raises(AuditError, match="another job wrote into these tables"),
         explained(topic, checkpoint),
     ):
         writer.trigger(availableNow=True).start().awaitTermination()

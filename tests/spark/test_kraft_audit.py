@@ -89,7 +89,7 @@ async def go_past_the_proxies(stack: Stack, number: int = 1) -> None:
 def take_in(spark: SparkSession, stack: Stack, tables: Tables, told: list[str], *logs: Path) -> None:
     """Without `logs` the directory that the broker is writing."""
     streams.ingest(spark, Topics(stack.broker.plaintext, AUDIT_TOPIC, ""), tables, told.append)
-    end = delta.offset_named(spark, tables) + 1
+    end = delta.highest_metadata_offset(spark, tables) + 1
     places = [str(each) for each in logs or [stack.broker.metadata_log]]
     import_kraft_log(spark, places, tables, told.append, wanted_end=end)
 

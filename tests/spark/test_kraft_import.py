@@ -10,7 +10,8 @@ from spark_audit import schema as S
 from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.reconcile.quota_history import quota_intervals
 from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from spark_audit.trail.acl_history import acl_intervals, history_lost
 from tests.spark.audit_trail import acl_id, an_acl
 from tests.spark.kraft_bytes import access_control_entry, client_quota, framed, no_op
@@ -87,9 +88,9 @@ def test_an_older_copy_fills_what_was_missing_and_other_logs_are_refused(
     stranger = Node(tmp_path / "stranger")
     stranger.append(no_op(), later_ms=77)
     stranger.append(no_op())
-    with pytest.raises(SourceError, match=r"metadata offset 1 of .*stranger.* is a NoOpRecord"):
+    with pytest.raises(AuditError, match=r"metadata offset 1 of .*stranger.* is a NoOpRecord"):
         take_in(spark, tables, stranger)
-    with pytest.raises(SourceError, match="disagree on the record at metadata offset 1"):
+    with pytest.raises(AuditError, match="disagree on the record at metadata offset 1"):
         take_in(spark, Tables(f"{tables.root}-new"), archived, stranger)
 
 
@@ -153,5 +154,5 @@ def test_a_table_of_a_topic_takes_no_log_of_kafkas(
         tables.metadata_log
     )
 
-    with pytest.raises(SourceError, match="holds the log of a topic"):
+    with pytest.raises(AuditError, match="holds the log of a topic"):
         take_in(spark, tables, Node(tmp_path / "node"))

@@ -15,7 +15,8 @@ from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from tests.spark.audit_trail import Trail
 from tests.spark.frames import audit_frame, kafka_frame, log_frame
 from tests.spark.sealed import seal, table
@@ -80,7 +81,7 @@ def test_tables_of_a_later_release_are_read_and_not_written(
     spark.sql(f"ALTER TABLE delta.`{tables.audit}` {change}")
     version = delta.version(spark, tables.audit)
 
-    with pytest.raises(SourceError, match=r"written by a later release.* (region string|error_code bigint)"):
+    with pytest.raises(AuditError, match=r"written by a later release.* (region string|error_code bigint)"):
         delta.create_tables(spark, tables)
 
     assert delta.version(spark, tables.audit) == version

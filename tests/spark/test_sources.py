@@ -8,7 +8,8 @@ import pytest
 from spark_audit import session
 from spark_audit.ingest import topics
 from spark_audit.tables import delta
-from spark_audit.tables.delta import SourceError, Tables
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 
 pytestmark = pytest.mark.spec("D4", "D7")
 
@@ -47,12 +48,12 @@ def test_a_line_that_is_no_option_is_named(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("a=1\nb\n")
 
-    with pytest.raises(SourceError, match="line 2: not of the form key=value"):
+    with pytest.raises(AuditError, match="line 2: not of the form key=value"):
         topics.kafka_options(str(file))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="nothing: No such file"):
+    with pytest.raises(AuditError, match="nothing: No such file"):
         topics.kafka_options(str(tmp_path / "nothing"))
 
 
@@ -60,7 +61,7 @@ def test_a_broker_that_nobody_answers_for_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
-    with pytest.raises(SourceError, match=f"no Kafka broker answers at 127.0.0.1:{port}: "):
+    with pytest.raises(AuditError, match=f"no Kafka broker answers at 127.0.0.1:{port}: "):
         topics.require_reachable(f"127.0.0.1:{port}")
 
 
@@ -73,7 +74,7 @@ def test_one_broker_of_the_list_is_enough() -> None:
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:kafka", ":"])
 def test_an_address_without_a_port_is_refused(address: str) -> None:
-    with pytest.raises(SourceError, match="is not HOST:PORT"):
+    with pytest.raises(AuditError, match="is not HOST:PORT"):
         topics.require_reachable(address)
 
 

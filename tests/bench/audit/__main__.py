@@ -23,8 +23,8 @@ from spark_audit import session
 from spark_audit.reconcile.decisions import coverage, verdicts
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
-from spark_audit.tables.coalesce import together
 from spark_audit.tables.delta import Tables
+from spark_audit.tables.frames import coalesce_small
 from spark_audit.trail.metadata_transactions import in_force
 from tests.bench.audit.events import Shape
 from tests.bench.audit.faults import EXPECTED
@@ -63,7 +63,7 @@ def checked(
 def decisions_alone(spark: SparkSession, tables: Tables) -> None:
     """Every decision evaluated again, from the table; the log is kept at hand, as for all checks."""
     audit = delta.read_table(spark, tables.audit)
-    log = in_force(together(delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)))
+    log = in_force(coalesce_small(delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)))
     coverage(verdicts(audit, log)).collect()
     spark.catalog.clearCache()
 
