@@ -1,7 +1,7 @@
 """The columns of the audit trail: names as constants, types as Spark's.
 
-The audit record is what proxy.audit.record writes; the two are held together by tests/contract, not by
-an import, so that an executor needs no proxy. Times end in `_ms` (since the epoch, UTC), sizes in `_bytes`.
+The audit record is what proxy.audit.record writes. A test in tests/contract compares the two, so that an
+executor does not need the proxy. Times end in `_ms` (since the epoch, UTC), sizes in `_bytes`.
 """
 
 from pyspark.sql import types as T
@@ -9,9 +9,9 @@ from pyspark.sql import types as T
 SCHEMA_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 CHAINED_SINCE = 2
-"""From this version on a line ends with the link of its boot's hash chain."""
+"""From this version on, a line ends with its link of the hash chain of its boot."""
 
-# Who wrote a record, and where it stands in what that process wrote.
+# Which process wrote the record, and its place among the records of that process.
 RECORD_SCHEMA_VERSION = "schema_version"
 ROLE = "role"
 PROXY_ID = "proxy_id"
@@ -115,7 +115,7 @@ DATA = T.StructType(
         T.StructField(SETTINGS_GENERATION, _LONG),
     ]
 )
-"""`data` of one audit record: every key is always there, null where it does not apply."""
+"""`data` of one audit record. Every key is present, with null where it does not apply."""
 
 CHAIN = "chain"
 CORRUPT = "_corrupt"
@@ -130,7 +130,7 @@ ENVELOPE = T.StructType(
         T.StructField(CORRUPT, _STRING),
     ]
 )
-"""The CloudEvents line as far as it is read; `_corrupt` holds the line when it is not one."""
+"""The members of the CloudEvents line that are read. `_corrupt` holds a line that is not JSON."""
 
 EVENT_TYPE_PREFIX = "io.penstock."
 EVENTS = (
@@ -165,7 +165,7 @@ EVENTS = (
     "configuration_changed",
 )
 
-# Where in Kafka a row came from: the evidence that leads back to the bytes.
+# Where in Kafka a row came from: evidence that leads back to the bytes.
 DATE = "date"
 KAFKA_TOPIC = "kafka_topic"
 KAFKA_PARTITION = "kafka_partition"
@@ -189,9 +189,9 @@ AUDIT = T.StructType(
         T.StructField(LINE, _STRING),
     ]
 )
-"""Table `audit`, partitioned by `date` (of time_ms). A record delivered twice stands in it twice.
+"""Table `audit`, partitioned by `date` (of time_ms). A record that was delivered twice is in it twice.
 
-`line` is what the chain was computed over: the line as it came, up to its last member. Null in version 1.
+`line` is what the chain is computed over: the line as received, without its last member. Null in version 1.
 """
 
 RAW_KEY, RAW_VALUE, REASON = "key", "value", "reason"
@@ -204,7 +204,7 @@ QUARANTINE = T.StructType(
         *_KAFKA_PLACE,
     ]
 )
-"""Table `quarantine`: what could not be read as what its topic carries, as it came, and why."""
+"""Table `quarantine`: records that could not be decoded, as received, with the reason."""
 
 RECONCILED = T.StructType(
     [
@@ -215,7 +215,7 @@ RECONCILED = T.StructType(
         T.StructField("checked_at", T.TimestampType()),
     ]
 )
-"""Table `reconciled`: which days were checked at which version of table `audit`, and what was found then."""
+"""Table `reconciled`: the days that were checked, at which version of table `audit`, and their findings."""
 
 EXPIRED = T.StructType(
     [
@@ -225,7 +225,7 @@ EXPIRED = T.StructType(
         T.StructField("before", T.DateType()),
     ]
 )
-"""Table `expired`: up to which sequence a boot's records were deleted as too old."""
+"""Table `expired`: the last sequence of each boot whose records were deleted as too old."""
 
 LOG_OFFSET = "offset"
 LOG_TIMESTAMP = "timestamp"
@@ -245,10 +245,10 @@ METADATA_LOG = T.StructType(
         T.StructField(FROM_SNAPSHOT, T.BooleanType()),
     ]
 )
-"""Table `metadata_log`: one committed record each; `body` is JSON without secrets, `entity` the Kafka key.
+"""Table `metadata_log`: one row per committed record. `body` is JSON without secrets, `entity` the Kafka key.
 
-`from_snapshot` is null in the log of a topic. In Kafka's own it is false, or true of what a snapshot holds
-in place of all that was before: these rows stand at the last offset that the snapshot covers.
+`from_snapshot` is null in the log of a topic. In Kafka's own log it is true for the content of a snapshot
+that replaces older records, false otherwise. Rows of a snapshot have the last offset that it covers.
 """
 
 ID = "id"
@@ -264,7 +264,7 @@ ACL_BODY = T.StructType(
         T.StructField("permission_type", _STRING),
     ]
 )
-"""`body` of AccessControlEntryRecord; RemoveAccessControlEntryRecord has the id only."""
+"""`body` of AccessControlEntryRecord. RemoveAccessControlEntryRecord has only the id."""
 
 QUOTA_BODY = T.StructType(
     [
@@ -274,7 +274,7 @@ QUOTA_BODY = T.StructType(
         T.StructField("remove", T.BooleanType()),
     ]
 )
-"""`body` of ClientQuotaRecord: entity type -> name, null for the default."""
+"""`body` of ClientQuotaRecord. `entity` maps the entity type to a name, null for the default."""
 
 CONFIG_BODY = T.StructType(
     [
@@ -284,23 +284,30 @@ CONFIG_BODY = T.StructType(
         T.StructField("value", _STRING),
     ]
 )
-"""`body` of ConfigRecord: of a topic with its value, of anything else without."""
+"""`body` of ConfigRecord. Only configs of topics have a value."""
 
-# API keys of the records that change what a client may do; all others are of no concern to the checks.
+# API keys of the metadata records that the checks read.
+REGISTER_BROKER_RECORD = 0
 UNREGISTER_BROKER_RECORD = 1
-PARTITION_RECORD = 3
-PARTITION_CHANGE_RECORD = 5
-FEATURE_LEVEL_RECORD = 12
 TOPIC_RECORD = 2
+PARTITION_RECORD = 3
 CONFIG_RECORD = 4
+PARTITION_CHANGE_RECORD = 5
 REMOVE_TOPIC_RECORD = 9
+DELEGATION_TOKEN_RECORD = 10
+USER_SCRAM_CREDENTIAL_RECORD = 11
+FEATURE_LEVEL_RECORD = 12
+CLIENT_QUOTA_RECORD = 14
 ACCESS_CONTROL_ENTRY_RECORD = 18
 REMOVE_ACCESS_CONTROL_ENTRY_RECORD = 19
-CLIENT_QUOTA_RECORD = 14
-USER_SCRAM_CREDENTIAL_RECORD = 11
+NO_OP_RECORD = 20
 REMOVE_USER_SCRAM_CREDENTIAL_RECORD = 22
-DELEGATION_TOKEN_RECORD = 10
+BEGIN_TRANSACTION_RECORD = 23
+END_TRANSACTION_RECORD = 24
+ABORT_TRANSACTION_RECORD = 25
 REMOVE_DELEGATION_TOKEN_RECORD = 26
+REGISTER_CONTROLLER_RECORD = 27
+CLEAR_ELR_RECORD = 28
 
 CHECK, SEVERITY, EXPLANATION, EVIDENCE = "check", "severity", "explanation", "evidence"
 FINDING = T.StructType(
@@ -313,6 +320,6 @@ FINDING = T.StructType(
         T.StructField(EVIDENCE, _STRING),
     ]
 )
-"""Table `findings`: `id` is a hash of check and evidence, so the same fault has the same id in every run."""
+"""Table `findings`. `id` is a hash of check and evidence: the same fault has the same id in every run."""
 
 SEVERITIES = ("critical", "high", "medium")

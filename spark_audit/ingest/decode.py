@@ -1,8 +1,8 @@
-"""Kafka rows into table rows: each row is judged once, then goes to its table or to quarantine.
+"""Decodes Kafka rows into table rows. Each row goes to its table or to quarantine; none is dropped.
 
-Fed by ingest with rows as Spark's Kafka source gives them (key, value, topic, partition, offset,
-timestamp). No row is dropped: `judge_*` adds what was read and a `reason` that is null for a good row;
-`audit_rows` and `log_rows` take the good ones, `quarantine_rows` the others. Knows no storage, no streams.
+Takes rows of Spark's Kafka source (key, value, topic, partition, offset, timestamp). `check_*` adds the
+decoded record and a `reason`, which is null for a good row. `audit_rows` and `log_rows` take the good rows,
+`quarantine_rows` the others. Knows no storage and no streams.
 """
 
 from pyspark import cloudpickle
@@ -13,22 +13,22 @@ from pyspark.sql import types as T
 from spark_audit import schema as S
 from spark_audit.kraft import metadata_records
 
-# Executors of a cluster need not have this package: the decoder travels with the plan.
+# The executors of a cluster need not have this package: the decoder is pickled with the plan.
 cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there
 
 LAST_TIME_MS = 253402300799999
-"""The end of the year 9999, where Spark's dates end."""
+"""The end of the year 9999, the last date in Spark."""
 LARGEST = 2**48
-"""No count, size, offset or span of time is larger: what a trail adds up must not overflow for one line."""
+"""No count, size, offset or duration is larger, so that one forged line cannot overflow a sum."""
 _LINK = 64
 _TAIL = len(',"chain":"') + _LINK + len('"}')
-"""How a chained line ends: `,"chain":"<64 hex>"}`."""
+"""Length of the end of a chained line: `,"chain":"<64 hex>"}`."""
 _REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
 _MOMENTS = (S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS)
 _NUMBERS = {field.name: -1 for field in S.DATA if field.dataType == T.LongType()} | dict.fromkeys(
     (*_MOMENTS, S.SEQUENCE, S.SETTINGS_GENERATION), 0
 )
-"""Each whole number of a record with the lowest that it may be: -1 stands for an offset before the first."""
+"""Each whole number of a record with its smallest valid value. -1 is an offset before the first one."""
 _DECODED = T.StructType(
     [
         T.StructField(S.API_KEY, T.IntegerType()),
@@ -40,24 +40,24 @@ _DECODED = T.StructType(
 )
 
 
-def judge_audit(kafka: DataFrame) -> DataFrame:
+def check_audit(kafka: DataFrame) -> DataFrame:
     """Adds `data` (the record) and `reason`."""
     line = F.col("value").cast("string")
-    # FAILFAST would stop the stream at the first bad line; PERMISSIVE keeps it in the corrupt column.
+    # FAILFAST would stop the stream at the first bad line. PERMISSIVE stores it in the corrupt column.
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": S.CORRUPT}
     read = kafka.withColumn("envelope", F.from_json(line, S.ENVELOPE, options))
-    judged = read.withColumn(S.REASON, F.coalesce(*_complaints()))
+    checked = read.withColumn(S.REASON, F.coalesce(*_reasons()))
     link = F.when(_is_chained(line), F.unhex(F.substring(line, -_LINK - 2, _LINK)))
     body = F.when(_is_chained(line), F.substring(line, F.lit(1), F.length(line) - _TAIL))
     data = F.col("envelope.data").alias("data")
-    return judged.select(*_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON)
+    return checked.select(*_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON)
 
 
-def audit_rows(judged: DataFrame) -> DataFrame:
-    """The good rows as table `audit`."""
-    good = judged.where(F.col(S.REASON).isNull())
+def audit_rows(checked: DataFrame) -> DataFrame:
+    """Returns the good rows as rows of table `audit`."""
+    good = checked.where(F.col(S.REASON).isNull())
     return good.select(
-        F.to_date(F.timestamp_millis(_on_the_calendar(F.col(f"data.{S.TIME_MS}")))).alias(S.DATE),
+        F.to_date(F.timestamp_millis(_in_range_of_dates(F.col(f"data.{S.TIME_MS}")))).alias(S.DATE),
         "data.*",
         S.KAFKA_TOPIC,
         S.KAFKA_PARTITION,
@@ -69,16 +69,16 @@ def audit_rows(judged: DataFrame) -> DataFrame:
     )
 
 
-def judge_log(kafka: DataFrame) -> DataFrame:
+def check_log(kafka: DataFrame) -> DataFrame:
     """Adds `decoded` (the metadata record) and `reason`."""
     decode_row = F.udf(metadata_records.decode_row, _DECODED)
     decoded = kafka.withColumn("decoded", decode_row("value"))
     return decoded.select(*_place(), "key", "value", "decoded", F.col("decoded.reason").alias(S.REASON))
 
 
-def log_rows(judged: DataFrame) -> DataFrame:
-    """The good rows as table `metadata_log`."""
-    good = judged.where(F.col(S.REASON).isNull())
+def log_rows(checked: DataFrame) -> DataFrame:
+    """Returns the good rows as rows of table `metadata_log`."""
+    good = checked.where(F.col(S.REASON).isNull())
     return good.select(
         F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
         F.col(S.KAFKA_OFFSET).alias(S.LOG_OFFSET),
@@ -92,14 +92,14 @@ def log_rows(judged: DataFrame) -> DataFrame:
     )
 
 
-def quarantine_rows(judged: DataFrame) -> DataFrame:
-    """The bad rows with a reason as table `quarantine`, bytes untouched."""
-    return as_quarantined(judged.where(F.col(S.REASON).isNotNull()))
+def quarantine_rows(checked: DataFrame) -> DataFrame:
+    """Returns the bad rows as rows of table `quarantine`, with the reason and the bytes as received."""
+    return as_quarantined(checked.where(F.col(S.REASON).isNotNull()))
 
 
-def as_quarantined(judged: DataFrame) -> DataFrame:
-    """Judged rows as they stand in table `quarantine`, or would."""
-    return judged.select(
+def as_quarantined(checked: DataFrame) -> DataFrame:
+    """Returns checked rows as rows of table `quarantine`."""
+    return checked.select(
         F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
         S.REASON,
         F.col("key").alias(S.RAW_KEY),
@@ -120,8 +120,8 @@ def _place() -> list[Column]:
     ]
 
 
-def _complaints() -> list[Column]:
-    """In this order: the first one that holds is the reason."""
+def _reasons() -> list[Column]:
+    """Returns the conditions in order: the first that holds gives the reason."""
     author = F.concat_ws("/", _data(S.PROXY_ID), _data(S.BOOT_ID))
     identity = F.concat_ws("/", author, _data(S.SEQUENCE).cast("string"))
     known = " and ".join(str(version) for version in S.READABLE_VERSIONS)
@@ -143,10 +143,10 @@ def _complaints() -> list[Column]:
         ),
         *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
         *(
-            F.when(_is_absurd(name, lowest), f"data.{name} is out of range")
+            F.when(_is_out_of_range(name, lowest), f"data.{name} is out of range")
             for name, lowest in _NUMBERS.items()
         ),
-        # A record stands for the process its key and id name: where they disagree it is nobody's.
+        # Key and id name the process of a record. If they disagree, the record belongs to no process.
         _unlike(F.col("envelope.id"), identity, "id"),
         _unlike(F.col("envelope.type"), F.concat(F.lit(S.EVENT_TYPE_PREFIX), _data(S.EVENT)), "type"),
         _unlike(F.col("key").cast("string"), author, "key"),
@@ -161,14 +161,14 @@ def _data(name: str) -> Column:
     return F.col(f"envelope.data.{name}")
 
 
-def _is_absurd(name: str, lowest: int) -> Column:
+def _is_out_of_range(name: str, lowest: int) -> Column:
     return ~_data(name).between(lowest, LAST_TIME_MS if name in _MOMENTS else LARGEST)
 
 
-def _on_the_calendar(time_ms: Column) -> Column:
-    """The time, or null where Spark has no date for it: an overflow would stop the stream."""
+def _in_range_of_dates(time_ms: Column) -> Column:
+    """Returns the time, or null if Spark has no date for it: an overflow would stop the stream."""
     return F.when(time_ms.between(0, LAST_TIME_MS), time_ms)
 
 
-def _unlike(said: Column, meant: Column, what: str) -> Column:
-    return F.when(~said.eqNullSafe(meant), f"{what} does not match data")
+def _unlike(actual: Column, expected: Column, what: str) -> Column:
+    return F.when(~actual.eqNullSafe(expected), f"{what} does not match data")

@@ -1,6 +1,6 @@
-"""What a stream tells of its way: batches, records, how many are still to come. Fed by ingest with the query.
+"""The progress of a stream: batches, records, offsets left. Used by streams.py.
 
-Spark keeps the last hundred batches only, so it has to be asked now and then.
+Spark remembers only the last hundred batches of a query, so `update` has to be called now and then.
 """
 
 import json
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-_UNTOLD = {None, "None", "null"}
-"""An offset that is not there; PySpark makes the word of Java's null."""
+_NO_OFFSET = {None, "None", "null"}
+"""A missing offset. PySpark turns Java's null into a word."""
 
 
 class Progress:
-    """Of one stream, over all of its queries in this process."""
+    """Counts the progress of one stream, over all of its queries in this process."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -21,10 +21,10 @@ class Progress:
         self._batches = self._records = 0
         self._end: str | None = None
         self._behind: int | None = None
-        self._told = ""
+        self._last_line = ""
 
-    def hear(self, query: StreamingQuery) -> None:
-        """Takes over what is new since the last time."""
+    def update(self, query: StreamingQuery) -> None:
+        """Adds the batches since the last call."""
         for batch in query.recentProgress:
             source = batch["sources"][0]
             if batch["numInputRows"] and batch["batchId"] > self._last_batch:
@@ -35,18 +35,18 @@ class Progress:
             self._behind = behind(source["endOffset"], source["latestOffset"], self._behind)
 
     def line(self) -> str:
-        """Where the stream stands."""
+        """Returns how far the stream is."""
         if not self._batches and self._behind is None:
-            return f"{self._name}: the first batch is under way"
-        return self._counted() + ("" if self._behind is None else f", {self._behind} offsets to go")
+            return f"{self._name}: the first batch is running"
+        return self._counted() + ("" if self._behind is None else f", {self._behind} offsets left")
 
-    def news(self) -> str | None:
-        """`line`, unless it was told before."""
-        before, self._told = self._told, self.line()
-        return self._told if self._told != before else None
+    def changed_line(self) -> str | None:
+        """Returns `line`, or None if it is the same as at the last call."""
+        before, self._last_line = self._last_line, self.line()
+        return self._last_line if self._last_line != before else None
 
-    def end(self) -> str:
-        """What a stream that has come to its end has done."""
+    def summary(self) -> str:
+        """Returns what the stream has done at its end."""
         return f"{self._counted()}, read up to {self._end if self._end is not None else 'as before'}"
 
     def _counted(self) -> str:
@@ -54,12 +54,13 @@ class Progress:
 
 
 def behind(end: str | None, latest: str | None, unknown: int | None = None) -> int | None:
-    """Offsets between two places in a topic, each JSON of {"topic": {"partition": offset}}.
+    """Returns the number of offsets between two positions, each JSON of {"topic": {"partition": offset}}.
 
-    More than there are records: compaction leaves gaps, and transactions take offsets for their markers.
-    `unknown` where Spark does not tell: for a batch that it runs again it does not ask where the topic ends.
+    There may be fewer records: compaction leaves gaps, and transaction markers take offsets. Returns
+    `unknown` if Spark does not report a position: for a batch that it repeats, it does not request the end of
+    the topic.
     """
-    if _UNTOLD & {end, latest}:
+    if _NO_OFFSET & {end, latest}:
         return unknown
     read = dict(_partitions(end))
     return sum(max(0, offset - read.get(place, 0)) for place, offset in _partitions(latest))

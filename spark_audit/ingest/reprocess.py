@@ -1,8 +1,8 @@
-"""What an older release could not read, read again: out of table `quarantine`, into the table it belongs to.
+"""Decodes again what an older release could not: moves rows from table `quarantine` to their own tables.
 
-Fed by the command line. Done twice, or cut off anywhere, it comes to the same: a row is first put where it
-belongs unless it is there, and leaves the quarantine in a second step. Rows are known by their place in
-Kafka and their bytes.
+Used by the command line. The result is the same if it is interrupted or run twice: a row is first inserted
+into its table, unless it is there already, and then deleted from the quarantine. Rows are identified by their
+place in Kafka and their bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ QUARANTINED_AS = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.RA
 
 @dataclass(frozen=True, slots=True)
 class Reprocessed:
-    """Rows that left the quarantine, by where they went, and how many stay."""
+    """The number of rows that left the quarantine, by table, and of rows that are left in it."""
 
     audit: int
     metadata_log: int
@@ -33,20 +33,20 @@ class Reprocessed:
 
 
 def reprocess(spark: SparkSession, tables: Tables, audit_topic: str, metadata_topic: str) -> Reprocessed:
-    """Judges each quarantined record of these topics anew; those of other topics stay where they are."""
+    """Decodes each quarantined record of these topics again. Records of other topics are left alone."""
     with sole_writer(spark, tables):
         delta.create_tables(spark, tables)
-        held = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
-        audit = held.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_kafka_gave_it)
-        log = held.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_kafka_gave_it)
+        quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
+        audit = quarantine.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_received)
+        log = quarantine.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_received)
         return Reprocessed(
-            _moved(audit.transform(decode.judge_audit), decode.audit_rows, tables, tables.audit, AUDIT_PLACE),
-            _moved(log.transform(decode.judge_log), decode.log_rows, tables, tables.metadata_log, LOG_PLACE),
+            _moved(audit.transform(decode.check_audit), decode.audit_rows, tables, tables.audit, AUDIT_PLACE),
+            _moved(log.transform(decode.check_log), decode.log_rows, tables, tables.metadata_log, LOG_PLACE),
             delta.read_table(spark, tables.quarantine).count(),
         )
 
 
-def _as_kafka_gave_it(quarantine: DataFrame) -> DataFrame:
+def _as_received(quarantine: DataFrame) -> DataFrame:
     return quarantine.select(
         S.RAW_KEY,
         S.RAW_VALUE,
@@ -58,14 +58,14 @@ def _as_kafka_gave_it(quarantine: DataFrame) -> DataFrame:
 
 
 def _moved(
-    judged: DataFrame,
+    checked: DataFrame,
     rows: Callable[[DataFrame], DataFrame],
     tables: Tables,
     path: str,
     place: Sequence[str],
 ) -> int:
-    """How many rows of the quarantine went into the table at `path`."""
-    readable = judged.where(F.col(S.REASON).isNull()).persist()
+    """Moves the readable rows into the table at `path`. Returns their number."""
+    readable = checked.where(F.col(S.REASON).isNull()).persist()
     try:
         count = readable.count()
         if count:
@@ -77,18 +77,18 @@ def _moved(
 
 
 def insert_absent(rows: DataFrame, path: str, place: Sequence[str]) -> None:
-    """Inserts those of `rows` whose place the table does not have; atomic."""
+    """Inserts the rows whose place the table does not have, in one commit."""
     merge = DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("r"), _same(rows, place))
     merge.whenNotMatchedInsertAll().execute()
 
 
 def delete(rows: DataFrame, path: str, place: Sequence[str]) -> None:
-    """Deletes the rows of the table that have the place of one of `rows`; atomic."""
+    """Deletes the rows of the table that have the place of one of `rows`, in one commit."""
     merge = DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("r"), _same(rows, place))
     merge.whenMatchedDelete().execute()
 
 
 def _same(rows: DataFrame, place: Sequence[str]) -> str:
-    # Days by name: of a join alone Delta does not see that it need not open the others.
+    # The days as literals let Delta skip the files of other days; it cannot derive them from the join.
     days = [f"DATE'{row[S.DATE]}'" for row in rows.select(S.DATE).distinct().collect()]
     return " AND ".join([*(f"t.`{name}` <=> r.`{name}`" for name in place), f"t.date IN ({', '.join(days)})"])

@@ -1,6 +1,6 @@
-"""Spark's long stories of why a stream ended, as what happened and how to go on. Used by ingest.
+"""Explains why a stream ended and how to go on, in place of Spark's long messages. Used by streams.py.
 
-Known by the names that stand in them: Spark wraps a cause many times, in text as well.
+Causes are recognized by names in the message, because Spark wraps a cause many times, also as text.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import StreamingQueryException
 
-from spark_audit.ingest.topics import made_anew
+from spark_audit.ingest.topics import for_a_new_topic
 from spark_audit.tables.files import AuditError
 
 _DATA_LOSS = (
@@ -23,20 +23,20 @@ _OTHER_WRITER = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
 )
-_AWAY = (
+_UNAVAILABLE = (
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
     "java.util.concurrent.TimeoutException",
 )
 
 
-class KafkaAway(AuditError):
-    """No broker answered for so long that the stream gave up: it may be tried again."""
+class KafkaUnavailable(AuditError):
+    """The stream ended because no broker was available. It can be restarted."""
 
 
 @contextmanager
-def explained(topic: str, checkpoint: str) -> Iterator[None]:
-    """AuditError in the place of a StreamingQueryException whose cause is known."""
+def explained_errors(topic: str, checkpoint: str) -> Iterator[None]:
+    """Raises AuditError in place of a StreamingQueryException of a known cause."""
     try:
         yield
     except StreamingQueryException as error:
@@ -46,19 +46,21 @@ def explained(topic: str, checkpoint: str) -> Iterator[None]:
         raise known from error
 
 
-def explanation(story: str, topic: str, checkpoint: str) -> AuditError | None:
-    """What an exception's text tells of a stream's end; None for what is not known."""
-    if any(sign in story for sign in _DATA_LOSS):
+def explanation(message: str, topic: str, checkpoint: str) -> AuditError | None:
+    """Returns the error that explains an exception's message, None if the cause is not known."""
+    if any(sign in message for sign in _DATA_LOSS):
         return AuditError(
-            f"topic {topic} no longer has what is to be read next: retention took it, or the topic was made"
-            " anew. Read on from what is there with failOnDataLoss=false in"
-            f" --kafka-options (what is lost is then found as gaps). {made_anew(checkpoint)}"
+            f"topic {topic} no longer has the next offsets: retention deleted them, or it was recreated."
+            " To continue with the records that are left, set failOnDataLoss=false in --kafka-options; lost"
+            f" records are then reported as gaps. {for_a_new_topic(checkpoint)}"
         )
-    if any(sign in story for sign in _OTHER_WRITER):
+    if any(sign in message for sign in _OTHER_WRITER):
         return AuditError(
-            f"another job wrote into these tables or into {checkpoint} at the same time. Nothing is lost or"
-            " there twice; run one at a time, this one goes on where it was"
+            f"another job wrote to these tables or to {checkpoint} at the same time. Nothing is lost or"
+            " duplicated. Run one job at a time; this one continues where it stopped"
         )
-    if any(sign in story for sign in _AWAY):
-        return KafkaAway(f"Kafka does not answer for topic {topic}; the next run goes on from the checkpoint")
+    if any(sign in message for sign in _UNAVAILABLE):
+        return KafkaUnavailable(
+            f"no Kafka broker is available for topic {topic}; the next run continues from the checkpoint"
+        )
     return None

@@ -1,14 +1,13 @@
-"""The streams: two Kafka topics into three Delta tables, each record into the tables once.
+"""The streams: two Kafka topics into three Delta tables, with each record of a topic in the tables once.
 
-How a restart neither loses nor repeats: the checkpoint of a stream holds the offsets of a batch before it
-is run, so a batch cut off by a crash is run again with the same records; and each write carries the
-stream's id and the batch's number, so Delta skips the half of a batch that had been written already. The
-stream's id lives in the checkpoint: a checkpoint that was deleted begins a new id, and reads all again.
+A restart neither loses nor repeats records. The checkpoint of a stream holds the offsets of a batch before
+the batch runs, so a batch that a crash interrupted runs again with the same records. Each write carries the
+stream's id and the batch's number, so Delta skips the part of the batch that was already written. The id is
+in the checkpoint: a stream without its checkpoint gets a new id and reads everything again.
 
-What is left are records that Kafka itself holds twice, because a proxy sent its spool again after a
-crash. They stay in the table: appending costs the same for every record, a MERGE would read the table for
-each batch, and two records of one sequence that differ are evidence (reconcile/gaps.py). Readers take them
-out by (proxy_id, boot_id, sequence): spark_audit.trail.
+Kafka itself holds records twice if a proxy shipped its spool again after a crash. These stay in the table:
+a MERGE would read the table for each batch, and two different records with one sequence are evidence
+(reconcile/gaps.py). Readers remove duplicates (trail/deduplicate.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_audit.ingest import decode
 from spark_audit.ingest.progress import Progress
-from spark_audit.ingest.stream_errors import KafkaAway, explained
+from spark_audit.ingest.stream_errors import KafkaUnavailable, explained_errors
 from spark_audit.ingest.topics import kafka_stream, require_reachable, require_same_topic, topic_ids
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
@@ -38,7 +37,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Where to read. `options` are those of Spark's Kafka source."""
+    """The topics to read. `options` are those of Spark's Kafka source."""
 
     bootstrap: str
     audit: str
@@ -48,7 +47,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One topic on its way into the tables."""
+    """One topic that is read into the tables."""
 
     name: str
     topic: str
@@ -60,17 +59,17 @@ class Stream:
 def ingest(
     spark: SparkSession, topics: Topics, tables: Tables, report: Report, interval_ms: int = INTERVAL_MS
 ) -> None:
-    """Reads what the topics hold now, then returns. `report` hears how far it is, at that interval."""
+    """Reads what the topics hold now, then returns. Calls `report` with the progress every `interval_ms`."""
     with _ready(spark, topics, tables) as streams:
-        # The audit first: the log is then at least as far as the decisions that name its offsets.
+        # The audit topic first: then the log is complete up to the offsets that its decisions name.
         for stream in streams:
             query = _start(spark, topics, stream, {"availableNow": True})
-            with explained(stream.topic, stream.checkpoint), _stopped_at_last([query]):
+            with explained_errors(stream.topic, stream.checkpoint), _stopped_at_end([query]):
                 while not query.awaitTermination(max(1, interval_ms // 1000)):
-                    stream.progress.hear(query)
+                    stream.progress.update(query)
                     report(stream.progress.line())
-            stream.progress.hear(query)
-            report(stream.progress.end())
+            stream.progress.update(query)
+            report(stream.progress.summary())
 
 
 def ingest_continuously(
@@ -79,49 +78,49 @@ def ingest_continuously(
     tables: Tables,
     report: Report,
     interval_ms: int,
-    stop_wanted: Event,
+    stop_requested: Event,
 ) -> None:
-    """Reads until `stop_wanted` is set; what ends a stream is raised, save that no broker answers."""
+    """Reads until `stop_requested` is set. Retries if no broker is available; raises any other error."""
     with _ready(spark, topics, tables) as streams:
         report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
-        while not stop_wanted.is_set():
+        while not stop_requested.is_set():
             try:
-                _read_on(spark, topics, streams, report, interval_ms, stop_wanted)
-            except KafkaAway as away:
-                report(f"{away}; it is tried again every {RETRY_MS // 1000} seconds")
-                stop_wanted.wait(RETRY_MS / 1000)
-    report("stopped; the next run goes on from the checkpoints")
+                _read_until_end(spark, topics, streams, report, interval_ms, stop_requested)
+            except KafkaUnavailable as unavailable:
+                report(f"{unavailable}; retrying every {RETRY_MS // 1000} seconds")
+                stop_requested.wait(RETRY_MS / 1000)
+    report("stopped; the next run continues from the checkpoints")
 
 
-def _read_on(
+def _read_until_end(
     spark: SparkSession,
     topics: Topics,
     streams: list[Stream],
     report: Report,
     interval_ms: int,
-    stop_wanted: Event,
+    stop_requested: Event,
 ) -> None:
-    """All streams side by side, until one ends or the stop is wanted."""
+    """Runs all streams at once, until one ends or a stop is requested."""
     trigger = {"processingTime": CONTINUOUS_TRIGGER}
     queries = [_start(spark, topics, stream, trigger) for stream in streams]
     waited_ms = 0
-    with _stopped_at_last(queries):
-        # In short waits: a signal is handled between two calls into the JVM.
-        while not stop_wanted.wait(STOP_CHECK_MS / 1000):
+    with _stopped_at_end(queries):
+        # Short waits, because Python handles a signal only between two calls into the JVM.
+        while not stop_requested.wait(STOP_CHECK_MS / 1000):
             waited_ms += STOP_CHECK_MS
             for stream, query in zip(streams, queries, strict=True):
                 if not query.isActive:
-                    with explained(stream.topic, stream.checkpoint):
+                    with explained_errors(stream.topic, stream.checkpoint):
                         query.awaitTermination()
                     return
-                stream.progress.hear(query)
-                if waited_ms % interval_ms < STOP_CHECK_MS and (news := stream.progress.news()):
-                    report(news)
+                stream.progress.update(query)
+                if waited_ms % interval_ms < STOP_CHECK_MS and (line := stream.progress.changed_line()):
+                    report(line)
 
 
 @contextmanager
 def _ready(spark: SparkSession, topics: Topics, tables: Tables) -> Iterator[list[Stream]]:
-    """The streams, once nothing stands in their way; nobody else writes these tables meanwhile."""
+    """Yields the streams when they can run, and locks the tables meanwhile. AuditError if they cannot."""
     require_reachable(topics.bootstrap)
     with sole_writer(spark, tables):
         streams = _streams(topics, tables)
@@ -140,7 +139,7 @@ def _streams(topics: Topics, tables: Tables) -> list[Stream]:
     return [
         Stream(name, topic, tables.checkpoint(name), write, Progress(name))
         for name, topic, write in kinds
-        # Without one the log is Kafka's own, which kraft_import reads.
+        # Without a metadata topic the log is Kafka's own, which kraft/log_import.py reads.
         if topic
     ]
 
@@ -152,7 +151,7 @@ def _start(spark: SparkSession, topics: Topics, stream: Stream, trigger: Mapping
 
 
 @contextmanager
-def _stopped_at_last(queries: list[StreamingQuery]) -> Iterator[None]:
+def _stopped_at_end(queries: list[StreamingQuery]) -> Iterator[None]:
     try:
         yield
     finally:
@@ -161,44 +160,44 @@ def _stopped_at_last(queries: list[StreamingQuery]) -> Iterator[None]:
 
 
 def audit_batch(tables: Tables) -> Write:
-    """Writes one batch of the audit topic: good rows into `audit`, the others into `quarantine`."""
+    """Returns a function that writes one batch of the audit topic, bad rows into `quarantine`."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        _write_judged(batch.transform(decode.judge_audit), decode.audit_rows, tables.audit, tables, batch_id)
+        _write_batch(batch.transform(decode.check_audit), decode.audit_rows, tables.audit, tables, batch_id)
 
     return write
 
 
 def log_batch(tables: Tables) -> Write:
-    """Writes one batch of the metadata topic: good rows into `metadata_log`, the others into `quarantine`."""
+    """Returns a function that writes one batch of the metadata topic, bad rows into `quarantine`."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        _write_judged(
-            batch.transform(decode.judge_log), decode.log_rows, tables.metadata_log, tables, batch_id
+        _write_batch(
+            batch.transform(decode.check_log), decode.log_rows, tables.metadata_log, tables, batch_id
         )
 
     return write
 
 
-def _write_judged(
-    judged: DataFrame, good_rows: Callable[[DataFrame], DataFrame], path: str, tables: Tables, batch_id: int
+def _write_batch(
+    checked: DataFrame, good_rows: Callable[[DataFrame], DataFrame], path: str, tables: Tables, batch_id: int
 ) -> None:
-    app_id = _stream_id(judged.sparkSession)
-    # Two tables are written from one batch: without this each would read Kafka for itself.
-    kept = judged.persist()
+    app_id = _stream_id(checked.sparkSession)
+    # Two tables are written from one batch. Without this, each write would read Kafka again.
+    rows = checked.persist()
     try:
-        delta.append_once(kept.transform(good_rows), path, app_id, batch_id)
-        bad = kept.transform(decode.quarantine_rows)
+        delta.append_once(rows.transform(good_rows), path, app_id, batch_id)
+        bad = rows.transform(decode.quarantine_rows)
         if not bad.isEmpty():
             delta.append_once(bad, tables.quarantine, app_id, batch_id)
     finally:
-        kept.unpersist()
+        rows.unpersist()
 
 
 def _stream_id(spark: SparkSession) -> str:
     stream_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not stream_id:
         raise RuntimeError(
-            "a batch was written outside of a stream: it could not be told from a repeated one"
+            "a batch was written outside a stream, so a repeated batch could not be recognized"
         )
     return stream_id

@@ -1,6 +1,6 @@
-"""The topics: a client's properties file, who answers, which topic it is, its records as a stream.
+"""Kafka: a client's properties file, reachable brokers, topic ids, the records of a topic as a stream.
 
-Fed by the command line and by ingest. Knows nothing of tables, save where a checkpoint lies.
+Used by the command line and by streams.py. Of the tables it knows only the path of a checkpoint.
 """
 
 import json
@@ -18,11 +18,11 @@ from spark_audit.tables.files import AuditError, Java
 _REACH_TIMEOUT_S = 5.0
 LAST_PORT = 65_535
 MAX_OFFSETS_PER_TRIGGER = 200_000
-"""Without it all of a topic is one batch, kept in memory and on disk until both of its tables are written."""
+"""Limits a batch, which is held in memory and on disk until both of its tables are written."""
 
 
 def kafka_options(path: str | None) -> dict[str, str]:
-    """A Kafka client's properties file as options of Spark's source, whose own may stand in it too."""
+    """Returns the options of Spark's source in a Kafka client's properties file, or Spark's own."""
     if path is None:
         return {}
     try:
@@ -31,7 +31,7 @@ def kafka_options(path: str | None) -> dict[str, str]:
         raise AuditError(f"--kafka-options {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise AuditError(f"--kafka-options {path}: not UTF-8 text") from error
-    return dict(_option(path, number, line) for number, line in enumerate(lines, 1) if _says_something(line))
+    return dict(_option(path, number, line) for number, line in enumerate(lines, 1) if _is_option(line))
 
 
 _SPARK_KAFKA_OPTIONS = (
@@ -49,7 +49,7 @@ _SPARK_KAFKA_OPTIONS = (
 )
 
 
-def _says_something(line: str) -> bool:
+def _is_option(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
@@ -58,13 +58,13 @@ def _option(path: str, number: int, line: str) -> tuple[str, str]:
     key = key.strip()
     if not equals or not key:
         raise AuditError(f"--kafka-options {path}, line {number}: not of the form key=value")
-    as_it_is = key in _SPARK_KAFKA_OPTIONS or key.startswith("kafka.")
-    return (key if as_it_is else f"kafka.{key}"), value.strip()
+    unchanged = key in _SPARK_KAFKA_OPTIONS or key.startswith("kafka.")
+    return (key if unchanged else f"kafka.{key}"), value.strip()
 
 
 def require_reachable(bootstrap: str) -> None:
-    """Kafka's own client tries for a minute before it says that nobody is there."""
-    refused = []
+    """Raises AuditError if no broker is reachable. Kafka's own client needs a minute to find out."""
+    failed = []
     for address in bootstrap.split(","):
         host, colon, port = address.strip().rpartition(":")
         if not colon or not port.isdecimal() or int(port) > LAST_PORT:
@@ -72,22 +72,22 @@ def require_reachable(bootstrap: str) -> None:
         try:
             socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
         except (OSError, UnicodeError) as error:
-            refused.append(f"{address}: {error}")
+            failed.append(f"{address}: {error}")
         else:
             return
-    raise AuditError(f"no Kafka broker answers at {'; '.join(refused)}")
+    raise AuditError(f"no Kafka broker is reachable at {'; '.join(failed)}")
 
 
 def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """The committed records of a topic from its beginning, key and value as bytes."""
+    """Returns the committed records of a topic from its beginning, with key and value as bytes."""
     reader: DataStreamReader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        # A transaction the controller did not commit never happened.
+        # Aborted transactions have no effect.
         .option("kafka.isolation.level", "read_committed")
-        # Records that retention took before we read them must stop the job, not pass unseen.
+        # If retention deletes records before they are read, the job must stop.
         .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", str(MAX_OFFSETS_PER_TRIGGER))
     )
@@ -99,8 +99,8 @@ def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mappi
 def topic_ids(
     spark: SparkSession, bootstrap: str, names: Sequence[str], options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name -> id (KIP-516), which a topic that was made anew has not kept. AuditError for one not there."""
-    # Spark's source has no way to ask; the client that it brings along has.
+    """Returns name -> id (KIP-516). A recreated topic has a new id. AuditError for a missing topic."""
+    # Spark's source cannot describe a topic, but the client that it uses can.
     jvm: Java = spark.sparkContext._jvm
     prefix = "kafka."
     settings = {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
@@ -109,8 +109,8 @@ def topic_ids(
             jvm.java.util.HashMap(settings | {"bootstrap.servers": bootstrap})
         )
         try:
-            asked = admin.describeTopics(jvm.java.util.ArrayList(list(names))).topicNameValues()
-            return {name: _topic_id(name, asked.get(name)) for name in names}
+            described = admin.describeTopics(jvm.java.util.ArrayList(list(names))).topicNameValues()
+            return {name: _topic_id(name, described.get(name)) for name in names}
         finally:
             admin.close()
     except Py4JJavaError as error:
@@ -118,41 +118,43 @@ def topic_ids(
         raise AuditError(f"Kafka at {bootstrap}: {cause.getMessage()}") from error
 
 
-def _topic_id(name: str, answer: Java) -> str:
+def _topic_id(name: str, future: Java) -> str:
     try:
-        return str(answer.get().topicId())
+        return str(future.get().topicId())
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
         raise AuditError(f"topic {name}: {cause.getMessage()}") from error
 
 
 def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_id: str) -> None:
-    """That a checkpoint goes on with the topic it was begun with: offsets of another mean nothing in it.
+    """Raises AuditError if a checkpoint was created for another topic: its offsets would be wrong.
 
-    Which topic that is stands beside the offsets, and is written down when there is nothing yet.
+    The topic's name and id are stored beside the offsets; the first run writes them.
     """
     note = f"{checkpoint}/topic.json"
-    before = _noted(spark, note)
+    before = _read_note(spark, note)
     if before is None:
         files.write_text(spark, note, json.dumps({"topic": topic, "topic_id": topic_id}) + "\n")
     elif before.get("topic") != topic:
-        raise AuditError(f"{checkpoint} goes on with topic {before.get('topic')}, not with {topic}")
+        raise AuditError(f"{checkpoint} is for topic {before.get('topic')}, not for {topic}")
     elif before.get("topic_id") != topic_id:
         raise AuditError(
-            f"topic {topic} was deleted and made anew: its id is {topic_id}, that of the one read so far"
-            f" {before.get('topic_id')}. {made_anew(checkpoint)}"
+            f"topic {topic} was deleted and recreated: its id is {topic_id}, and was"
+            f" {before.get('topic_id')}. {for_a_new_topic(checkpoint)}"
         )
 
 
-def made_anew(checkpoint: str) -> str:
-    """How to go on with a topic that was made anew."""
-    return f"For a new topic begin new --tables, or remove {checkpoint} and keep the old tables apart"
+def for_a_new_topic(checkpoint: str) -> str:
+    """Returns the advice for a recreated topic."""
+    return (
+        f"For a new topic start with new --tables, or delete {checkpoint} and keep a copy of the old tables"
+    )
 
 
-def _noted(spark: SparkSession, note: str) -> dict[str, str] | None:
-    """None also for half a note, of a process that was killed before it read its first record."""
+def _read_note(spark: SparkSession, note: str) -> dict[str, str] | None:
+    """Returns None also for an incomplete file, of a process that was killed before its first batch."""
     try:
-        noted: dict[str, str] = json.loads(files.read_text(spark, note))
+        content: dict[str, str] = json.loads(files.read_text(spark, note))
     except (FileNotFoundError, ValueError):
         return None
-    return noted
+    return content

@@ -1,11 +1,11 @@
-"""Batches of a KRaft node's log, in order -> how far they are committed, and where that part lies.
+"""How far the log of one KRaft node is committed, and where that part is in its files.
 
-Fed by kraft_log with heads, by kraft_quorum with what other nodes and snapshots prove. No node writes its
-high watermark down. What the log itself tells: a leader's controller is told of its leadership only once the
-leader change is committed, so the first data record of an epoch proves all that is before it. Behind that
-stands time: a leader that no majority fetches from for one and a half times
-controller.quorum.fetch.timeout.ms resigns. Why, and what that leaves open: docs/decisions/0039. Pure Python
-without imports of Spark: slices travel to executors.
+log_directory.py adds the heads of batches, quorum.py what other nodes and snapshots prove. No node stores its
+high watermark. The log itself proves this much: a controller learns that it leads only when the leader change
+is committed, so the first data record of an epoch proves that everything before it is committed. The rest is
+a matter of time: a leader from which no majority fetches for 1.5 times controller.quorum.fetch.timeout.ms
+resigns. docs/decisions/0039 says why, and what remains open. Does not import Spark, because slices are
+pickled to executors.
 """
 
 from array import array
@@ -17,16 +17,16 @@ from spark_audit.kraft.record_batches import Head
 
 SETTLE_MS = 5_000
 STEADY_MS = 1_000
-"""So much of a gap between two batches counts as time at most: clocks are set, machines and processes stand
-still. The active controller writes every metadata.max.idle.interval.ms (500)."""
+"""A gap between two batches counts as at most this much time, because clocks are set and machines
+stand still. The active controller writes every metadata.max.idle.interval.ms (500)."""
 SLICE_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Whole batches of a file. Only records of offsets in [first, end) are wanted.
+    """Whole batches of a file. Only records with offsets in [first, end) are read.
 
-    `snapshot_offset`: of a snapshot, the last offset it covers; its records stand for all up to there.
+    `snapshot_offset` is the last offset that a snapshot covers, None for a segment.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Where it lies, and its offsets: [begin, end)."""
+    """The place of a batch in its file, and its offsets: [begin, end)."""
 
     path: str
     start_byte: int
@@ -49,7 +49,7 @@ class Batch:
 
 
 class Batches:
-    """Those that wait, first in first out. A week's log has a million: they are kept as numbers."""
+    """A queue of uncommitted batches. A week's log has a million of them, so it stores them as numbers."""
 
     COLUMNS = 5
 
@@ -65,7 +65,7 @@ class Batches:
         self._numbers.extend((place, batch.start_byte, batch.end_byte, batch.begin, batch.end))
 
     def take_until(self, end: int) -> Iterator[Batch]:
-        """Those that end there or before."""
+        """Removes and yields the batches that end at `end` or before."""
         while self._taken < len(self._numbers) and self._numbers[self._taken + 4] <= end:
             place, *rest = self._numbers[self._taken : self._taken + self.COLUMNS]
             self._taken += self.COLUMNS
@@ -77,37 +77,37 @@ class Batches:
 
 @dataclass(slots=True)
 class Scan:
-    """What is read of one directory: from offset `first` on, `slices` of what is committed.
+    """The result of reading one directory from offset `first` on: `slices` of what is committed.
 
-    `end` and `committed_end`: behind the last whole batch, and behind the last one that is committed.
+    `end` is the offset after the last whole batch, `committed_end` the one after the last committed batch.
     """
 
     first: int
     settle_ms: int
     voters: frozenset[int] | None
-    """The ids of the quorum as it was told last; None when that was never seen."""
+    """The ids of the voters, as last seen in the log; None if never."""
     slices: list[Slice] = field(default_factory=list)
     end: int = 0
     committed_end: int = 0
     unfinished_bytes: int = 0
-    """Of a batch that is still being written, or was torn."""
+    """The bytes of a last batch that is still being written, or was cut off."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
-    """Each leader epoch that was seen, with its first offset."""
+    """Each leader epoch with its first offset."""
     settled_end: int = 0
-    """How far time alone says that it is committed."""
+    """How far the log is committed by time alone."""
     _waiting: Batches = field(default_factory=Batches)
     _steady: deque[tuple[int, int]] = field(default_factory=deque)
-    """For each batch of the epoch that is not settled yet: the leader's time, and the batch's end."""
+    """The leader's time and the end offset of each batch that is not settled yet."""
     _clock_ms: int = 0
     _last_ms: int = 0
     _proven: int = 0
-    """Behind the leader change that this epoch began with, until its first data record."""
+    """The offset after the leader change of this epoch, which its first data record proves."""
 
     def __post_init__(self) -> None:
         self.end = self.committed_end = self.settled_end = self.first
 
     def add(self, head: Head, path: str, at: int) -> None:
-        """The next one: the batch with that head, which begins at that byte."""
+        """Adds the next batch, which begins at byte `at`."""
         batch = Batch(path, at, at + head.size_bytes, head.base_offset, head.last_offset + 1)
         if not self.epochs or head.epoch != self.epochs[-1][0]:
             self._begin(head)
@@ -122,28 +122,28 @@ class Scan:
             self.settled_end = max(self.settled_end, self._steady.popleft()[1])
 
     def commit(self, end: int) -> None:
-        """All that lies before that offset."""
+        """Marks all batches before that offset as committed."""
         for batch in self._waiting.take_until(end):
-            self._note(batch)
+            self._add_to_slices(batch)
 
     def commit_with(self, offset: int, epoch: int) -> None:
-        """All that lies here before a record that is known to be committed, if it is the log of that record.
+        """Marks all up to a record that is known to be committed, if this log has that record.
 
-        Two logs that have a record of one epoch are the same up to the last that both have of it.
+        Two logs with records of the same epoch are equal up to the last of them that both have.
         """
-        told = [number for number, begin in self.epochs if begin <= offset]
-        if told and told[-1] == epoch:
+        begun = [number for number, begin in self.epochs if begin <= offset]
+        if begun and begun[-1] == epoch:
             self.commit(offset + 1)
 
     def _begin(self, head: Head) -> None:
         self.epochs.append((head.epoch, head.base_offset))
         self._proven = head.last_offset + 1 if head.is_control else 0
-        # What another leader left is committed with the first record of this one, by its own clock.
+        # The records of the previous leader are committed with the first record of this one, by its clock.
         self._last_ms = head.max_time_ms
         self._steady = deque((self._clock_ms, end) for _, end in self._steady)
 
-    def _note(self, batch: Batch) -> None:
-        """Put the batch to the slice before it, unless that is another file's or long enough."""
+    def _add_to_slices(self, batch: Batch) -> None:
+        """Extends the last slice by the batch, unless it is of another file or long enough."""
         if batch.end <= self.first:
             return
         self.committed_end = batch.end

@@ -1,8 +1,8 @@
-"""A KRaft node's directory `__cluster_metadata-0` -> where its committed records lie, and the rows they are.
+"""A KRaft node's directory `__cluster_metadata-0`: where its committed records are, and the records as rows.
 
-`scan` runs in the driver and looks at the heads of batches only; `rows_of` decodes a stretch of a file
-wherever it is run. What a node has on its disk need not be committed: its end may be taken back by the next
-leader. How far it is, kraft_commit says. Knows neither Spark nor tables.
+`scan` runs in the driver and reads only the heads of batches. `rows_of` decodes a slice of a file, on any
+machine. The end of a node's log may be uncommitted, and the next leader may truncate it; commit.py finds out
+how far the log is committed. Knows neither Spark nor tables.
 """
 
 import json
@@ -21,16 +21,16 @@ LEADER_CHANGE, VOTERS = "LeaderChange", "KRaftVoters"
 
 
 class LogDirectoryError(Exception):
-    """The directory cannot be read as a metadata log; the text names the file."""
+    """The directory cannot be read as a metadata log. The message names the file."""
 
 
 class FileGoneError(LogDirectoryError):
-    """A file that was there a moment ago: the node has deleted it meanwhile."""
+    """The node has deleted a file since the directory was listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`end_offset` is the next segment's first offset; None of the last one, which is being written."""
+    """`end_offset` is the first offset of the next segment, None for the last one, which is being written."""
 
     path: Path
     base_offset: int
@@ -39,7 +39,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Holds what came of all records before `end_offset`; the last of them is of leader epoch `epoch`."""
+    """The state after all records before `end_offset`. The last of them is of leader epoch `epoch`."""
 
     path: Path
     end_offset: int
@@ -48,21 +48,23 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
+    """The files of a directory, in the order of their offsets."""
+
     path: Path
     segments: Sequence[Segment]
     snapshots: Sequence[Snapshot]
 
 
 def files_of(path: Path) -> Directory:
-    """The segments and the finished snapshots, in order."""
+    """Lists the segments and the finished snapshots. LogDirectoryError if there is no segment."""
     try:
         names = sorted(path.iterdir())
     except OSError as error:
         raise LogDirectoryError(f"{path}: {error.strerror}") from error
     segments = [name for name in names if name.suffix == SEGMENT and name.stem.isdigit()]
     if not segments:
-        hint = "; name the directory __cluster_metadata-0" if (path / f"{TOPIC}-0").is_dir() else ""
-        raise LogDirectoryError(f"{path}: no segment of a log (*{SEGMENT}) in it{hint}")
+        hint = "; pass the directory __cluster_metadata-0" if (path / f"{TOPIC}-0").is_dir() else ""
+        raise LogDirectoryError(f"{path}: it contains no segment of a log (*{SEGMENT}){hint}")
     bases = [int(name.stem) for name in segments]
     ends: list[int | None] = [*bases[1:], None]
     snapshots = [
@@ -71,12 +73,12 @@ def files_of(path: Path) -> Directory:
         if name.suffix == SNAPSHOT and [part.isdigit() for part in name.stem.split("-")] == [True, True]
     ]
     in_order = [Segment(*each) for each in zip(segments, bases, ends, strict=True)]
-    # The one at 0 is what the storage was formatted with: the voters, and no records.
+    # The snapshot at offset 0 is what the storage was formatted with: the voters, and no records.
     return Directory(path, in_order, [each for each in snapshots if each.end_offset > 0])
 
 
 def scan(segments: Sequence[Segment], first: int, settle_ms: int, voters: frozenset[int] | None) -> Scan:
-    """The batches from offset `first` on. `voters`: ids of the quorum, where the log itself tells none."""
+    """Reads the batches from offset `first` on. `voters` are used if the log does not name them itself."""
     found = Scan(first, settle_ms, voters)
     for segment in segments:
         for head, at, raw in _heads(segment, found):
@@ -89,12 +91,12 @@ def scan(segments: Sequence[Segment], first: int, settle_ms: int, voters: frozen
 
 
 def snapshot_slice(snapshot: Snapshot) -> Slice:
-    """All of a snapshot; LogDirectoryError when it has no end."""
+    """Returns a slice of the whole snapshot. LogDirectoryError if it is incomplete."""
     names: set[str] = set()
     end_byte = 0
     for head, at, raw in _batches(snapshot.path):
         if head is None:
-            raise LogDirectoryError(f"{snapshot.path}: the snapshot ends within a batch, at byte {at}")
+            raise LogDirectoryError(f"{snapshot.path}: the snapshot ends inside a batch, at byte {at}")
         if head.is_control:
             names |= {name for name, _ in _controls(snapshot.path, head, at, raw)}
         end_byte = at + head.size_bytes
@@ -117,14 +119,14 @@ Row = tuple[
     bytes | None,
     bool,
 ]
-"""Path, offset, time, epoch, api key, record, version, body, what is wrong, its bytes, from a snapshot.
+"""Path, offset, time, epoch, api key, record, version, body, reason, bytes, from a snapshot.
 
-The bytes only where something is wrong with them: a good one may hold a secret.
+The bytes are present only if the record could not be decoded: a good record may hold a secret.
 """
 
 
 def rows_or_fault(wanted: Slice) -> Iterator[Row]:
-    """The same; a slice that cannot be read is one row without an offset, whose reason says why."""
+    """As `rows_of`. A slice that cannot be read gives one row without an offset, with the reason."""
     try:
         yield from rows_of(wanted)
     except OSError as error:
@@ -139,7 +141,7 @@ def _fault(wanted: Slice, reason: str) -> Row:
 
 
 def rows_of(wanted: Slice) -> Iterator[Row]:
-    """The records of a slice. BatchError when the bytes are not what they were when it was made."""
+    """Yields the records of a slice. BatchError if its bytes have changed since it was made."""
     with Path(wanted.path).open("rb") as file:
         file.seek(wanted.start_byte)
         data = file.read(wanted.end_byte - wanted.start_byte)
@@ -170,39 +172,39 @@ def _row(wanted: Slice, head: Head, record: BatchRecord) -> Row | None:
         name, content = record_batches.control_of(record)
         body = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return None if of_snapshot else (*place, None, name, None, body, None, None, False)
-    told = metadata_records.decode_row(record.value)
-    return (*place, *told, record.value if told[-1] is not None else None, of_snapshot)
+    decoded = metadata_records.decode_row(record.value)
+    return (*place, *decoded, record.value if decoded[-1] is not None else None, of_snapshot)
 
 
 def _heads(segment: Segment, found: Scan) -> Iterator[tuple[Head, int, bytes]]:
-    """Each whole batch: its head, where it begins, its bytes. What comes behind the last is only counted."""
+    """Yields each whole batch: head, position, bytes. Counts the bytes of an incomplete last batch."""
     path, last = segment.path, segment.end_offset is None
     size, expected = _size(path), segment.base_offset
     for head, at, raw in _batches(path):
         if head is not None and last and at + len(raw) >= size:
-            # A machine that went down may have left the last batch long enough, and not what it was to be.
+            # After a machine crash, the last batch may have its full length but not its content.
             head = head if record_batches.is_intact(head, raw) else None
         if head is None:
             found.unfinished_bytes = len(raw.rstrip(b"\0"))
             if found.unfinished_bytes and not last:
                 raise LogDirectoryError(
-                    f"{path}: ends within a batch, at byte {at}, and another segment follows"
+                    f"{path}: ends inside a batch, at byte {at}, but another segment follows"
                 )
             return
         if head.base_offset < expected:
             raise LogDirectoryError(
-                f"{path}, byte {at}: a batch at offset {head.base_offset}, where the next one is {expected}"
+                f"{path}, byte {at}: a batch at offset {head.base_offset} instead of {expected}"
             )
         expected = head.last_offset + 1
         yield head, at, raw
     if segment.end_offset is not None and expected > segment.end_offset:
         raise LogDirectoryError(
-            f"{path}: goes on up to offset {expected}, and another segment begins before it"
+            f"{path}: it continues to offset {expected}, but another segment begins before that"
         )
 
 
 def _batches(path: Path) -> Iterator[tuple[Head | None, int, bytes]]:
-    """Head, place and bytes of each batch of a file; None and the rest where no whole batch is left."""
+    """Yields head, position and bytes of each batch, then None and the bytes of an incomplete batch."""
     rest, at = b"", 0
     try:
         with path.open("rb") as file:
@@ -238,13 +240,13 @@ def _head(path: Path, data: bytes, at: int, behind: int) -> Head | None:
 
 
 def _voters(segment: Segment, head: Head, at: int, raw: bytes) -> frozenset[int] | None:
-    """The quorum as the batch tells it: at an election, or because one was added or removed (KIP-853)."""
-    told = [
+    """Returns the voters in a batch: from an election, or a change of the voters (KIP-853)."""
+    named = [
         content["voters"]
         for name, content in _controls(segment.path, head, at, raw)
         if name in (LEADER_CHANGE, VOTERS)
     ]
-    return frozenset(told[-1]) if told else None
+    return frozenset(named[-1]) if named else None
 
 
 def _controls(path: Path, head: Head, at: int, raw: bytes) -> list[tuple[str, record_batches.Control]]:

@@ -1,10 +1,9 @@
-"""One record of the metadata log: KRaft's bytes into the record's name and its fields as JSON.
+"""Decodes one record of the metadata log: KRaft's bytes -> the record's name and its fields as JSON.
 
-The bytes are a frame: uvarint frame version (1), uvarint API key, uvarint record version, body. Bodies
-are decoded for the kinds the checks read; all other kinds are told by name only. Salt and keys of SCRAM
-credentials are stepped over and never leave this module. Pure Python without imports of Spark: it runs
-in a UDF, which the small size of the log allows (mapInArrow would need pyarrow, and Spark has no
-expression for a uvarint).
+The bytes are a frame: uvarint frame version (1), uvarint API key, uvarint record version, body. Only bodies
+that the checks read are decoded; other records have only their name. Salt and keys of SCRAM credentials are
+skipped and never leave this module. Does not import Spark: it runs in a UDF, which is fast enough for the
+size of the log (mapInArrow would need pyarrow, and Spark has no expression for a uvarint).
 """
 
 import base64
@@ -83,16 +82,16 @@ NEWER = "of a later Kafka than this release knows: "
 
 
 class RecordError(Exception):
-    """The bytes are not a metadata record; the text says where they stop being one."""
+    """The bytes are not a metadata record. The message says where the error is."""
 
 
 class NewerRecordError(RecordError):
-    """A record that changes what checks look at, in a version that is not known here."""
+    """The record is of a kind that the checks read, in a version that this release does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataRecord:
-    """`fields` is None for a kind whose body is not read."""
+    """A decoded record. `fields` is None for a kind whose body is not decoded."""
 
     api_key: int
     name: str
@@ -101,12 +100,12 @@ class MetadataRecord:
 
     @property
     def body(self) -> str:
-        """The fields as JSON, keys sorted: the same record is always the same text."""
+        """The fields as JSON with sorted keys, so that the same record always gives the same text."""
         return json.dumps(self.fields or {}, sort_keys=True, separators=(",", ":"))
 
 
 class Reader:
-    """Reads Kafka's compact types off a record, and complains with the position."""
+    """Reads Kafka's compact types. Errors name the position."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -159,7 +158,7 @@ class Reader:
         return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
 
     def tags(self) -> dict[int, bytes]:
-        """Tagged fields by number; those that nobody asks for are a later Kafka's."""
+        """Reads the tagged fields by number. Unknown ones are of a later Kafka."""
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
 
@@ -201,7 +200,7 @@ def _config(reader: Reader) -> Fields:
         "name": reader.string(),
     }
     value = reader.nullable_string()
-    # A broker's may be a password.
+    # The config of a broker may be a password.
     return fields | {"value": value} if resource_type == "TOPIC" else fields
 
 
@@ -261,13 +260,13 @@ def _begin_transaction(reader: Reader) -> Fields:
 
 
 def _partition(reader: Reader) -> Fields:
-    """What identifies it; who has replicas of it is the brokers' affair."""
+    """Reads what identifies the partition. Its replicas do not matter here."""
     return {"partition_id": reader.number(">i"), "topic_id": reader.uuid()}
 
 
 def _partition_change(reader: Reader) -> Fields:
     fields, tags = _partition(reader), reader.tags()
-    # Lists with one more than their size in front: an admin's reassignment has something in one of them.
+    # Compact lists begin with their size plus one. In a reassignment by an admin, one of them is not empty.
     moving = any(tags.get(tag, b"\0")[0] > 1 for tag in (REMOVING_REPLICAS_TAG, ADDING_REPLICAS_TAG))
     return fields | {"reassigns": moving}
 
@@ -279,7 +278,7 @@ BEGINNINGS: dict[int, tuple[int, Callable[[Reader], Fields]]] = {
     5: (2, _partition_change),
     23: (0, _begin_transaction),
 }
-"""Kinds of which only the beginning is read, up to that version."""
+"""Kinds of which only the first fields are decoded, up to that version."""
 
 BODIES: dict[int, Callable[[Reader], Fields]] = {
     1: _unregister_broker,
@@ -298,7 +297,7 @@ BODIES: dict[int, Callable[[Reader], Fields]] = {
 
 
 def decode(value: bytes | bytearray | None) -> MetadataRecord:
-    """One record's value. Raises RecordError for bytes that are none, or that hold more than one."""
+    """Decodes the value of one record. RecordError for bytes that are not one record."""
     if value is None:
         raise RecordError("no value")
     reader = Reader(bytes(value))
@@ -326,7 +325,7 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
 def decode_row(
     value: bytes | bytearray | None,
 ) -> tuple[int | None, str | None, int | None, str | None, str | None]:
-    """(api key, record name, version, body, None), or (None, None, None, None, what is wrong)."""
+    """Returns (api key, record name, version, body, None), or (None, None, None, None, reason)."""
     try:
         record = decode(value)
     except NewerRecordError as error:

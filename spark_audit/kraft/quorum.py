@@ -1,9 +1,9 @@
-"""What several nodes' directories, and snapshots, prove of how far Kafka's metadata log is committed.
+"""How far the directories of several nodes, and snapshots, prove that Kafka's metadata log is committed.
 
-Fed by kraft_import with the scans of all directories. A record is committed when a majority of the voters has
-it on disk and was given it by the leader that wrote it, which is so when none of them has gone on to a later
-epoch; a node makes snapshots of what is committed only. Reads the two small files in which a node writes down
-who it is (meta.properties) and in which epoch it is (quorum-state). Knows neither Spark nor tables.
+log_import.py passes the scans of all directories. A record is committed if a majority of the voters has it on
+disk, in the epoch of the leader that wrote it: none of them may be in a later epoch. A node makes snapshots
+only of committed records. Reads two small files of a node: its identity (meta.properties) and its epoch
+(quorum-state). Knows neither Spark nor tables.
 """
 
 import json
@@ -20,42 +20,45 @@ QUORUM_STATE, META_PROPERTIES = "quorum-state", "meta.properties"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """As meta.properties beside the directory says, or in it; None where there is no such file."""
+    """The content of meta.properties, beside the directory or in it. None if there is no such file."""
 
     node_id: int | None
     cluster_id: str | None
 
 
 def identity_of(directory: Path) -> Identity:
-    """LogDirectoryError for a file that is there and cannot be read."""
+    """Reads meta.properties. LogDirectoryError if it cannot be read."""
     for place in (directory.resolve().parent, directory):
         text = _text(place / META_PROPERTIES)
         if text is not None:
-            told = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
-            return Identity(_number(place, told.get("node.id")), _cluster_id(place, told.get("cluster.id")))
+            settings = dict(
+                line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"
+            )
+            node_id, cluster_id = settings.get("node.id"), settings.get("cluster.id")
+            return Identity(_number(place, node_id), _cluster_id(place, cluster_id))
     return Identity(None, None)
 
 
 def one_cluster(directories: Sequence[Directory]) -> str | None:
-    """The id of the cluster that all are of, None where none tells it. LogDirectoryError for several."""
-    told = {each.path: identity_of(each.path).cluster_id for each in directories}
-    ids = {each for each in told.values() if each is not None}
+    """Returns the cluster id of the directories, None if none has it. LogDirectoryError if they differ."""
+    by_path = {each.path: identity_of(each.path).cluster_id for each in directories}
+    ids = {each for each in by_path.values() if each is not None}
     if len(ids) > 1:
-        named = "; ".join(f"{path}: {cluster_id}" for path, cluster_id in told.items())
+        named = "; ".join(f"{path}: {cluster_id}" for path, cluster_id in by_path.items())
         raise LogDirectoryError(f"the directories are of several clusters: {named}")
     return ids.pop() if ids else None
 
 
-def voters_told(directory: Path) -> frozenset[int] | None:
-    """The voters that the node itself wrote down; only those of a static quorum stand there."""
+def static_voters(directory: Path) -> frozenset[int] | None:
+    """Returns the voters in quorum-state, which a node writes only with a static quorum; None otherwise."""
     voters = _quorum_state(directory).get("currentVoters")
     if not isinstance(voters, list) or not voters:
         return None
     return frozenset(each["voterId"] for each in voters)
 
 
-def commit_what_is_proven(found: Sequence[Directory], scans: Sequence[Scan]) -> None:
-    """Of each scan what snapshots and a majority prove; by time alone only where there is no majority."""
+def mark_committed(found: Sequence[Directory], scans: Sequence[Scan]) -> None:
+    """Marks in each scan what snapshots and a majority prove, or time alone if there is no majority."""
     points = [(each.end_offset - 1, each.epoch) for directory in found for each in directory.snapshots]
     shown, agreed = _majority(found, scans)
     points += [agreed] if agreed is not None else []
@@ -67,7 +70,7 @@ def commit_what_is_proven(found: Sequence[Directory], scans: Sequence[Scan]) -> 
 
 
 def _majority(found: Sequence[Directory], scans: Sequence[Scan]) -> tuple[bool, tuple[int, int] | None]:
-    """Whether directories of a majority in one epoch are there; the last record (offset, epoch) it has."""
+    """Returns whether a majority in one epoch is present, and the last record (offset, epoch) that it has."""
     voters = next((each.voters for each in sorted(scans, key=_newest, reverse=True) if each.voters), None)
     epoch = max((each.epochs[-1][0] for each in scans if each.epochs), default=None)
     if voters is None or epoch is None:
@@ -75,9 +78,9 @@ def _majority(found: Sequence[Directory], scans: Sequence[Scan]) -> tuple[bool, 
     ends: dict[int, int] = {}
     for directory, scan in zip(found, scans, strict=True):
         node_id = identity_of(directory.path).node_id
-        # After the log was read: what was there by then has come in no later epoch than this.
+        # Read after the log, so that no record of the log is of a later epoch than this.
         if node_id in voters and _quorum_state(directory.path).get("leaderEpoch") == epoch:
-            # One that is given twice counts once.
+            # A directory that is passed twice counts once.
             ends[node_id] = max(ends.get(node_id, 0), _end_in(scan, epoch))
     needed = len(voters) // 2 + 1
     if len(ends) < needed:
@@ -97,12 +100,12 @@ def _newest(scan: Scan) -> tuple[int, int]:
 def _quorum_state(directory: Path) -> dict[str, object]:
     text = _text(directory / QUORUM_STATE)
     try:
-        told = {} if text is None else json.loads(text)
+        state = {} if text is None else json.loads(text)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
-        raise LogDirectoryError(f"{directory / QUORUM_STATE}: not what a node writes there: {text}")
-    return told
+        state = None
+    if not isinstance(state, dict):
+        raise LogDirectoryError(f"{directory / QUORUM_STATE}: not a JSON object: {text}")
+    return state
 
 
 def _text(path: Path) -> str | None:
@@ -114,14 +117,14 @@ def _text(path: Path) -> str | None:
         raise unreadable(path, error) from error
 
 
-def _cluster_id(place: Path, told: str | None) -> str | None:
-    if told is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", told.strip()):
-        raise LogDirectoryError(f"{place / META_PROPERTIES}: cluster.id={told} is no id of a cluster")
-    return None if told is None else told.strip()
+def _cluster_id(place: Path, text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", text.strip()):
+        raise LogDirectoryError(f"{place / META_PROPERTIES}: cluster.id={text} is not a cluster id")
+    return None if text is None else text.strip()
 
 
-def _number(place: Path, told: str | None) -> int | None:
+def _number(place: Path, text: str | None) -> int | None:
     try:
-        return None if told is None else int(told)
+        return None if text is None else int(text)
     except ValueError as error:
-        raise LogDirectoryError(f"{place / META_PROPERTIES}: node.id={told} is no number") from error
+        raise LogDirectoryError(f"{place / META_PROPERTIES}: node.id={text} is not a number") from error

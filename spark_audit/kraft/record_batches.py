@@ -1,8 +1,8 @@
-"""Kafka's record batches (message format 2, KIP-98) as they lie in a log segment -> heads, and records.
+"""Decodes Kafka's record batches (message format 2, KIP-98) from a log segment: heads and records.
 
-Fed by kraft_log with the bytes of files, in the driver and on executors. What a record's value means is not
-known here, but for the leader changes and voters that KRaft itself writes (KIP-595, KIP-630). Pure Python
-without imports of Spark or of this package: it travels to executors with the plan.
+log_directory.py passes the bytes of files, in the driver and on executors. This module does not decode the
+values of records, except the leader changes and voters that KRaft itself writes (KIP-595, KIP-630). It
+imports neither Spark nor this package, because it is pickled with the plan.
 """
 
 import gzip
@@ -16,7 +16,7 @@ HEAD, HEAD_BYTES = ">qiibIhiqqqhii", 61
 """Offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer (3), count."""
 BEFORE_LENGTH_ENDS, CRC_COVERS_FROM, MAGIC = 12, 21, 2
 SHORTEST, LONGEST = HEAD_BYTES - BEFORE_LENGTH_ENDS, 64 * 2**20
-"""A node writes none of more than 8 MiB: a length beyond this is no length."""
+"""A node writes batches of at most 8 MiB, so a larger length is invalid."""
 CONTROL, COMPRESSION = 0x20, 0x07
 NONE, GZIP = 0, 1
 KEY_BYTES, DIRECTORY_BYTES, PORT_BYTES, VERSION_BYTES = 4, 16, 2, 2
@@ -32,12 +32,12 @@ CONTROL_NAMES = {
 
 
 class BatchError(Exception):
-    """The bytes are not a record batch; the text says why."""
+    """The bytes are not a record batch. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A batch without its records; `size_bytes` counts all of it."""
+    """A batch without its records. `size_bytes` is the size of the whole batch."""
 
     base_offset: int
     size_bytes: int
@@ -56,6 +56,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
+    """One record of a batch."""
+
     offset: int
     time_ms: int
     key: bytes | None
@@ -63,7 +65,7 @@ class BatchRecord:
 
 
 def head_at(data: bytes, at: int) -> Head | None:
-    """The batch that begins there; None when less than a whole batch does. BatchError for what is none."""
+    """Returns the head of the batch at `at`, None if it is incomplete. BatchError if it is not a batch."""
     if len(data) - at < HEAD_BYTES:
         return None
     base, length, epoch, magic, crc, attributes, delta, first_ms, last_ms, *_, count = struct.unpack_from(
@@ -72,7 +74,9 @@ def head_at(data: bytes, at: int) -> Head | None:
     if length <= 0 and not any(data[at : at + HEAD_BYTES]):
         return None
     if magic != MAGIC or not SHORTEST <= length <= LONGEST or base < 0 or delta < 0:
-        raise BatchError(f"no record batch of format {MAGIC}: magic {magic}, length {length}, offset {base}")
+        raise BatchError(
+            f"not a record batch of format {MAGIC}: magic {magic}, length {length}, offset {base}"
+        )
     size = BEFORE_LENGTH_ENDS + length
     if len(data) - at < size:
         return None
@@ -80,33 +84,33 @@ def head_at(data: bytes, at: int) -> Head | None:
 
 
 def is_intact(head: Head, raw: bytes) -> bool:
-    """Whether the batch is what its checksum says."""
+    """Returns whether the batch matches its checksum."""
     return crc32c(raw[CRC_COVERS_FROM : head.size_bytes]) == head.crc
 
 
 def records(head: Head, raw: bytes) -> Iterator[BatchRecord]:
-    """The records of an intact batch; BatchError where they are not what the head says."""
+    """Yields the records of an intact batch. BatchError if they do not match the head."""
     reader = _Reader(_decompressed(head, raw[HEAD_BYTES : head.size_bytes]))
     for _ in range(head.count):
         end = reader.varint() + reader.at
         reader.take(1)
         time_ms, offset = head.base_time_ms + reader.varint(), head.base_offset + reader.varint()
         yield BatchRecord(offset, time_ms, reader.sized(), reader.sized())
-        # Headers: nobody in KRaft writes any.
+        # Skips the headers. KRaft writes none.
         reader.at = end
     if reader.at != len(reader.data):
         raise BatchError(f"{len(reader.data) - reader.at} bytes behind the last of {head.count} records")
 
 
 class Control(TypedDict):
-    """What is read of a control record: of leader changes and sets of voters, the voters' ids."""
+    """The content of a control record. Only leader changes and sets of voters have any."""
 
     leader_id: NotRequired[int]
     voters: NotRequired[list[int]]
 
 
 def control_of(record: BatchRecord) -> tuple[str, Control]:
-    """Name and content of a control record."""
+    """Returns the name and the content of a control record."""
     key = record.key or b""
     if len(key) < KEY_BYTES:
         raise BatchError(f"a control record whose key has {len(key)} bytes at offset {record.offset}")
@@ -127,12 +131,12 @@ def _voters(reader: "_Reader", version: int, *, with_addresses: bool = False) ->
         voters.append(reader.int32())
         reader.take(DIRECTORY_BYTES if version >= 1 else 0)
         if with_addresses:
-            _step_over_addresses(reader)
+            _skip_addresses(reader)
         reader.tags()
     return voters
 
 
-def _step_over_addresses(reader: "_Reader") -> None:
+def _skip_addresses(reader: "_Reader") -> None:
     for _ in range(reader.count()):
         for _name_and_host in range(2):
             reader.take(reader.count())
@@ -174,7 +178,7 @@ class _Reader:
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def count(self) -> int:
-        """Of a compact array or string: one less than what stands there; 0 of one that is null."""
+        """Reads the length of a compact array or string, 0 for null. It is encoded plus one."""
         return max(self.uvarint() - 1, 0)
 
     def tags(self) -> None:
@@ -196,8 +200,7 @@ def _decompressed(head: Head, payload: bytes) -> bytes:
             return gzip.decompress(payload)
         except (OSError, EOFError, zlib.error) as error:
             raise BatchError(f"gzip: {error}") from error
-    # KRaft compresses neither its log nor its snapshots.
-    raise BatchError(f"compressed by codec {codec}, which no KRaft node writes")
+    raise BatchError(f"compressed with codec {codec}, which KRaft does not use")
 
 
 def _table() -> tuple[int, ...]:
@@ -213,7 +216,7 @@ _CRC32C = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli's checksum, which Python's own library does not have."""
+    """Returns the Castagnoli checksum, which Python's standard library does not have."""
     crc, table = 0xFFFFFFFF, _CRC32C
     for byte in data:
         crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]

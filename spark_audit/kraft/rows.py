@@ -1,7 +1,7 @@
-"""Slices of a KRaft node's files -> rows of table `metadata_log`, decoded by executors and merged by offset.
+"""Slices of a KRaft node's files -> rows of table `metadata_log`, decoded on executors and merged by offset.
 
-Fed by kraft_import, which knows what is new and committed. What cannot be read goes to quarantine with its
-offset; what contradicts another directory or the table is an error.
+log_import.py knows what is new and committed. Records that cannot be decoded go to table `quarantine`. A
+record that differs from another directory or from the table is an error.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 
-# Executors of a cluster need not have this package: the decoder travels with the plan.
+# The executors of a cluster need not have this package: the decoder is pickled with the plan.
 for _module in (commit, log_directory, metadata_records, record_batches):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
 
@@ -42,13 +42,13 @@ _ROW = T.StructType(
 
 
 def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
-    """The records of the slices, decoded on executors; kept, `unpersist` is the caller's.
+    """Returns the decoded records of the slices, persisted. The caller has to unpersist them.
 
-    LogDirectoryError for a slice that cannot be read, AuditError for a record of a later Kafka: to go on
-    without it would be to check against what is not in force.
+    LogDirectoryError if a slice cannot be read. AuditError for a record of a later Kafka: without it, checks
+    would use a wrong state.
     """
-    stretches = spark.sparkContext.parallelize(slices, len(slices))
-    rows = spark.createDataFrame(stretches.flatMap(log_directory.rows_or_fault), _ROW).persist()
+    distributed = spark.sparkContext.parallelize(slices, len(slices))
+    rows = spark.createDataFrame(distributed.flatMap(log_directory.rows_or_fault), _ROW).persist()
     newer = F.col(S.REASON).startswith(metadata_records.NEWER)
     fault = rows.where(F.col(S.LOG_OFFSET).isNull() | newer).orderBy(S.LOG_OFFSET).first()
     if fault is None:
@@ -57,7 +57,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
     if fault[S.LOG_OFFSET] is not None:
         raise AuditError(
             f"{fault[PATH]}, metadata offset {fault[S.LOG_OFFSET]}: {fault[S.REASON]}. Nothing was imported;"
-            " go on with a release that knows it"
+            " use a release that knows it"
         )
     gone = fault[S.REASON].startswith(log_directory.GONE)
     raise (FileGoneError if gone else LogDirectoryError)(fault[S.REASON].removeprefix(log_directory.GONE))
@@ -66,7 +66,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
 def import_slices(
     spark: SparkSession, slices: Sequence[Slice], log: DataFrame, tables: Tables, *, several: bool
 ) -> int:
-    """Adds what `log` lacks, and says how much. AuditError where it, or two directories, say otherwise."""
+    """Adds the records that `log` lacks, and returns their number. AuditError if sources disagree."""
     first, end = min(each.first for each in slices), max(each.end for each in slices)
     read = frame(spark, slices)
     try:
@@ -74,7 +74,7 @@ def import_slices(
             _require_agreement(read)
         rows = read.dropDuplicates([S.LOG_OFFSET]) if several else read
         there = log.where(~F.col(S.FROM_SNAPSHOT) & F.col(S.LOG_OFFSET).between(first, end - 1))
-        _require_what_is_known(rows, there)
+        _require_unchanged(rows, there)
         new = rows.join(there.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
         good = new.where(F.col(S.REASON).isNull())
         count = good.count()
@@ -87,7 +87,7 @@ def import_slices(
 
 
 def _require_agreement(rows: DataFrame) -> None:
-    """Of each offset all directories must have the same record."""
+    """Raises AuditError unless all directories have the same record at each offset."""
     content = F.struct(TIME_MS, EPOCH, S.RECORD, S.BODY, S.REASON, VALUE)
     by_offset = rows.groupBy(S.LOG_OFFSET).agg(
         F.count_distinct(content).alias("contents"),
@@ -97,38 +97,38 @@ def _require_agreement(rows: DataFrame) -> None:
     if different is not None:
         raise AuditError(
             f"the directories disagree on the record at metadata offset {different[S.LOG_OFFSET]}:"
-            f" {'; '.join(different['places'])}. They are not of one cluster, or one was altered"
+            f" {'; '.join(different['places'])}. They are not of the same cluster, or one was altered"
         )
 
 
-def _require_what_is_known(rows: DataFrame, there: DataFrame) -> None:
-    """What was read before must still be what the directory says."""
+def _require_unchanged(rows: DataFrame, there: DataFrame) -> None:
+    """Raises AuditError unless the directory still has the records that the table has."""
     known = there.select(
         S.LOG_OFFSET,
         F.unix_millis(S.LOG_TIMESTAMP).alias("known_ms"),
         F.col(S.RECORD).alias("known_record"),
         F.col(S.BODY).alias("known_body"),
     )
-    # Of sets of voters earlier releases kept the name only.
-    untold = (F.col(S.RECORD) == log_directory.VOTERS) & (F.col("known_body") == "{}")
+    # Earlier releases stored only the name of a set of voters.
+    without_body = (F.col(S.RECORD) == log_directory.VOTERS) & (F.col("known_body") == "{}")
     same = (
         (F.col(TIME_MS) == F.col("known_ms"))
         & F.col(S.RECORD).eqNullSafe(F.col("known_record"))
-        & (F.col(S.BODY).eqNullSafe(F.col("known_body")) | untold)
+        & (F.col(S.BODY).eqNullSafe(F.col("known_body")) | without_body)
     )
     different = rows.join(known, S.LOG_OFFSET).where(~same).orderBy(S.LOG_OFFSET).first()
     if different is not None:
         raise AuditError(
             f"metadata offset {different[S.LOG_OFFSET]} of {different[PATH]} is a {different[S.RECORD]},"
-            f" table metadata_log has a {different['known_record']} of another time or content there. It is"
-            " the log of another cluster, one of the two was altered, or the table was given what was not"
-            " committed yet (docs/decisions/0039): compare with another node's directory, and import that"
+            f" but table metadata_log has a {different['known_record']} of another time or content."
+            " Either it is the log of another cluster, or one of them was altered, or the record in the table"
+            " was not committed (docs/decisions/0039). Compare with another node's directory, and import that"
             " into new --tables"
         )
 
 
 def log_rows(rows: DataFrame) -> DataFrame:
-    """As table `metadata_log` has them."""
+    """Returns the records as rows of table `metadata_log`."""
     moment = F.timestamp_millis(TIME_MS)
     return rows.select(
         F.to_date(moment).alias(S.DATE),
@@ -144,7 +144,7 @@ def log_rows(rows: DataFrame) -> DataFrame:
 
 
 def _merge(spark: SparkSession, rows: DataFrame, path: str, first: int, end: int) -> None:
-    # The bounds as literals let Delta open only the files that can have these offsets.
+    # The bounds as literals let Delta skip files that cannot have these offsets.
     same = f"t.offset = s.offset and not t.from_snapshot and t.offset between {first} and {end - 1}"
     table = DeltaTable.forPath(spark, path).alias("t")
     table.merge(log_rows(rows).alias("s"), same).whenNotMatchedInsertAll().execute()

@@ -1,7 +1,7 @@
-"""A KRaft snapshot -> rows of table `metadata_log`, in place of all the records that are gone.
+"""A KRaft snapshot -> rows of table `metadata_log` that replace records that were deleted from the log.
 
-Fed by kraft_import where the log's segments begin behind what the table has. The rows stand at the last
-offset that the snapshot covers and are marked, so that nobody asks who made these changes.
+Used by log_import.py if the log's segments start after the end of the table. The rows have the last offset
+that the snapshot covers. They are marked, so that no check requires an audit record for them.
 """
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +18,7 @@ from spark_audit.trail.acl_history import NEVER, REMOVED, acl_intervals
 
 
 def import_snapshot(spark: SparkSession, snapshot: Slice, log: DataFrame, tables: Tables) -> None:
-    """All that it holds, and the end of what the table had in force and it does not hold."""
+    """Adds the content of the snapshot, and removals of what was in effect in the table but is not in it."""
     rows = frame(spark, [snapshot])
     try:
         _import(snapshot, rows, log, tables)
@@ -29,14 +29,14 @@ def import_snapshot(spark: SparkSession, snapshot: Slice, log: DataFrame, tables
 def _import(snapshot: Slice, rows: DataFrame, log: DataFrame, tables: Tables) -> None:
     bad = rows.where(F.col(S.REASON).isNotNull()).first()
     if bad is not None:
-        # What it does not tell would count as removed.
-        raise LogDirectoryError(f"{snapshot.path}: a record of the snapshot is {bad[S.REASON]}")
-    held = log_rows(rows).persist()
+        # An entry that cannot be decoded would count as removed.
+        raise LogDirectoryError(f"{snapshot.path}: a record of the snapshot cannot be read: {bad[S.REASON]}")
+    content = log_rows(rows).persist()
     last = snapshot.snapshot_offset
     assert last is not None
-    ended = _acls_gone(log, held).unionByName(_quotas_gone(log, held))
-    moment = held.agg(F.max(S.LOG_TIMESTAMP).alias(S.LOG_TIMESTAMP))
-    gone = ended.crossJoin(moment).select(
+    ended = _removed_acls(log, content).unionByName(_removed_quotas(log, content))
+    moment = content.agg(F.max(S.LOG_TIMESTAMP).alias(S.LOG_TIMESTAMP))
+    removals = ended.crossJoin(moment).select(
         F.to_date(S.LOG_TIMESTAMP).alias(S.DATE),
         F.lit(last).cast("long").alias(S.LOG_OFFSET),
         S.LOG_TIMESTAMP,
@@ -48,28 +48,28 @@ def _import(snapshot: Slice, rows: DataFrame, log: DataFrame, tables: Tables) ->
         F.lit(True).alias(S.FROM_SNAPSHOT),
     )
     delta.append_once(
-        held.unionByName(gone), tables.metadata_log, f"{log_directory.TOPIC} snapshot {last}", 1
+        content.unionByName(removals), tables.metadata_log, f"{log_directory.TOPIC} snapshot {last}", 1
     )
-    held.unpersist()
+    content.unpersist()
 
 
-def _acls_gone(log: DataFrame, held: DataFrame) -> DataFrame:
-    in_force = acl_intervals(log).where(F.col(REMOVED) == NEVER).select(S.ACL_ID)
-    gone = in_force.join(acl_intervals(held).select(S.ACL_ID), S.ACL_ID, "left_anti")
-    return gone.select(
+def _removed_acls(log: DataFrame, content: DataFrame) -> DataFrame:
+    in_effect = acl_intervals(log).where(F.col(REMOVED) == NEVER).select(S.ACL_ID)
+    removed = in_effect.join(acl_intervals(content).select(S.ACL_ID), S.ACL_ID, "left_anti")
+    return removed.select(
         F.lit(S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD).alias(S.API_KEY),
         F.lit("RemoveAccessControlEntryRecord").alias(S.RECORD),
         F.to_json(F.struct(F.col(S.ACL_ID).alias(S.ID))).alias(S.BODY),
     )
 
 
-def _quotas_gone(log: DataFrame, held: DataFrame) -> DataFrame:
-    in_force = _limits(log).where(~F.col("removed"))
-    gone = in_force.join(_limits(held), ["entity", "key"], "left_anti")
+def _removed_quotas(log: DataFrame, content: DataFrame) -> DataFrame:
+    in_effect = _limits(log).where(~F.col("removed"))
+    removed = in_effect.join(_limits(content), ["entity", "key"], "left_anti")
     body = F.concat(
         F.lit('{"entity":'), "entity", F.lit(',"key":"'), "key", F.lit('","remove":true,"value":0.0}')
     )
-    return gone.select(
+    return removed.select(
         F.lit(S.CLIENT_QUOTA_RECORD).alias(S.API_KEY),
         F.lit("ClientQuotaRecord").alias(S.RECORD),
         body.alias(S.BODY),
@@ -77,10 +77,10 @@ def _quotas_gone(log: DataFrame, held: DataFrame) -> DataFrame:
 
 
 def _limits(log: DataFrame) -> DataFrame:
-    """The last record of each entity and key."""
-    told = log.where(F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD).select(
+    """Returns the last record of each entity and key: whether it removes the limit."""
+    quotas = log.where(F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD).select(
         S.LOG_OFFSET,
         *(F.get_json_object(S.BODY, f"$.{name}").alias(name) for name in ("entity", "key", "remove")),
     )
     removes = F.col("remove") == "true"
-    return told.groupBy("entity", "key").agg(F.max_by(removes, S.LOG_OFFSET).alias("removed"))
+    return quotas.groupBy("entity", "key").agg(F.max_by(removes, S.LOG_OFFSET).alias("removed"))

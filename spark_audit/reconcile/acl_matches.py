@@ -1,10 +1,10 @@
-"""What the ACLs of a past image answer to a question, as Kafka's StandardAuthorizer would.
+"""The ACLs of a past image that decide a question, as Kafka's StandardAuthorizer finds them.
 
-A question is (principal, host, resource type, resource name, operation, epoch). The answer is which ACLs
-allow, which deny, and whether any ACL stands on the resource at all; super users and the default are the
-caller's affair. Joins and expressions only: an ACL is found by the patterns a name can match (the name
-itself, `*`, each of its prefixes), so the join is on equality and its cost grows with the questions, not
-with questions x ACLs.
+A question is (principal, host, resource type, resource name, operation, epoch). The result is which ACLs
+allow, which deny, and whether any ACL is on the resource at all. Super users and the default are left to the
+caller. Only joins and expressions are used. An ACL is found by the patterns that a name can match (the name
+itself, `*`, each of its prefixes), so that joins are on equality and the cost grows with the number of
+questions, not with questions x ACLs.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -22,55 +22,55 @@ from spark_audit.trail.acl_history import (
     REMOVED,
 )
 
-_TIMELESS = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
-QUESTION = (*_TIMELESS, EPOCH)
+_WITHOUT_EPOCH = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
+QUESTION = (*_WITHOUT_EPOCH, EPOCH)
 _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
 WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
-# An ALLOW of one of these is an ALLOW of the operation on the left too. A DENY implies nothing.
+# An ALLOW of any operation on the right also allows the operation on the left. A DENY implies nothing.
 IMPLIED_BY = {
     "DESCRIBE": ("DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"),
     "DESCRIBE_CONFIGS": ("DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
 }
 
 
-def answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """One row per distinct question: QUESTION, allowing_acls, denying_acls (sorted ids), acls_on_resource."""
-    return with_answers(questions.select(*QUESTION).distinct(), intervals, counted=True)
+def acl_matches(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Returns one row per distinct QUESTION: allowing_acls, denying_acls (sorted ids), acls_on_resource."""
+    return with_acl_matches(questions.select(*QUESTION).distinct(), intervals, counted=True)
 
 
-def with_answers(asked: DataFrame, intervals: DataFrame, *, counted: bool) -> DataFrame:
+def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: bool) -> DataFrame:
     """Adds allowing_acls, denying_acls (sorted ids) and acls_on_resource to rows that have a QUESTION.
 
-    Null where there is none. ACLs are looked for once for each question, whatever the epochs in which it was
-    asked: of those that ever decided it, the ones in force are picked out row by row. `counted`: whether the
-    number of ACLs on the resource is wanted too, which is that of everybody's and costs more.
+    They are null if there is no such ACL. ACLs are looked up once per question, whatever its epochs: of those
+    that ever decided it, each row gets the ones in effect in its epoch. `counted` says whether to count the
+    ACLs on the resource too. That includes the ACLs of all principals and costs more.
     """
-    named = asked.where(F.col(S.RESOURCE_NAME).isNotNull())
-    questions = named.select(*_TIMELESS).distinct()
-    patterns = questions.select(*_RESOURCE).distinct().transform(patterns_of, intervals)
-    standing = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
-    standing = standing.drop(S.PATTERN_TYPE, PATTERN_NAME)
-    answered = asked.join(_deciding(questions, standing), list(_TIMELESS), "left")
-    answered = answered.withColumns({name: _ids_in_force(name) for name in (ALLOWING, DENYING)})
+    named = questions.where(F.col(S.RESOURCE_NAME).isNotNull())
+    distinct = named.select(*_WITHOUT_EPOCH).distinct()
+    patterns = distinct.select(*_RESOURCE).distinct().transform(patterns_of, intervals)
+    on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
+    on_resource = on_resource.drop(S.PATTERN_TYPE, PATTERN_NAME)
+    matched = questions.join(_deciding(distinct, on_resource), list(_WITHOUT_EPOCH), "left")
+    matched = matched.withColumns({name: _ids_in_effect(name) for name in (ALLOWING, DENYING)})
     if not counted:
-        return answered.withColumn(ON_RESOURCE, F.lit(None).cast("long"))
-    return answered.join(_counted(named, standing), [*_RESOURCE, EPOCH], "left")
+        return matched.withColumn(ON_RESOURCE, F.lit(None).cast("long"))
+    return matched.join(_counted(named, on_resource), [*_RESOURCE, EPOCH], "left")
 
 
-def _deciding(questions: DataFrame, standing: DataFrame) -> DataFrame:
-    """Of each question the ACLs that ever decided it: allowing_acls, denying_acls, with their offsets."""
+def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
+    """Returns the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
     names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
-    of_somebody = questions.withColumn(ACL_PRINCIPAL, F.explode(names))
+    by_principal = questions.withColumn(ACL_PRINCIPAL, F.explode(names))
     allows = (F.col(PERMISSION) == "ALLOW") & _allows_operation()
     denies = (F.col(PERMISSION) == "DENY") & same_operation()
-    pairs = of_somebody.join(standing, [*_RESOURCE, ACL_PRINCIPAL]).where(concerns_session())
+    pairs = by_principal.join(on_resource, [*_RESOURCE, ACL_PRINCIPAL]).where(concerns_session())
     acl = F.struct(ADDED, REMOVED, S.ACL_ID)
     return (
         pairs.where(allows | denies)
-        .groupBy(*_TIMELESS)
+        .groupBy(*_WITHOUT_EPOCH)
         .agg(
             F.collect_list(F.when(allows, acl)).alias(ALLOWING),
             F.collect_list(F.when(denies, acl)).alias(DENYING),
@@ -78,33 +78,35 @@ def _deciding(questions: DataFrame, standing: DataFrame) -> DataFrame:
     )
 
 
-def _ids_in_force(acls: str) -> Column:
+def _ids_in_effect(acls: str) -> Column:
     epoch = F.col(EPOCH)
     now = F.filter(acls, lambda acl: (acl[ADDED] <= epoch) & (epoch < acl[REMOVED]))
     return F.sort_array(F.array_distinct(F.transform(now, lambda acl: acl[S.ACL_ID])))
 
 
-def _counted(asked: DataFrame, standing: DataFrame) -> DataFrame:
-    moments = asked.select(*_RESOURCE, EPOCH).distinct()
-    there = moments.join(standing, list(_RESOURCE)).where(in_force())
-    return there.groupBy(*_RESOURCE, EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
+def _counted(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
+    moments = questions.select(*_RESOURCE, EPOCH).distinct()
+    present = moments.join(on_resource, list(_RESOURCE)).where(in_effect())
+    return present.groupBy(*_RESOURCE, EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
 
 
-def in_force() -> Column:
+def in_effect() -> Column:
+    """Returns whether a row's interval [added_offset, removed_offset) contains its epoch."""
     return (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
 
 
 def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Each (resource_type, resource_name) with each (pattern_type, pattern_name) that could match it.
+    """Returns each (resource_type, resource_name) with each (pattern_type, pattern_name) that may match it.
 
-    Prefixes have lengths that some ACL has: a client may ask for a name of thousands of characters.
+    Only prefixes of a length that some ACL has are tried: a client may request a name of thousands of
+    characters.
     """
     name = F.col(S.RESOURCE_NAME)
     prefixed = intervals.where(F.col(S.PATTERN_TYPE) == "PREFIXED")
     lengths = prefixed.agg(F.collect_set(F.length(PATTERN_NAME)).alias("lengths"))
-    there = F.filter("lengths", lambda length: length <= F.length(name))
+    fitting = F.filter("lengths", lambda length: length <= F.length(name))
     literal = F.array_distinct(F.array(_pattern("LITERAL", name), _pattern("LITERAL", F.lit(WILDCARD))))
-    prefixes = F.transform(there, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
+    prefixes = F.transform(fitting, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
     exploded = resources.crossJoin(F.broadcast(lengths)).withColumn(
         "pattern", F.explode(F.concat(literal, prefixes))
     )
@@ -114,7 +116,7 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def concerns_session() -> Column:
-    """The ACL is for this principal (or all) and this host (or all)."""
+    """Returns whether the ACL is for this principal (or all) and this host (or all)."""
     for_principal = F.col(ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
     return for_principal & F.col(ACL_HOST).isin(F.col(S.HOST), F.lit(WILDCARD))
 

@@ -1,64 +1,65 @@
-"""Administrative records of Kafka's own log that brokers, controllers and proxies themselves ask for.
+"""Administrative records of Kafka's own log that brokers, controllers and proxies request by themselves.
 
-Tokens that expire, Kafka's internal topics and the audit topic, topics that a broker makes because a client
-asks after them, requests that a proxy passes on to the broker, tokens that a proxy makes for its clients.
-Feeds kraft_changes. Each rule asks for what the log or the trail says, not only for a kind of record.
+These are expired tokens, Kafka's internal topics and the audit topic, topics that a broker creates because a
+client requests their metadata, requests that a proxy forwards to the broker, and tokens that a proxy creates
+for its clients. Used by kraft_changes. Each rule needs evidence in the log or the trail, not only a kind of
+record.
 """
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail.log_changes import CHANGE
+from spark_audit.reconcile.kraft_records import CHANGE, field_of_body
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-ASKING = ("Metadata", "StreamsGroupHeartbeat")
-"""For these a broker makes a topic that is missing."""
+AUTO_CREATING = ("Metadata", "StreamsGroupHeartbeat")
+"""On these requests a broker creates a missing topic."""
 BEFORE_MS, AFTER_MS = 60_000, 60_000
-"""How far the clocks of proxy and controller, and a request's begin and its change, may lie apart."""
+"""The longest time between the proxy's record of a request and the controller's change, with clock skew."""
 
 
-def by_brokers(left: DataFrame, records: DataFrame, log: DataFrame, creations: DataFrame) -> DataFrame:
-    """The offsets of those records of `left` that need no forward; `creations` as creation_of gives them."""
+def broker_changes(left: DataFrame, records: DataFrame, log: DataFrame, creations: DataFrame) -> DataFrame:
+    """Returns the offsets of records in `left` that need no forward. `creations` is `creation_of(log)`."""
     kinds = {row[0] for row in left.select(S.API_KEY).distinct().collect()}
     parts = [left.limit(0).select(S.LOG_OFFSET)]
-    # Most kinds are not among what is left, and their rules need not be looked at.
+    # Most kinds do not occur in `left`, and their rules need no plan.
     if S.REMOVE_DELEGATION_TOKEN_RECORD in kinds:
         parts.append(expired_tokens(left, log))
     if S.TOPIC_RECORD in kinds:
         parts.append(own_topics(left, records, creations))
     if kinds & {S.CONFIG_RECORD, S.UNREGISTER_BROKER_RECORD}:
-        parts.append(passed_on(left, records))
+        parts.append(broker_requests(left, records))
     if kinds & {S.DELEGATION_TOKEN_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD}:
         parts.append(own_tokens(left, records, log))
     return reduce(DataFrame.unionByName, parts).distinct()
 
 
 def expired_tokens(left: DataFrame, log: DataFrame) -> DataFrame:
-    """Tokens removed when their time had come: by the controller."""
+    """Returns removals of tokens that had expired, which the controller makes."""
     removed = left.where(F.col(S.API_KEY) == S.REMOVE_DELEGATION_TOKEN_RECORD).select(
-        S.LOG_OFFSET, S.LOG_TIMESTAMP, _field("token_id").alias("token_id")
+        S.LOG_OFFSET, S.LOG_TIMESTAMP, field_of_body("token_id").alias("token_id")
     )
-    given = _tokens(log).withColumnRenamed(S.LOG_OFFSET, "given_at")
+    issued = _tokens(log).withColumnRenamed(S.LOG_OFFSET, "issued_at")
     last = (
-        removed.join(given, "token_id")
-        .where(F.col("given_at") < F.col(S.LOG_OFFSET))
+        removed.join(issued, "token_id")
+        .where(F.col("issued_at") < F.col(S.LOG_OFFSET))
         .groupBy(S.LOG_OFFSET, S.LOG_TIMESTAMP)
-        .agg(F.max_by("expiry_ms", "given_at").alias("expiry_ms"))
+        .agg(F.max_by("expiry_ms", "issued_at").alias("expiry_ms"))
     )
     return last.where(F.unix_millis(S.LOG_TIMESTAMP) >= F.col("expiry_ms")).select(S.LOG_OFFSET)
 
 
 def own_topics(left: DataFrame, records: DataFrame, creations: DataFrame) -> DataFrame:
-    """Topics that brokers and proxies make, with all that they are made with."""
+    """Returns topics that brokers and proxies create, with all records of their creation."""
     made = left.where(F.col(S.API_KEY) == S.TOPIC_RECORD).select(
-        S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), _field("name").alias("name")
+        S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), field_of_body("name").alias("name")
     )
     audit_topics = records.select(F.col(S.KAFKA_TOPIC).alias("name")).distinct()
-    asked = records.where(
-        F.col(S.GRANTED) & F.col(S.METHOD).isin(*ASKING) & (F.col(S.RESOURCE_TYPE) == "TOPIC")
+    requested = records.where(
+        F.col(S.GRANTED) & F.col(S.METHOD).isin(*AUTO_CREATING) & (F.col(S.RESOURCE_TYPE) == "TOPIC")
     ).select(
         F.col(S.RESOURCE_NAME).alias("name"),
         F.coalesce(S.INTERVAL_START_MS, S.TIME_MS).alias("from_ms"),
@@ -67,14 +68,14 @@ def own_topics(left: DataFrame, records: DataFrame, creations: DataFrame) -> Dat
     near = F.col("log_ms").between(F.col("from_ms") - BEFORE_MS, F.col("to_ms") + AFTER_MS)
     own = made.where(F.col("name").isin(*INTERNAL_TOPICS))
     own = own.unionByName(made.join(F.broadcast(audit_topics), "name", "left_semi"))
-    own = own.unionByName(made.join(asked, "name").where(near).select(*made.columns))
+    own = own.unionByName(made.join(requested, "name").where(near).select(*made.columns))
     heads = own.select(F.col(S.LOG_OFFSET).alias("created_at")).distinct()
     within = creations.join(heads, "created_at").select(S.LOG_OFFSET)
     return heads.select(F.col("created_at").alias(S.LOG_OFFSET)).unionByName(within)
 
 
-def passed_on(left: DataFrame, records: DataFrame) -> DataFrame:
-    """What a broker was asked for through a proxy: configs of one broker, and brokers to be forgotten."""
+def broker_requests(left: DataFrame, records: DataFrame) -> DataFrame:
+    """Returns changes that a proxy forwarded to a broker: configs of one broker, unregistered brokers."""
     of_one_request = [S.PROXY_ID, S.BOOT_ID, S.CONNECTION_ID, S.CORRELATION_ID]
     forwarded = records.where(F.col(S.EVENT) == "forwarded").select(*of_one_request)
     granted = records.where((F.col(S.EVENT) == "authorization") & F.col(S.GRANTED))
@@ -87,8 +88,8 @@ def passed_on(left: DataFrame, records: DataFrame) -> DataFrame:
     config = (F.col(S.API_KEY) == S.CONFIG_RECORD) & (F.col(S.OPERATION) == "ALTER_CONFIGS")
     of_broker = (F.get(change, 1) == "BROKER") & (F.col(S.RESOURCE_TYPE) == "CLUSTER")
     of_resource = (F.get(change, 1) == F.col(S.RESOURCE_TYPE)) & (F.get(change, 2) == F.col(S.RESOURCE_NAME))
-    forgotten = (F.col(S.API_KEY) == S.UNREGISTER_BROKER_RECORD) & (F.col(S.METHOD) == "UnregisterBroker")
-    could = near & ((config & (of_broker | of_resource)) | forgotten)
+    unregistered = (F.col(S.API_KEY) == S.UNREGISTER_BROKER_RECORD) & (F.col(S.METHOD) == "UnregisterBroker")
+    could = near & ((config & (of_broker | of_resource)) | unregistered)
     kinds = left.where(F.col(S.API_KEY).isin(S.CONFIG_RECORD, S.UNREGISTER_BROKER_RECORD))
     return (
         kinds.select(S.LOG_OFFSET, S.LOG_TIMESTAMP, S.API_KEY, CHANGE)
@@ -98,16 +99,16 @@ def passed_on(left: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def own_tokens(left: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
-    """With upstream.identity: user, what a proxy's own principal asks for at the broker for its clients."""
-    told = F.col(S.SETTINGS).getItem("upstream.token.requester")
-    requesters = records.where((F.col(S.EVENT) == "started") & told.isNotNull()).select(
-        told.alias("requester")
+    """Returns tokens that a proxy requests of the broker for its clients (upstream.identity: user)."""
+    requester = F.col(S.SETTINGS).getItem("upstream.token.requester")
+    requesters = records.where((F.col(S.EVENT) == "started") & requester.isNotNull()).select(
+        requester.alias("requester")
     )
     theirs = _tokens(log).join(F.broadcast(requesters.distinct()), "requester", "left_semi")
     ids = theirs.select("token_id").distinct()
     kinds = (S.DELEGATION_TOKEN_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD)
     of_tokens = left.where(F.col(S.API_KEY).isin(*kinds)).select(
-        S.LOG_OFFSET, _field("token_id").alias("token_id")
+        S.LOG_OFFSET, field_of_body("token_id").alias("token_id")
     )
     return of_tokens.join(ids, "token_id", "left_semi").select(S.LOG_OFFSET)
 
@@ -115,11 +116,7 @@ def own_tokens(left: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame
 def _tokens(log: DataFrame) -> DataFrame:
     return log.where(F.col(S.API_KEY) == S.DELEGATION_TOKEN_RECORD).select(
         S.LOG_OFFSET,
-        _field("token_id").alias("token_id"),
-        _field("requester").alias("requester"),
-        _field("expiry_timestamp_ms").cast("long").alias("expiry_ms"),
+        field_of_body("token_id").alias("token_id"),
+        field_of_body("requester").alias("requester"),
+        field_of_body("expiry_timestamp_ms").cast("long").alias("expiry_ms"),
     )
-
-
-def _field(name: str) -> Column:
-    return F.get_json_object(S.BODY, f"$.{name}")

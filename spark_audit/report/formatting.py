@@ -1,4 +1,4 @@
-"""Single values as a reader sees them: numbers, sizes, spans, moments, changes. Pure; fed by the template."""
+"""Formats single values for the reader: numbers, sizes, times, changes. Used by the template."""
 
 import json
 import re
@@ -14,40 +14,40 @@ _EXACT = 10**15
 
 
 def visible(value: object) -> object:
-    """A client's text with what cannot be seen spelled out, so that no name looks like another.
+    """Returns a client's text with invisible characters as escapes, so that no name looks like another.
 
-    That is controls, marks that turn the direction of writing, characters without width.
+    Those are control characters, marks that change the direction of writing and characters without width.
     """
     if value is None:
         return ""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _spelled_out(value).replace("\n", "\\n").replace("\t", "\\t")
+    return _escaped(value).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _spelled_out(text: str) -> str:
+def _escaped(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def lines(text: str) -> Markup:
-    """Text of ours that keeps its line breaks."""
-    return escape(_spelled_out(text))
+    """Returns text with its line breaks."""
+    return escape(_escaped(text))
 
 
 def pretty(value: object) -> Markup:
-    """JSON over several lines."""
-    return escape(_spelled_out(json.dumps(value, indent=1, ensure_ascii=False)))
+    """Returns JSON on several lines."""
+    return escape(_escaped(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
 def number(value: float | None) -> str:
-    """A count or a quota for a reader: 1048576.0 -> 1,048,576; of more than 15 digits the first ones."""
+    """Formats a count or a quota: 1048576.0 -> 1,048,576. Of more than 15 digits, shows the first ones."""
     if value is None:
         return ""
     return f"{int(value):,}" if abs(value) < _EXACT and value == int(value) else f"{value:,.6g}"
 
 
 def short(value: float) -> str:
-    """A number where there is little room: 1500000 -> 1.5M."""
+    """Formats a number in little space: 1500000 -> 1.5M."""
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:,.4g}{unit}"
@@ -55,7 +55,7 @@ def short(value: float) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes for a reader: 1536 -> 1.5 KiB."""
+    """Formats a size: 1536 -> 1.5 KiB."""
     if count is None:
         return ""
     amount, unit = float(count), "B"
@@ -67,7 +67,7 @@ def size(count: int | None) -> str:
 
 
 def span(milliseconds: float | None) -> str:
-    """A span for a reader: 90000 -> 1.5 min."""
+    """Formats a duration: 90000 -> 1.5 min."""
     if milliseconds is None:
         return ""
     for limit, divisor, unit in ((1_000, 1, "ms"), (60_000, 1_000, "s"), (3_600_000, 60_000, "min")):
@@ -79,7 +79,7 @@ def span(milliseconds: float | None) -> str:
 
 
 def stretch(milliseconds: int) -> str:
-    """A stretch of time as the unit of an axis: 60000 -> minute, 1800000 -> 30 minutes."""
+    """Formats an interval as the unit of an axis: 60000 -> minute, 1800000 -> 30 minutes."""
     for divisor, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second")):
         if milliseconds >= divisor:
             count = milliseconds // divisor
@@ -88,21 +88,21 @@ def stretch(milliseconds: int) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """A moment in UTC for a reader."""
+    """Formats a moment in UTC."""
     return (
         "" if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     )
 
 
 def share(part: int, whole: int) -> str:
-    """A part in per cent, 100 % only when it is all of it: 999,999 of 1,000,000 -> 99.9 %."""
+    """Formats a part in per cent, rounded down: 999,999 of 1,000,000 -> 99.9 %."""
     if not whole or part == whole:
         return "100 %" if whole else "–"
     return f"{int(1000 * part / whole) / 10:g} %"
 
 
 def change(body: str) -> str:
-    """One record of the log in a line: `ALLOW User:alice from * READ TOPIC LITERAL orders`."""
+    """Formats a record of the log on one line: `ALLOW User:alice from * READ TOPIC LITERAL orders`."""
     fields = json.loads(body)
     if "permission_type" in fields:
         who = "{permission_type} {principal} from {host}".format(**fields)

@@ -1,9 +1,9 @@
-"""Old days out of the tables, and small files into large ones. Fed by the command line.
+"""Deletes old days from the tables, and compacts small files. Used by the command line.
 
-`expire` deletes whole days that were reconciled without an open finding, and never what the rest of the trail
-stands on: the administration, which explains the metadata log; the records that tell the settings of each
-process; and the last record of a boot that goes, on whose link the next one is hashed. What it took it writes
-down first, in table `expired`, so that it is not missed later.
+`expire` deletes whole days that were reconciled without an open finding. It leaves the records that the rest
+of the trail depends on: administrative requests, which explain the metadata log; the settings of each
+process; and the last record of each boot, because the next link is hashed from it. It first writes to table
+`expired` what it is going to delete, so that these records are not reported as missing later.
 """
 
 from collections.abc import Sequence
@@ -20,21 +20,28 @@ from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.writer_lock import sole_writer
 
-KEPT = ("started", "settings_changed", "forwarded", "forwarded_received", "tokens_expired", "quota_changed")
+NEVER_EXPIRED = (
+    "started",
+    "settings_changed",
+    "forwarded",
+    "forwarded_received",
+    "tokens_expired",
+    "quota_changed",
+)
 DAYS_NAMED = 5
-"""So many days stand as examples in a refusal."""
+"""An error message names at most this many days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What `expire` did: whole days, and audit records deleted."""
+    """The number of whole days and of audit records that were deleted."""
 
     days: int
     records: int
 
 
 def expire(spark: SparkSession, tables: Tables, before: date, force: bool = False) -> Expired:
-    """Deletes what is older than `before`. AuditError, and nothing deleted, where a day is not done with."""
+    """Deletes the days before `before`. AuditError if one of them is not reconciled or has findings."""
     with sole_writer(spark, tables):
         return _expire(spark, tables, before, force)
 
@@ -45,12 +52,14 @@ def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> E
     quarantine = delta.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
     days = _days(old, quarantine, delta.read_state(spark, tables.expired, S.EXPIRED)).persist()
     if not force:
-        _require_done(days.where("unexpired > 0"), delta.read_state(spark, tables.reconciled, S.RECONCILED))
+        _require_settled(
+            days.where("unexpired > 0"), delta.read_state(spark, tables.reconciled, S.RECONCILED)
+        )
     counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
     if counted is None or counted[1] is None:
         return Expired(0, 0)
     ends = old.groupBy(*S.BOOT_KEY).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
-    # Written down before anything goes: done twice, after a crash, it says the same.
+    # Written before anything is deleted. Writing it twice, after a crash, does no harm.
     delta.append_state(ends.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
     _delete(spark, tables.audit, ends, before)
     DeltaTable.forPath(spark, tables.quarantine).delete(F.col(S.DATE) < F.lit(before))
@@ -59,9 +68,9 @@ def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> E
 
 
 def _days(old: DataFrame, quarantine: DataFrame, expired: DataFrame) -> DataFrame:
-    """Day, its records in both tables, how many of them are audit records, and how many are `unexpired`.
+    """Returns per day the records in both tables, those in table `audit`, and those that are `unexpired`.
 
-    No earlier expiry has been at these: what one has left needs no second leave.
+    Unexpired records were not there at an earlier expiry. What that one has left needs no new reconciliation.
     """
     expired_up_to = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_up_to"))
     known = old.join(F.broadcast(expired_up_to), list(S.BOOT_KEY), "left")
@@ -82,10 +91,9 @@ def _days(old: DataFrame, quarantine: DataFrame, expired: DataFrame) -> DataFram
 def reconciled_days(
     audit: DataFrame, quarantine: DataFrame, found: DataFrame, version: int, wanted: Sequence[str] = ()
 ) -> DataFrame:
-    """One row per day of the trail, or of those `wanted`: S.RECONCILED, with how many findings are about it.
+    """Returns rows of table `reconciled`, one per day of the trail or of the days `wanted`.
 
-    A day may have nothing but lines that could not be read. `version` is that of table `audit` when it was
-    checked.
+    A day may have only quarantined records. `version` is the checked version of table `audit`.
     """
     each = audit.select(S.DATE).unionByName(quarantine.select(S.DATE))
     if wanted:
@@ -103,7 +111,7 @@ def reconciled_days(
 
 
 def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
-    """Few large files for many small ones, and what no version younger than that needs off the disk."""
+    """Replaces many small files by a few large ones, and deletes files that no newer version needs."""
     with sole_writer(spark, tables):
         for path in (tables.audit, tables.quarantine, tables.metadata_log):
             delta.read_table(spark, path)
@@ -112,8 +120,8 @@ def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
             table.vacuum(retain_hours)
 
 
-def _require_done(days: DataFrame, reconciled: DataFrame) -> None:
-    """The newest reconciliation of each day counts; records that came later make it void."""
+def _require_settled(days: DataFrame, reconciled: DataFrame) -> None:
+    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings."""
     newest = reconciled.groupBy(S.DATE).agg(
         F.max_by(F.struct("records", "findings"), "checked_at").alias("then")
     )
@@ -121,17 +129,21 @@ def _require_done(days: DataFrame, reconciled: DataFrame) -> None:
     why = F.coalesce(
         F.when(F.col("then").isNull(), "never reconciled"),
         F.when(F.col("then.findings") > 0, F.concat("then.findings", F.lit(" open finding(s)"))),
-        F.when(F.col("then.records") != F.col("records"), "records came after it was reconciled"),
+        F.when(F.col("then.records") != F.col("records"), "records arrived after it was reconciled"),
     )
     open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
     named = [f"{row[S.DATE]}: {row['why']}" for row in open_days.limit(DAYS_NAMED).collect()]
     if named:
-        raise AuditError(f"not expired, as days are not done with ({'; '.join(named)}): see --force")
+        raise AuditError(
+            f"nothing was expired, because some days are not settled ({'; '.join(named)}): see --force"
+        )
 
 
 def _delete(spark: SparkSession, path: str, ends: DataFrame, before: date) -> None:
     same_boot = (F.col("t.proxy_id") == F.col("e.proxy_id")) & (F.col("t.boot_id") == F.col("e.boot_id"))
     old = F.col(f"t.{S.DATE}") < F.lit(before)
-    spared = F.col(f"t.{S.EVENT}").isin(*KEPT) | (F.col(f"t.{S.SEQUENCE}") == F.col("e.last_sequence"))
+    remains = F.col(f"t.{S.EVENT}").isin(*NEVER_EXPIRED) | (
+        F.col(f"t.{S.SEQUENCE}") == F.col("e.last_sequence")
+    )
     merge = DeltaTable.forPath(spark, path).alias("t").merge(F.broadcast(ends).alias("e"), old & same_boot)
-    merge.whenMatchedDelete(~spared).execute()
+    merge.whenMatchedDelete(~remains).execute()

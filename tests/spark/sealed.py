@@ -58,4 +58,4 @@ def altered(line: Line, **data: Any) -> Line:
 def table(spark: SparkSession, lines: Sequence[Line]) -> DataFrame:
     """Lines as table `audit`, as ingest reads them from the topic."""
     kafka = kafka_frame(spark, [(line.key, line.value) for line in lines])
-    return kafka.transform(decode.judge_audit).transform(decode.audit_rows)
+    return kafka.transform(decode.check_audit).transform(decode.audit_rows)

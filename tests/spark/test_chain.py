@@ -137,6 +137,6 @@ def test_a_line_with_its_chain_elsewhere_is_quarantined(spark: SparkSession) -> 
     text = json.loads(line.value)
     moved = json.dumps({"chain": text.pop("chain"), **text}, separators=(",", ":")).encode()
 
-    [row] = kafka_frame(spark, [(line.key, moved)]).transform(decode.judge_audit).collect()
+    [row] = kafka_frame(spark, [(line.key, moved)]).transform(decode.check_audit).collect()
 
     assert row["reason"] == "no chain at the end of the line"

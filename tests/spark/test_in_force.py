@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables.frames import empty_frame
-from spark_audit.trail.metadata_transactions import in_force
+from spark_audit.trail.metadata_transactions import without_aborted
 from tests.spark.audit_trail import Record, Trail
 from tests.spark.frames import audit_frame, log_frame
 
@@ -48,7 +48,7 @@ def test_records_of_a_transaction_are_in_force_when_it_has_ended(
 ) -> None:
     log = a_log(*kinds)
 
-    rows = in_force(log_frame(spark, log)).orderBy(S.LOG_OFFSET).collect()
+    rows = without_aborted(log_frame(spark, log)).orderBy(S.LOG_OFFSET).collect()
 
     assert [row[S.LOG_OFFSET] for row in rows] == list(range(len(kinds)))
     assert [row[S.LOG_OFFSET] for row in rows if row[S.API_KEY] == ACL] == left
@@ -58,7 +58,7 @@ def test_records_of_a_transaction_are_in_force_when_it_has_ended(
 def test_what_a_snapshot_has_was_in_force(spark: SparkSession) -> None:
     told = [each | {"offset": 2} for each in a_log(ACL, from_snapshot=True)]
 
-    rows = in_force(log_frame(spark, [*told, *a_log(ACL, BEGIN, ACL, ABORT)])).collect()
+    rows = without_aborted(log_frame(spark, [*told, *a_log(ACL, BEGIN, ACL, ABORT)])).collect()
 
     assert sorted(row[S.LOG_OFFSET] for row in rows if row[S.API_KEY] == ACL) == [0, 2]
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from proxy.demo.broker import Broker
-from spark_audit.ingest.stream_errors import explained
+from spark_audit.ingest.stream_errors import explained_errors
 from spark_audit.ingest.streams import Topics, ingest
 from spark_audit.ingest.topics import kafka_stream
 from spark_audit.tables import delta
@@ -156,7 +156,7 @@ def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
     writer = one_by_one.writeStream.foreachBatch(overtaken).option("checkpointLocation", checkpoint)
     with (
         pytest.raises(AuditError, match="another job wrote into these tables"),
-        explained(topic, checkpoint),
+        explained_errors(topic, checkpoint),
     ):
         writer.trigger(availableNow=True).start().awaitTermination()
 

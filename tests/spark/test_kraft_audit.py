@@ -21,13 +21,13 @@ from spark_audit.ingest import streams
 from spark_audit.ingest.streams import Topics
 from spark_audit.kraft import log_directory
 from spark_audit.kraft.log_import import import_kraft_log
-from spark_audit.kraft.quorum import voters_told
+from spark_audit.kraft.quorum import static_voters
 from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from spark_audit.trail.deduplicate import each_record_once
+from spark_audit.trail.deduplicate import deduplicate
 from tests.spark.kraft_state import dumped, in_table, kinds_in_snapshots, state_in
 from tests.support.every_change import change_everything, change_tokens, topic_request
 from tests.support.gates import a_stack
@@ -122,7 +122,7 @@ def evidence(
         shutil.copytree(stack.broker.metadata_log, copy)
         take_in(spark, stack, tables, told, copy)
         audit, _, log = of(spark, tables)
-        kept = each_record_once(audit).drop(S.LINE).persist(), log.persist()
+        kept = deduplicate(audit).drop(S.LINE).persist(), log.persist()
         yield Evidence(stack, tables, told, clean, copy, *kept, state)
 
 
@@ -238,4 +238,4 @@ def test_nothing_is_read_twice_and_no_secret_at_all(evidence: Evidence, spark: S
     assert told[0].startswith("metadata log: 0 records, read up to offset ")
     bodies = after.where("record = 'UserScramCredentialRecord'").select(S.BODY).distinct().collect()
     assert {tuple(sorted(json.loads(row[0]))) for row in bodies} == {("iterations", "mechanism", "name")}
-    assert voters_told(evidence.copy) == frozenset({1})
+    assert static_voters(evidence.copy) == frozenset({1})

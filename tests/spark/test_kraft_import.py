@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.kraft.log_import import import_kraft_log
-from spark_audit.reconcile.quota_history import quota_intervals
+from spark_audit.reconcile.quota_limits import quota_intervals
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.trail.acl_history import acl_intervals, history_lost
+from spark_audit.trail.acl_history import acl_intervals, missing_history
 from tests.spark.audit_trail import acl_id, an_acl
 from tests.spark.kraft_bytes import access_control_entry, client_quota, framed, no_op
 from tests.spark.kraft_files import Node
@@ -116,7 +116,7 @@ def test_a_snapshot_ends_what_it_does_not_hold(spark: SparkSession, tables: Tabl
     assert in_force == {acl_id(1): (1, 7), acl_id(2): (7, 2**63 - 1)}
     [limit] = quota_intervals(log).collect()
     assert (limit["set_offset"], limit["unset_offset"]) == (2, 7)
-    [lost] = history_lost(log).collect()
+    [lost] = missing_history(log).collect()
     assert (lost[0], [tuple(each) for each in lost[1]]) == (-1, [(3, 7)])
     marked = log.where(S.FROM_SNAPSHOT).select(S.LOG_OFFSET, S.RECORD, S.BODY).collect()
     assert sorted((row[0], row[1]) for row in marked) == [

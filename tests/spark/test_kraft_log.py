@@ -9,7 +9,7 @@ from aiokafka.record.util import calc_crc32c
 from spark_audit.kraft import commit, log_directory, record_batches
 from spark_audit.kraft.commit import Scan
 from spark_audit.kraft.log_directory import LogDirectoryError, files_of, rows_of
-from spark_audit.kraft.quorum import commit_what_is_proven
+from spark_audit.kraft.quorum import mark_committed
 from spark_audit.kraft.record_batches import BatchError
 from spark_audit.reconcile.kraft_matching import matched
 from tests.spark import kraft_files
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spec("D4", "D5")]
 def read(node: Node, *, settle_ms: int = 5_000, first: int = 0) -> Scan:
     directory = files_of(node.path)
     found = log_directory.scan(directory.segments, first, settle_ms, None)
-    commit_what_is_proven([directory], [found])
+    mark_committed([directory], [found])
     return found
 
 

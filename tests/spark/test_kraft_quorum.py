@@ -27,7 +27,7 @@ from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from spark_audit.trail.deduplicate import each_record_once
+from spark_audit.trail.deduplicate import deduplicate
 from tests.spark.kraft_state import dumped, in_table, state_in
 from tests.spark.test_kraft_audit import BY_HAND, go_past_the_proxies, of, take_in, work
 from tests.support.every_change import change_everything
@@ -112,7 +112,7 @@ def evidence(
         until_deleted(old, max(lost.taken) + 1)
         take_in(spark, stack, tables, told, *(each.metadata_log for each in brokers.values()))
         audit, _, log = of(spark, tables)
-        kept = each_record_once(audit).drop(S.LINE).persist(), log.persist()
+        kept = deduplicate(audit).drop(S.LINE).persist(), log.persist()
         yield Evidence(stack, tables, early, lost, old, clean, *kept, state)
 
 

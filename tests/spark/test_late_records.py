@@ -63,7 +63,7 @@ def send(spark: SparkSession, tables: Tables, lines: list[Line], batch: int) -> 
     there = delta.read_table(spark, tables.audit).count()
     kafka = kafka_frame(spark, [(None, None)] * there + [(line.key, line.value) for line in lines])
     new = kafka.where(F.col("offset") >= there)
-    rows = new.transform(decode.judge_audit).transform(decode.audit_rows)
+    rows = new.transform(decode.check_audit).transform(decode.audit_rows)
     delta.append_once(rows, tables.audit, "stream", batch)
 
 

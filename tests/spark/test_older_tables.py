@@ -97,7 +97,7 @@ def test_a_line_that_says_more_than_is_known_is_kept_whole(spark: SparkSession) 
     body = json.dumps(said, separators=(",", ":")).encode()[:-1]
     value = sealed(body, Chain(line.key, None).after(body))
 
-    rows = kafka_frame(spark, [(line.key, value)]).transform(decode.judge_audit).transform(decode.audit_rows)
+    rows = kafka_frame(spark, [(line.key, value)]).transform(decode.check_audit).transform(decode.audit_rows)
 
     [row] = rows.collect()
     assert json.loads(row[S.LINE] + "}") == said

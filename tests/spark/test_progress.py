@@ -3,7 +3,7 @@
 import pytest
 
 from spark_audit.ingest.progress import behind
-from spark_audit.ingest.stream_errors import KafkaAway, explanation
+from spark_audit.ingest.stream_errors import KafkaUnavailable, explanation
 
 pytestmark = pytest.mark.spec("D4")
 
@@ -41,7 +41,7 @@ def test_the_known_ends_of_a_stream_say_what_to_do(story: str, told: str) -> Non
 
     assert error is not None
     assert told in str(error)
-    assert isinstance(error, KafkaAway) == ("does not answer" in told)
+    assert isinstance(error, KafkaUnavailable) == ("does not answer" in told)
 
 
 def test_any_other_end_is_told_as_it_came() -> None:

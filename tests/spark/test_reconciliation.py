@@ -73,7 +73,7 @@ def tampered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     directory = tmp_path_factory.mktemp("tampered")
     tables = Tables(str(directory))
     write(spark, tables, trail, spoil(trail))
-    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.judge_audit)
+    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.check_audit)
     delta.append_once(garbage.transform(decode.quarantine_rows), tables.quarantine, "test", 0)
     return directory
 

@@ -44,8 +44,8 @@ def tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as older:
         older.setattr(S, "READABLE_VERSIONS", (1,))
         older.setattr(metadata_records, "FRAME_VERSION", 0)
-        audit = audit_topic(spark).transform(decode.judge_audit)
-        log = metadata_topic(spark).transform(decode.judge_log)
+        audit = audit_topic(spark).transform(decode.check_audit)
+        log = metadata_topic(spark).transform(decode.check_log)
         for number, (judged, rows, path) in enumerate(
             ((audit, decode.audit_rows, made.audit), (log, decode.log_rows, made.metadata_log))
         ):
@@ -100,7 +100,7 @@ def test_what_can_be_read_now_leaves_the_quarantine_and_the_rest_stays(
 def test_one_that_was_cut_off_between_its_steps_is_made_good(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judged = audit_topic(spark).transform(decode.judge_audit)
+    judged = audit_topic(spark).transform(decode.check_audit)
     everything = judged.transform(decode.audit_rows).where(S.CHAIN + " IS NOT NULL")
     # Killed after the rows were inserted and before they left the quarantine.
     reprocess.insert_absent(everything, tables.audit, reprocess.AUDIT_PLACE)

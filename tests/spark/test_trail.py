@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.trail import processes
-from spark_audit.trail.deduplicate import each_record_once
+from spark_audit.trail.deduplicate import deduplicate
 from tests.spark.audit_trail import Clock, Process
 from tests.spark.frames import audit_frame
 
@@ -18,7 +18,7 @@ def test_of_records_with_one_sequence_the_one_that_kafka_got_first_is_kept(spark
     second = first | {"message": "second"}
     audit = audit_frame(spark, [*process.records, second, process.records[0]])
 
-    kept = audit.transform(each_record_once).orderBy("sequence").collect()
+    kept = audit.transform(deduplicate).orderBy("sequence").collect()
 
     assert [(row["sequence"], row["message"]) for row in kept] == [(0, None), (1, "first")]
 

@@ -73,7 +73,7 @@ def lines_of(trail: Trail) -> Iterator[Line]:
 
 def as_ingested(spark: SparkSession, trail: Trail) -> tuple[DataFrame, DataFrame]:
     kafka = kafka_frame(spark, [(line.key, line.value) for line in lines_of(trail)])
-    judged = kafka.transform(decode.judge_audit).persist()
+    judged = kafka.transform(decode.check_audit).persist()
     return judged.transform(decode.audit_rows).persist(), judged.transform(decode.quarantine_rows)
 
 

@@ -12,7 +12,7 @@ from proxy.net.clock import now_ms
 from spark_audit.kraft import log_directory
 from spark_audit.kraft.commit import SETTLE_MS, Scan
 from spark_audit.kraft.log_directory import files_of, rows_of
-from spark_audit.kraft.quorum import commit_what_is_proven
+from spark_audit.kraft.quorum import mark_committed
 
 TAIL, DEADLINE_MS = 4, 240_000
 Told = tuple[int | None, str | None, str | None]
@@ -40,7 +40,7 @@ def taken_of(*directories: Path) -> dict[int, Told]:
     """By offset, what an import of these directories would take."""
     found = [files_of(each) for each in directories]
     scans = [log_directory.scan(each.segments, 0, SETTLE_MS, None) for each in found]
-    commit_what_is_proven(found, scans)
+    mark_committed(found, scans)
     told: dict[int, Told] = {}
     for scan in scans:
         several = told_of(scan)

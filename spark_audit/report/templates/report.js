@@ -1,6 +1,6 @@
 document.documentElement.classList.add("scripted");
 
-// Tables sort by a heading's button: the first press puts the largest numbers, the latest moments, or A on top.
+// A heading's button sorts its table. The first press puts the largest numbers, the latest times or A on top.
 const words = new Intl.Collator("en", { numeric: true });
 for (const table of document.querySelectorAll("table")) {
   const headings = [...table.tHead.rows[0].cells];
@@ -17,7 +17,7 @@ for (const table of document.querySelectorAll("table")) {
       heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
       const value = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent.trim();
       const compare = (a, b) => {
-        // What has no value stays below, whichever way it is sorted.
+        // Empty cells come last in both directions.
         if (a === "" || b === "") return (a === "") - (b === "");
         return (descending ? -1 : 1) * (isNaN(a) || isNaN(b) ? words.compare(a, b) : a - b);
       };
@@ -27,7 +27,7 @@ for (const table of document.querySelectorAll("table")) {
   });
 }
 
-// Findings are filtered by words, all of which must be in a finding, and by severity.
+// Findings are filtered by severity and by words; a finding must have all of the words.
 const tools = document.querySelector("#findings .tools");
 if (tools) {
   const rows = [...document.querySelectorAll("#findings tbody tr")];
@@ -52,5 +52,5 @@ if (tools) {
   }
 }
 
-// Paper cannot be clicked.
+// Evidence is closed by default, and a printed page cannot be clicked.
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => { details.open = true; }));

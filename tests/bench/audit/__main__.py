@@ -25,7 +25,7 @@ from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.frames import coalesce_small
-from spark_audit.trail.metadata_transactions import in_force
+from spark_audit.trail.metadata_transactions import without_aborted
 from tests.bench.audit.events import Shape
 from tests.bench.audit.faults import EXPECTED
 from tests.bench.audit.figures import Lap, Measured, rows, table
@@ -52,7 +52,7 @@ def checked(
     quarantine = delta.read_table(spark, tables.quarantine)
     log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
     told = laps.done if laps else lambda name: None
-    result = reconcile(audit, quarantine, log, days=[day] if day else (), told=told)
+    result = reconcile(audit, quarantine, log, days=[day] if day else (), on_check=told)
     spark.catalog.clearCache()
     found = Counter(row[S.CHECK] for row in result.findings)
     if found != EXPECTED and day is None:
@@ -63,7 +63,7 @@ def checked(
 def decisions_alone(spark: SparkSession, tables: Tables) -> None:
     """Every decision evaluated again, from the table; the log is kept at hand, as for all checks."""
     audit = delta.read_table(spark, tables.audit)
-    log = in_force(coalesce_small(delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)))
+    log = without_aborted(coalesce_small(delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)))
     coverage(verdicts(audit, log)).collect()
     spark.catalog.clearCache()
 
