@@ -29,15 +29,6 @@ _NUMBERS = {field.name: -1 for field in S.DATA if field.dataType == T.LongType()
     (*_MOMENTS, S.SEQUENCE, S.SETTINGS_GENERATION), 0
 )
 """Each whole number of a record with its smallest valid value. -1 is an offset before the first one."""
-_DECODED = T.StructType(
-    [
-        T.StructField(S.API_KEY, T.IntegerType()),
-        T.StructField(S.RECORD, T.StringType()),
-        T.StructField(S.RECORD_VERSION, T.IntegerType()),
-        T.StructField(S.BODY, T.StringType()),
-        T.StructField(S.REASON, T.StringType()),
-    ]
-)
 
 
 def check_audit(kafka: DataFrame) -> DataFrame:
@@ -71,7 +62,7 @@ def audit_rows(checked: DataFrame) -> DataFrame:
 
 def check_log(kafka: DataFrame) -> DataFrame:
     """Adds `decoded` (the metadata record) and `reason`."""
-    decode_row = F.udf(metadata_records.decode_row, _DECODED)
+    decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED))
     decoded = kafka.withColumn("decoded", decode_row("value"))
     return decoded.select(*_place(), "key", "value", "decoded", F.col("decoded.reason").alias(S.REASON))
 

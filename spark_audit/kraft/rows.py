@@ -24,20 +24,14 @@ for _module in (commit, log_directory, metadata_records, record_batches):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
 
 PATH, TIME_MS, EPOCH, VALUE = "path", "time_ms", "leader_epoch", "value"
-_ROW = T.StructType(
-    [
-        T.StructField(PATH, T.StringType()),
-        T.StructField(S.LOG_OFFSET, T.LongType()),
-        T.StructField(TIME_MS, T.LongType()),
-        T.StructField(EPOCH, T.IntegerType()),
-        T.StructField(S.API_KEY, T.IntegerType()),
-        T.StructField(S.RECORD, T.StringType()),
-        T.StructField(S.RECORD_VERSION, T.IntegerType()),
-        T.StructField(S.BODY, T.StringType()),
-        T.StructField(S.REASON, T.StringType()),
-        T.StructField(VALUE, T.BinaryType()),
-        T.StructField(S.FROM_SNAPSHOT, T.BooleanType()),
-    ]
+_ROW = S.struct(
+    (PATH, T.StringType()),
+    (S.LOG_OFFSET, T.LongType()),
+    (TIME_MS, T.LongType()),
+    (EPOCH, T.IntegerType()),
+    *S.DECODED,
+    (VALUE, T.BinaryType()),
+    (S.FROM_SNAPSHOT, T.BooleanType()),
 )
 
 

@@ -52,12 +52,7 @@ MUST_BE_WRITTEN = (
 """Kinds that a request always writes. Others are not written if nothing changes, or are not complete."""
 IDEMPOTENT = ("AccessControlEntryRecord", "ClientQuotaRecord", "ConfigRecord", "FeatureLevelRecord")
 IDENTITY, STATE = "identity", "state"
-_MATCHED = T.StructType(
-    [
-        T.StructField("taken", T.ArrayType(T.LongType())),
-        T.StructField("unmatched", T.ArrayType(T.StringType())),
-    ]
-)
+_MATCHED = S.struct(("taken", T.ArrayType(T.LongType())), ("unmatched", T.ArrayType(T.StringType())))
 
 
 def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_audit import schema as S
 from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 
 ADDED, REMOVED = "added_offset", "removed_offset"
-PATTERN_NAME, PERMISSION = "pattern_name", "permission_type"
+PATTERN_NAME, PERMISSION = "pattern_name", S.PERMISSION_TYPE
 ACL_PRINCIPAL, ACL_HOST, ACL_OPERATION = "acl_principal", "acl_host", "acl_operation"
 EPOCH = "epoch"
 NEVER = 2**63 - 1
