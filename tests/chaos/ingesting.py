@@ -26,7 +26,7 @@ LATE_S = 1_200
 """So late an ingest may write first, on a machine that is busy with everything else."""
 LOOK_S = 0.02
 END_MS = 10_000
-AWAY = "no Kafka broker answers"
+AWAY = "no Kafka broker is reachable"
 """What an ingest says that was begun while every broker was dead: it has to be begun again, and is."""
 
 

@@ -157,7 +157,7 @@ async def test_the_commands_of_the_readme_run_on_a_cluster_and_their_exit_codes_
 
     failed = job.run(as_client, here, broker="127.0.0.1:1")
     assert failed.returncode == 2, failed.stdout + failed.stderr
-    assert "penstock audit: no Kafka broker answers at 127.0.0.1:1" in failed.stdout
+    assert "penstock audit: no Kafka broker is reachable at 127.0.0.1:1" in failed.stdout
 
 
 def test_the_python_of_the_executors_has_nothing_of_ours() -> None:

@@ -37,8 +37,8 @@ def test_a_list_that_is_cut_says_how_much_of_it_is_there(spark: SparkSession, nu
     text = page.render(*frames, {"summary": SUMMARY, "findings": []})
 
     cut = number > LATEST
-    assert (f"Those with most requests, the first {ROWS}." in text) == cut
-    assert (f"Who wrote the trail, the latest {ROWS}." in text) == cut
+    assert (f"The {ROWS} principals with the most requests." in text) == cut
+    assert (f"The processes that wrote the trail, the latest {ROWS}." in text) == cut
     assert (f"The latest {LATEST} requests that reached the controller" in text) == cut
-    assert (f"Its latest {LATEST} records." in text) == cut
-    assert ("Its latest records." in text) != cut
+    assert (f"The latest {LATEST} records of the log." in text) == cut
+    assert ("The latest records of the log." in text) != cut

@@ -96,7 +96,7 @@ def test_missing_records_are_named_with_their_neighbours(found: Found) -> None:
 
     assert (hole["first_missing"], hole["last_missing"]) == (3, 4)
     assert hole["explanation"] == (
-        "2 record(s) of process holed/boot-1: records 3 to 4 are not in the table; the next one, 5, is"
+        "process holed/boot-1: 2 record(s) are missing, sequences 3 to 4; the next record, 5, is present"
     )
 
 

@@ -70,7 +70,7 @@ async def test_what_kafka_holds_is_in_the_tables_once_after_a_restart(
     assert delta.read_table(spark, tables.quarantine).count() == 2
     assert delta.log_end(spark, tables) == 4
     # A slow machine is told on the way that a batch takes its time.
-    assert [text.split(",")[0] for text in told if "under way" not in text] == [
+    assert [text.split(",")[0] for text in told if "is running" not in text] == [
         "audit: 3 records in 1 batches",
         "metadata_log: 1 records in 1 batches",
         "audit: 4 records in 1 batches",

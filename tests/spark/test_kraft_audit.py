@@ -214,7 +214,7 @@ def test_what_was_deleted_behind_a_snapshot_is_lost_and_nothing_is_accused(
     import_kraft_log(spark, [str(directory)], tables, told.append)
 
     log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
-    assert told[0].startswith(f"metadata log: what was before offset {middle.end_offset} from ")
+    assert told[0].startswith(f"metadata log: state before offset {middle.end_offset} read from ")
     assert state_in(log) == evidence.state
     found = evidence.findings(evidence.audit, log)
     assert [proof for check, proof in found if check == "changes.incomplete_log"] == [

@@ -141,10 +141,10 @@ def test_directories_of_several_clusters_are_told_by_name(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("meta.properties", b"node.id=one", r"meta\.properties: node\.id=one is no number"),
-        ("meta.properties", b"cluster.id=a'b", r"meta\.properties: cluster\.id=a'b is no id"),
-        ("quorum-state", b"\xff{", "quorum-state: not what a node writes there"),
-        ("quorum-state", b"[]", "quorum-state: not what a node writes there"),
+        ("meta.properties", b"node.id=one", r"meta\.properties: node\.id=one is not a number"),
+        ("meta.properties", b"cluster.id=a'b", r"meta\.properties: cluster\.id=a'b is not a cluster id"),
+        ("quorum-state", b"\xff{", "quorum-state: not a JSON object"),
+        ("quorum-state", b"[]", "quorum-state: not a JSON object"),
     ],
 )
 def test_what_a_node_wrote_of_itself_and_cannot_be_read_is_told(

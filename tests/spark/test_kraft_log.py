@@ -170,7 +170,7 @@ def test_what_the_storage_was_formatted_with_and_unfinished_snapshots_are_none(t
 def test_a_directory_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
 
-    with pytest.raises(LogDirectoryError, match="name the directory __cluster_metadata-0"):
+    with pytest.raises(LogDirectoryError, match="pass the directory __cluster_metadata-0"):
         files_of(tmp_path)
     with pytest.raises(LogDirectoryError, match="No such file"):
         files_of(tmp_path / "nowhere")
@@ -180,7 +180,7 @@ def test_a_segment_of_something_else_is_told(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.segment.write_bytes(b"what is this? " * 20)
 
-    with pytest.raises(LogDirectoryError, match="no record batch of format 2"):
+    with pytest.raises(LogDirectoryError, match="not a record batch of format 2"):
         read(node)
 
 

@@ -93,7 +93,7 @@ def test_a_record_sent_again_a_day_later_goes_to_its_day_which_is_then_reconcile
     assert days(spark, tables) == Counter({YESTERDAY: 5, TODAY: 5})
     capsys.readouterr()
     assert run("expire", "--before", TODAY, "--confirm") == 2
-    assert f"{YESTERDAY}: records came after it was reconciled" in capsys.readouterr().err
+    assert f"{YESTERDAY}: records arrived after it was reconciled" in capsys.readouterr().err
     # Twice the same is no finding.
     assert gaps(delta.read_table(spark, tables.audit)).collect() == []
     reconciled(spark, tables)

@@ -206,7 +206,7 @@ def test_a_broker_that_is_not_there_is_an_error(
     code = run("ingest", "--bootstrap", "127.0.0.1:1", "--tables", tmp_path)
 
     assert code == 2
-    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err
+    assert "no Kafka broker is reachable at 127.0.0.1:1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_broker_that_is_not_there_is_an_error(
     [
         ("", "the following arguments are required: COMMAND"),
         ("reconcile", "the following arguments are required: --out, --tables"),
-        ("reconcile --date today", "argument --date: 'today' is not a day as YYYY-MM-DD"),
+        ("reconcile --date today", "argument --date: 'today' is not a day in the form YYYY-MM-DD"),
         ("report --conf spark", "argument --conf: 'spark' is not of the form KEY=VALUE"),
-        ("ingest --reporting-interval 0", "argument --reporting-interval: '0' is no number from 1 on"),
-        ("compact --retain-hours nan", "argument --retain-hours: 'nan' is no number from 0 on"),
+        ("ingest --reporting-interval 0", "argument --reporting-interval: '0' is not a number of at least 1"),
+        ("compact --retain-hours nan", "argument --retain-hours: 'nan' is not a number of at least 0"),
     ],
 )
 def test_a_wrong_command_line_is_refused_with_code_2(

@@ -99,4 +99,4 @@ def test_a_day_that_was_not_reconciled_is_refused(
     write_findings(tmp_path, [DAY], [DAY])
 
     assert report(tables, tmp_path, DAY_BEFORE) == 2
-    assert f"its findings are of {DAY}, not of {DAY_BEFORE}" in capsys.readouterr().err
+    assert f"its findings are for {DAY}, not for {DAY_BEFORE}" in capsys.readouterr().err

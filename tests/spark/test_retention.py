@@ -76,7 +76,7 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     assert "2026-11-23: 3 open finding(s)" in refused()
     reconciled(spark, tables, findings=0)
     delta.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
-    assert "2026-11-23: records came after it was reconciled" in refused()
+    assert "2026-11-23: records arrived after it was reconciled" in refused()
     reconciled(spark, tables, findings=0)
     garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.check_audit)
     of_a_day = garbage.transform(decode.quarantine_rows).withColumn(S.DATE, F.lit("2026-11-01").cast("date"))
