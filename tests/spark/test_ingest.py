@@ -92,7 +92,7 @@ def test_the_audit_table_is_partitioned_by_day(spark: SparkSession, tables: Tabl
 def test_a_batch_outside_of_a_stream_is_refused(spark: SparkSession, tables: Tables) -> None:
     spark.sparkContext.setLocalProperty(QUERY_ID, None)  # type: ignore[arg-type]  # None takes it away
 
-    with pytest.raises(RuntimeError, match="outside of a stream"):
+    with pytest.raises(RuntimeError, match="outside a stream"):
         streams.audit_batch(tables)(kafka_frame(spark, []), 0)
 
 

@@ -51,7 +51,10 @@ def test_what_only_the_hole_could_tell_accuses_nobody(spark: SparkSession) -> No
     assert [tuple(row) for row in unknown_ranges(log).collect()] == [(gone, snapshot)]
     [lost] = missing_history(log).collect()
     # The last is an ACL that was never there, and no hole explains it.
-    assert (lost["lost_before"], [tuple(each) for each in lost["blind"]]) == (behind + 1, [(gone, snapshot)])
+    assert (lost["lost_before"], [tuple(each) for each in lost["unknown"]]) == (
+        behind + 1,
+        [(gone, snapshot)],
+    )
 
 
 @pytest.mark.parametrize(("later_ms", "told"), [(-3_600_000, False), (3_600_000, True)])

@@ -155,7 +155,7 @@ def test_a_snapshot_is_all_that_was_before_its_end(tmp_path: Path) -> None:
         (2, "NoOpRecord", True),
     ]
     path.write_bytes(path.read_bytes()[:-70])
-    with pytest.raises(LogDirectoryError, match=r"no header or no footer|within a batch"):
+    with pytest.raises(LogDirectoryError, match=r"no header or no footer|inside a batch"):
         log_directory.snapshot_slice(taken)
 
 

@@ -85,8 +85,8 @@ def test_what_can_be_read_now_leaves_the_quarantine_and_the_rest_stays(
     before, quarantined = places(spark, tables)
     assert (before, quarantined) == (Counter([(AUDIT, 0)]), good + bad - before)
 
-    assert run(tables, capsys) == "out of quarantine: 1 audit records, 2 of the metadata log; 3 stay there"
-    assert run(tables, capsys) == "out of quarantine: 0 audit records, 0 of the metadata log; 3 stay there"
+    assert run(tables, capsys) == "moved out of quarantine: 1 audit records, 2 metadata log records; 3 left"
+    assert run(tables, capsys) == "moved out of quarantine: 0 audit records, 0 metadata log records; 3 left"
 
     assert places(spark, tables) == (good, bad)
     [row] = delta.read_table(spark, tables.audit).where(S.CHAIN + " IS NOT NULL").collect()
@@ -107,7 +107,7 @@ def test_one_that_was_cut_off_between_its_steps_is_made_good(
 
     told = run(tables, capsys)
 
-    assert told.startswith("out of quarantine: 1 audit records")
+    assert told.startswith("moved out of quarantine: 1 audit records")
     assert places(spark, tables) == readable(spark)
 
 
@@ -134,6 +134,6 @@ def test_records_of_other_topics_stay(
     told = run(tables, capsys, "--audit-topic", "another", "--metadata-topic", "one-more")
 
     assert (
-        told == f"out of quarantine: 0 audit records, 0 of the metadata log; {before[1].total()} stay there"
+        told == f"moved out of quarantine: 0 audit records, 0 metadata log records; {before[1].total()} left"
     )
     assert places(spark, tables) == before

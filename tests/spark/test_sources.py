@@ -61,7 +61,7 @@ def test_a_broker_that_nobody_answers_for_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
-    with pytest.raises(AuditError, match=f"no Kafka broker answers at 127.0.0.1:{port}: "):
+    with pytest.raises(AuditError, match=f"no Kafka broker is reachable at 127.0.0.1:{port}: "):
         topics.require_reachable(f"127.0.0.1:{port}")
 
 
