@@ -15,14 +15,13 @@ from forwarding.net.forwarder import ApiVersions, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from proxy.config import ProxyConfig, endpoint, split_host_port
 from proxy.metadata.loader import Loader, OnImage
-from proxy.net.channel import EndpointSettings
-from proxy.net.clock import now_ms
-from proxy.net.metadata_feed import TopicFeed
-from proxy.net.offset_waiters import FeedTimeout
-from proxy.net.quorum_feed import QuorumFeed
-from proxy.net.quorum_metrics import QuorumCollector
-from proxy.net.spans import NO_SPANS, Spans
-from proxy.session.controller_reply import ControllerReply
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
+from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.spans import NO_SPANS, Spans
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.member import Member
 
@@ -85,7 +84,7 @@ class ControlPlane:
         """Where Kafka's own controller can commit a change first that is asked for now; None of ours."""
         return None if self._quorum is None else self.loader.next_offset
 
-    async def in_force(self, reply: ControllerReply, first_offset: int | None) -> ControllerReply:
+    async def in_force(self, reply: ControllerResponse, first_offset: int | None) -> ControllerResponse:
         """Until what the controller acknowledged counts here too (E13), or for READ_YOUR_WRITES_MS.
 
         Of Kafka's own controller the reply then tells where in the log its change is at the latest; at

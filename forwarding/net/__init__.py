@@ -1,17 +1,24 @@
-"""Everything of forwarding that waits.
+"""The parts of forwarding that wait: sockets, the metadata log, elections.
 
-forwarder    a proxy's way to the active controller: finds it, sends Envelopes, retries until the deadline
-server       the controller's listener: frames, SASL, Envelope
-writer       one request after another: decide, commit, wait for the replay, answer
-connection, own_responses   one connection of a proxy; what the controller says where it carries out nothing
-process      the parts of a controller, connected
-forward_spans   trace spans of a forward at both ends
-metrics, mutation_page   what operators see
-mutations    controller_mutation_rate, charged where the work is done
-answered, carried_out   a forward that comes again: what this controller answered, what the log has of it
-log          the metadata log: a one-partition Kafka topic behind a transactional producer
-leader       claims the log when elected, and gives it up
-election, group, disturbances   which controller is active, and what others do to that
-renewed_logins, aiokafka_lines   what is hooked into aiokafka, which the log's producer is
-broker       the controller's own requests to a broker
+forwarder          a proxy's way to the active controller: finds it, sends Envelopes, retries
+forward_spans      trace spans of a forward at both ends
+process            the parts of a controller, connected
+server             the controller's listener: frames, SASL, Envelope
+connection         one connection of a proxy
+own_responses      responses of the controller to requests that it does not carry out
+writer             one request after another: decide, commit, wait for the replay, respond
+answered           what this controller has responded to a forward that comes again
+carried_out        what the log already has of a forward that comes again
+mutations          requests about topics, within the client's controller_mutation_rate
+broker             the controller's own requests to a broker
+log                the metadata log: a one-partition Kafka topic behind a transactional producer
+leader             claims the log when elected, and gives it up
+election           which controller is active: the member that the group has chosen
+group              requests to the coordinator of the election's group
+disturbances       what others do to the controller at the broker, as log line and metric
+renewed_logins     logins of aiokafka's connections, renewed
+aiokafka_lines     log lines of aiokafka
+aiokafka_shutdown  ends an aiokafka producer and everything that it has begun
+metrics            the controller's metrics
+mutation_page      /quotas of a controller: who has used what of controller_mutation_rate
 """

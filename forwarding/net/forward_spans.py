@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from forwarding import envelope
 from forwarding.envelope import Sender
-from proxy.net.spans import OpenSpan, Spans
-from proxy.session.controller_reply import ControllerReply
-from proxy.session.outcome import error_of
-from proxy.session.request_counts import name_of_api, name_of_error
+from proxy.net.telemetry.spans import OpenSpan, Spans
+from proxy.session.accounting.request_counts import name_of_api, name_of_error
+from proxy.session.accounting.response_errors import error_of
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
@@ -51,7 +51,7 @@ class ForwardSpan:
         """An attempt was of no use."""
         self._span.event("retry", {"reason": reason})
 
-    def ended(self, reply: ControllerReply | None) -> None:
+    def ended(self, reply: ControllerResponse | None) -> None:
         """None: the process gives it up."""
         if reply is None:
             self._span.end(self._attributes, CANCELLED)

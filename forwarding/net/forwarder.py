@@ -20,12 +20,11 @@ from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
-from proxy.net.backoff import Backoff
-from proxy.net.cause import CLOSED, Cause
-from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.reach import Reach
-from proxy.net.spans import NO_SPANS, Spans
-from proxy.session.controller_reply import ControllerReply
+from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
+from proxy.net.runtime.cause import CLOSED, Cause
+from proxy.net.runtime.reachability import Backoff, Reach
+from proxy.net.telemetry.spans import NO_SPANS, Spans
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -164,7 +163,7 @@ class Forwarder:
         client_address: bytes,
         deadline_ms: int,
         traceparent: str | None = None,
-    ) -> ControllerReply:
+    ) -> ControllerResponse:
         """Send a client's request in an Envelope until it is answered for good or `deadline_ms` has come.
 
         `deadline_ms` is a time of the clock `now_ms`. The body is sent as it is: what was authorised.
@@ -194,7 +193,7 @@ class Forwarder:
             span.ended(reply)
         return reply
 
-    async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerReply:
+    async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerResponse:
         for attempt in count(1):
             reply = await self._attempt(request, deadline_ms)
             step = next_step(reply.error_code)
@@ -236,7 +235,7 @@ class Forwarder:
             self._abandon(channel)
         return _Reply(message.error_code, message)
 
-    def _outcome(self, request: _Request, reply: _Reply, attempts: int) -> ControllerReply:
+    def _outcome(self, request: _Request, reply: _Reply, attempts: int) -> ControllerResponse:
         if reply.error_code == ErrorCode.NONE:
             assert reply.message is not None
             return replace(self._answer(request, reply.message), attempts=attempts)
@@ -253,11 +252,11 @@ class Forwarder:
         else:
             # E6: the fault is in how proxy and controller are set up, and only the operator can mend it.
             log.error("controller refused the envelope", error=_reason(error_code), **log_line)
-        return ControllerReply(
+        return ControllerResponse(
             ErrorCode(seen.error_code), None, request.forward_id, close=seen.close, attempts=attempts
         )
 
-    def _answer(self, request: _Request, message: types.EnvelopeResponse) -> ControllerReply:
+    def _answer(self, request: _Request, message: types.EnvelopeResponse) -> ControllerResponse:
         data = message.response_data
         try:
             if data is None:
@@ -267,9 +266,9 @@ class Forwarder:
                 raise WireError(f"correlation id {correlation_id}, sent {request.correlation_id}")
         except WireError as error:
             log.error("response in the envelope unreadable", forward_id=request.forward_id, error=str(error))
-            return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
+            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
         body = bytes(data[body_offset:])
-        return ControllerReply(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
+        return ControllerResponse(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
 
     def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
         """These are the controllers from now on; the connection to one that is none of them ends."""

@@ -2,7 +2,7 @@
 
 Written by forwarding.net.writer, one request = one transaction, acks=all. A fixed transactional.id makes
 Kafka fence every earlier writer when a new one claims the log, so there is never more than one whose
-commits count. Reading is proxy.net.metadata_feed's.
+commits count. Reading is proxy.net.metadata.topic_feed's.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from aiokafka.errors import AuthenticationFailedError as KafkaAuthenticationFail
 from aiokafka.errors import KafkaError, ProducerFenced
 
 from forwarding.net import aiokafka_lines, renewed_logins
-from proxy.net.bearer_token import TokenError, TokenSource
-from proxy.net.channel import EndpointSettings
-from proxy.net.producer_end import end
+from forwarding.net.aiokafka_shutdown import end
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.logins.bearer_token import TokenError, TokenSource
 
 FORWARD_ID_HEADER = "penstock.forward.id"
 """Record header: which forwarded request made the record. Ties the log to the audit."""

@@ -1,7 +1,7 @@
 """Who has used what of controller_mutation_rate: /quotas of a controller, as JSON.
 
 Fed with the token buckets at each request for the page. A bucket that is full again is not shown: whoever it
-is for may do all that a new one may. At a proxy the page is proxy.net.quota_page.
+is for may do all that a new one may. At a proxy the page is proxy.net.pages.quota_page.
 """
 
 import json

@@ -13,7 +13,7 @@ import aiokafka.client
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslHandShakeRequest
 
-from proxy.net.channel import reauthentication_wait_s
+from proxy.net.kafka.channel import reauthentication_wait_s
 
 _LOGIN = (ApiVersionRequest, SaslHandShakeRequest, SaslAuthenticateRequest)
 

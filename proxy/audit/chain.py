@@ -2,7 +2,7 @@
 
 chain(n) = H(chain(n - 1) in hex, body(n)); chain(-1) = H(the author's key). H is SHA-256, or HMAC-SHA256
 where there is a key: then who may write to the audit topic cannot make a chain that fits. Fed by
-proxy.net.audit_log with what proxy.audit.record encodes; checked by spark_audit.
+proxy.net.audit.audit_log with what proxy.audit.record encodes; checked by spark_audit.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ A function below declares an event: its name is the event's name, its keywords a
 stands the class that decides what becomes of the event when the trail has no room. A field that an event does
 not have is an error of mypy. What says where an event comes from (connection, listener, host, principal,
 client id, metadata offset, settings generation) is not among the fields where the session adds it to whatever
-it records. Used by whoever makes events; `class_of` by proxy.net.audit_log and proxy.audit.noise.
+it records. Used by whoever makes events; `class_of` by proxy.net.audit.audit_log and proxy.audit.noise.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from proxy.audit.record import EVENT_FIELDS, AuditEvent
 Fields = ParamSpec("Fields")
 
 _CLASS_OF: dict[str, str] = {
-    # Made of other events (proxy.audit.noise, proxy.session.denials), with their fields.
+    # Made of other events (proxy.audit.noise, proxy.session.accounting.denials), with their fields.
     "authentication_collapsed": AUTHENTICATION,
     "request_collapsed": DENIAL,
     "authorization_collapsed": DENIAL,

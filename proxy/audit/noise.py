@@ -2,8 +2,8 @@
 
 Denials, failed logins, requests that are rejected, and what was only read: beyond the rate of one principal
 (of one address, for unknown clients) they become one record for each kind and interval, with a count and the
-first and last time. Used by proxy.net.audit_log before an event gets its number. What changes something is
-never counted here.
+first and last time. Used by proxy.net.audit.audit_log before an event gets its number. What changes something
+is never counted here.
 """
 
 from collections.abc import Mapping

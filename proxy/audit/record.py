@@ -1,8 +1,8 @@
 """One audit record: an event of a session, a controller or a process, and the line of JSON it becomes.
 
-Events are made by proxy.session and forwarding.controller, stamped and encoded by proxy.net.audit_log, and
-sealed by proxy.audit.chain. The Spark side repeats the fields in spark_audit.schema; a contract test holds
-the two together. Knows nothing of spools, topics or clocks.
+Events are made by proxy.session and forwarding.controller, stamped and encoded by proxy.net.audit.audit_log,
+and sealed by proxy.audit.chain. The Spark side repeats the fields in spark_audit.schema; a contract test
+holds the two together. Knows nothing of spools, topics or clocks.
 """
 
 import json

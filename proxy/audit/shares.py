@@ -1,8 +1,8 @@
 """How much of a bounded space each class of records may take: its own reserve, and the rest for everybody.
 
-Asked by proxy.net.audit_room, for the queue and for the spool. What was put leaves in the order in which it
-came. A class can always use its reserve, whatever the others have put: a flood of denials or summaries never
-takes the room of an administrator's change, nor the other way round.
+Asked by proxy.net.audit.capacity, for the queue and for the spool. What was put leaves in the order in which
+it came. A class can always use its reserve, whatever the others have put: a flood of denials or summaries
+never takes the room of an administrator's change, nor the other way round.
 """
 
 from collections import Counter, deque

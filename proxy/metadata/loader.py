@@ -1,6 +1,6 @@
 """Batches of the metadata log in, images out.
 
-Fed by whoever follows the log (proxy.net.metadata_feed, the controller, `penstock shell`), one call
+Fed by whoever follows the log (proxy.net.metadata.topic_feed, the controller, `penstock shell`), one call
 per batch, in log order. Nothing is shown before the high-water mark read at start is reached: an
 authorizer that answers from half a log would let pass what a later DENY forbids (KIP-801). From
 then on each batch appears at once and whole, and a re-read appears only when it has caught up.

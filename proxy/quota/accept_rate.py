@@ -1,7 +1,8 @@
 """A connection that has come in; how long the listener is to wait before it treats it (KIP-612).
 
 As Kafka's ConnectionQuotas: max.connection.creation.rate in all and of a listener delays whoever comes, and
-closes nobody. Asked by proxy.net.admission. Of an address it is proxy.quota.connections, which does close.
+closes nobody. Asked by proxy.net.clients.admission. Of an address it is proxy.quota.connections, which does
+close.
 """
 
 from collections.abc import Mapping

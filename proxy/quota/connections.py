@@ -1,8 +1,8 @@
 """An address that connects in; whether it may come in, or has to be turned away, and when (KIP-612).
 
 As Kafka's ConnectionQuotas: max.connections in all and of a listener, connection_creation_rate and
-max.connections.per.ip of an address. Asked by proxy.net.admission before a session exists, and told of each
-connection that ends. Takes the time as an argument.
+max.connections.per.ip of an address. Asked by proxy.net.clients.admission before a session exists, and told
+of each connection that ends. Takes the time as an argument.
 """
 
 from collections.abc import Iterator, Mapping
@@ -178,6 +178,26 @@ class ConnectionQuotas:
             horizon_ms = now_ms - (self._samples + 1) * self._window_ms
             self._rates = {a: entry for a, entry in self._rates.items() if entry.last_record_ms > horizon_ms}
             self._sweep_at = max(_SWEEP_FROM, 2 * len(self._rates))
+
+
+class Slot:
+    """The place of one connection among those that are counted."""
+
+    __slots__ = ("_address", "_left", "_listener", "_quotas", "kept")
+
+    def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
+        self._quotas = quotas
+        self._listener = listener
+        self._address = address
+        self._left = False
+        self.kept = False
+        """A session has come of it: who ends that gives the place back."""
+
+    def leave(self) -> None:
+        """Give the place back; doing so again changes nothing."""
+        if not self._left:
+            self._left = True
+            self._quotas.close(self._listener, self._address)
 
 
 def same_address(text: str) -> str:

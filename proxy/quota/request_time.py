@@ -1,6 +1,6 @@
 """Time spent on a client's requests in, percent of an event loop out (KIP-124: request_percentage).
 
-Fed with nanoseconds by proxy.session.request_time, for the buckets of proxy.quota.throttle: a bucket of this
+Fed with nanoseconds by proxy.session.throttling, for the buckets of proxy.quota.throttle: a bucket of this
 key counts percent where others count bytes, and 100 is all of what one loop does in a second.
 """
 

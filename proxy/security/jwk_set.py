@@ -1,7 +1,8 @@
 """A JWKS document (RFC 7517) into the keys that signatures of tokens are verified with.
 
-Fed by proxy.net.jwks with what an identity provider serves, used by proxy.security.jwt. Only public keys for
-signatures are taken: a shared secret (`oct`) would make everyone who can verify a token able to forge one.
+Fed by proxy.net.logins.oauthbearer with what an identity provider serves, used by proxy.security.jwt. Only
+public keys for signatures are taken: a shared secret (`oct`) would make everyone who can verify a token able
+to forge one.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What a connection has proved about its client in, the principal that ACLs and quotas name out (KIP-189).
 
-Asked by proxy.net.listener when a connection is made and by the SASL side when a login is accepted. A class
-of one's own is named in `principal.builder.class`; what it raises is a failed authentication.
+Asked by proxy.net.clients.listener when a connection is made and by the SASL side when a login is accepted. A
+class of one's own is named in `principal.builder.class`; what it raises is a failed authentication.
 """
 
 from collections.abc import Mapping

@@ -1,15 +1,29 @@
 """Bytes <-> messages of the Kafka protocol: all live APIs of Kafka 4.2, all their versions, and metadata
-records.
+records. Imports nothing of Penstock.
 
-    framing            a byte stream -> frames                     header      a frame -> who asks for what
-    codecs             a body <-> a message, per version           types       the message classes by name
-    metadata_records   values of the metadata log <-> records      api_keys, error_codes   Kafka's numbers
-    by name errors             WireError, the only error that leaves here
-    skim, skim_fetch   what Produce and Fetch ask for, undecoded
-    work               long work on a message, in slices
+framing           a byte stream -> frames
+header            a frame -> its API, version, correlation id and client id
+codecs            a body <-> a message, per version
+types             the message classes by name
+metadata_records  values of the metadata log <-> records
+api_keys          Kafka's numbers of APIs, by name
+error_codes       Kafka's numbers of errors, by name
+errors            WireError, the only error that leaves this package
+skim              what a Produce request names, undecoded
+skim_fetch        what a Fetch request names, undecoded
+work              long work on a message, in slices
 
-Behind them: schemas/*.schema says what the messages are, in a notation of our own (notation) which
-import_schemas writes from Kafka's jars, with types.pyi for type checkers (stubs). catalog finds a schema,
-message makes classes of it, decoder and encoder write the Python source of its codecs (source, layout), which
-runs on primitives. Imports nothing of ours from outside.
+Behind these, schemas/*.schema says what the messages are:
+
+catalog           finds a schema
+schema            a message's fields and their versions
+notation          schemas as text, and back
+message           from a schema to message classes
+decoder           from a schema to the Python source of its decoder
+encoder           from a schema to the Python source of its encoder
+source            lines of Python source, each with the field that it is about
+layout            how one version of a message lays its fields out
+primitives        the functions that this source calls
+import_schemas    writes the schemas from Kafka's jars (`make schemas`)
+stubs             writes types.pyi for type checkers
 """

@@ -2,7 +2,7 @@
 
 `Work` runs a function in a greenlet. Codecs and whoever else handles many elements call `spend` as they go;
 when the slice is over, the function stops there until `Work.go_on` is called again. Outside of a Work
-`spend` does nothing. Used by proxy.session; proxy.net.turns decides whose slice is next. See
+`spend` does nothing. Used by proxy.session; proxy.net.clients.turns decides whose slice is next. See
 docs/decisions/0046.
 """
 

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 import uvloop
 
-from proxy.demo.broker import Broker
 from proxy.metadata.scram import salted_password
-from proxy.net.channel import (
+from proxy.net.kafka.channel import (
     AuthenticationError,
     Channel,
     ChannelError,
     ChannelTimeout,
     UnsupportedVersionError,
 )
-from proxy.net.reply_protocol import MAX_IN_FLIGHT
+from proxy.net.kafka.response_protocol import MAX_IN_FLIGHT
 from proxy.security.sasl import client as sasl_client
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import endpoint_of, login
 from tests.support.fake_broker import FakeBroker, Request
 from tests.support.kafka_fixtures import BROKER_LOGIN

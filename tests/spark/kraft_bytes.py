@@ -1,6 +1,6 @@
 """Metadata records as bytes, written down by hand from Kafka's published field lists.
 
-The other way round than spark_audit.metadata_records, and sharing no code with it.
+The other way round than spark_audit.kraft.metadata_records, and sharing no code with it.
 """
 
 import base64

@@ -7,11 +7,11 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from proxy.demo.broker import Broker
 from spark_audit.ingest import streams
 from spark_audit.ingest.streams import Topics
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
+from tests.lab.cluster.broker import Broker
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Record, Trail, acl_id
 from tests.spark.frames import key, line

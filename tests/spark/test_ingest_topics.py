@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from proxy.demo.broker import Broker
 from spark_audit.ingest.stream_errors import explained_errors
 from spark_audit.ingest.streams import Topics, ingest
 from spark_audit.ingest.topics import kafka_stream
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
+from tests.lab.cluster.broker import Broker
 from tests.net.test_log_compaction import SOON, cleaning_all_the_time
 from tests.spark import kraft_bytes
 from tests.spark.ingesting import Source, in_tables, log_records

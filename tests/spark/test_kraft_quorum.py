@@ -15,9 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.demo.broker import Broker
-from proxy.demo.stack import Stack
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from spark_audit import schema as S
 from spark_audit.kraft.log_directory import files_of
 from spark_audit.kraft.log_import import import_kraft_log
@@ -28,6 +26,8 @@ from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.trail.deduplicate import deduplicate
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, state_in
 from tests.spark.test_kraft_audit import BY_HAND, go_past_the_proxies, of, take_in, work
 from tests.support.every_change import change_everything

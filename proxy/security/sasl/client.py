@@ -1,6 +1,6 @@
 """PLAIN, SCRAM and OAUTHBEARER as a client: how the proxy logs in to its broker and to the controller.
 
-Driven by proxy.net.channel: `first` goes out, each challenge goes to `respond`, until `done`. A server
+Driven by proxy.net.kafka.channel: `first` goes out, each challenge goes to `respond`, until `done`. A server
 that cannot prove it knows the SCRAM credential is an AuthenticationError, however politely it accepts.
 """
 

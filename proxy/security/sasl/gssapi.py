@@ -2,7 +2,7 @@
 
 Three steps: the tokens of a GSS-API context, until it stands; an empty token, for which the server offers its
 security layers; the client's choice, which can only be none of them. What the tokens mean, and where the
-service's key is, is known to a SecurityContext alone: proxy.net.kerberos has the real one.
+service's key is, is known to a SecurityContext alone: proxy.net.logins.kerberos has the real one.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A SASL mechanism as a listener offers it: a name, and an exchange for each login.
 
-The built-in ones are made in proxy.net.credentials; others are named by `sasl.server.mechanism.classes` of a
-listener and loaded here, as `authorizer.class.name` is.
+The built-in ones are made in proxy.net.logins.credentials; others are named by
+`sasl.server.mechanism.classes` of a listener and loaded here, as `authorizer.class.name` is.
 """
 
 import re
