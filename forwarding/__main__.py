@@ -37,8 +37,7 @@ from proxy.net.files.authorizer_reload import AuthorizerUpkeep
 from proxy.net.files.certificates import Certificates, CertificateSeries
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, sasl_listener, token_logins
-from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.credentials import Credentials, SharedKeys, key_sources, sasl_listener, token_logins
 from proxy.net.logins.plain_users import PlainUsers
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
@@ -84,7 +83,7 @@ def run_controller(config_path: str | Path) -> int:
         tracing = traces(config.telemetry, config.controller_id, registry, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         backoff = LoginBackoff(config.login_backoff.settings())
-        logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
+        logins = _Logins(config, users.known, key_sources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
         author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
         lock = lock_spool(
@@ -175,7 +174,7 @@ async def _run(
     )
     stop = StopSignals(registry)
     stop.install()
-    audit.start(_told_settings(config))
+    audit.start(_recorded_settings(config))
     http = HttpPort(access, partial(_http, registry, process, audit), reloads)
     registry.register(CertificateSeries(lambda: certificates.expiries | http.expiries))
     reload = _Reload(logins, process, audit, reloads, authorizer_upkeep, http, config, authorizer)
@@ -279,7 +278,7 @@ class _Reload:
     def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerUpkeep] | None) -> None:
         if (new.authorizer, new.quota) == (self.config.authorizer, self.config.quota):
             return
-        generation = self.audit.change_settings(_told_settings(new))
+        generation = self.audit.change_settings(_recorded_settings(new))
         if other is not None:
             self.authorizer = other[0]
             self.upkeep.replace(other[1].run)
@@ -301,7 +300,7 @@ class _Logins:
 
     config: ControllerConfig
     users: PlainUsers
-    keys: KeySources
+    keys: SharedKeys
     backoff: LoginBackoff
     background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
 
@@ -326,9 +325,9 @@ class _Logins:
         return self.config.listener.max_reauth_ms(mechanism, self.config.connections_max_reauth_ms)
 
 
-def _told_settings(config: ControllerConfig) -> dict[str, str]:
+def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
     """What decisions rest on besides the log, for whoever evaluates them again later."""
-    told = config.authorizer.told_settings() | config.quota.told_rules()
+    told = config.authorizer.recorded_settings() | config.quota.recorded_rules()
     quota = config.quota
     return told | {
         "controller.quota.window.num": str(quota.controller_quota_window_num),
@@ -340,5 +339,5 @@ def _told_settings(config: ControllerConfig) -> dict[str, str]:
 
 if __name__ == "__main__":
     HANGUP.install()
-    log_lines.configure("INFO", log_settings.process(Path(sys.argv[1])), queued=True)
+    log_lines.configure(*log_settings.read(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

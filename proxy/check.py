@@ -1,18 +1,20 @@
-"""`penstock check`: everything that can be known to be wrong before a process is started.
+"""`penstock check`: finds every error that can be found without starting the process.
 
-Tells whether a file is a proxy's or a controller's by its keys, reads it as a whole, and tries what the
-process would make of it: certificates, the users file, SASL mechanisms, the authorizer and its files. Of a
-file that is wrong, those parts are tried that are right.
+It recognizes the file of a proxy or of a controller by its keys, reads it as a whole, and loads what the
+process would load: certificates, the users file, SASL mechanisms, the authorizer and its files. If parts
+of the file are invalid, it checks the others all the same.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
-from forwarding.config import ControllerConfig, process_settings
 from proxy.config import (
     Authorizer,
     ConfigError,
@@ -35,21 +37,24 @@ from proxy.net.audit.spool_lock import locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerUpkeep
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.credentials import Credentials, key_sources, sasl_listener
 from proxy.net.logins.plain_users import PlainUsers
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import load_authorizer
 
-Config = ControllerConfig | ProxyConfig
+if TYPE_CHECKING:
+    from forwarding.config import ControllerConfig
+
+# A proxy checks its own file too, at each reload, and does without all that a controller is made of.
+Config: TypeAlias = "ControllerConfig | ProxyConfig"
 Trial = tuple[Location, Callable[[], object]]
-"""A key, and what is made of it."""
+"""A key, and the function that loads what it configures."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """What was found out about one file; `config` None: it cannot be used."""
+    """The result for one file. `config` is None if the file is invalid."""
 
     path: Path
     config: Config | None = None
@@ -58,28 +63,34 @@ class Checked:
 
 
 def check(path: Path) -> list[str]:
-    """What is wrong with the file, a line each; empty when nothing is."""
+    """Returns the errors of the file, one line each."""
     return checked(path).problems
 
 
 def warnings(path: Path) -> list[str]:
-    """What is wrong on this machine with a file that can be used, and what is unwise; a line each."""
+    """Returns the warnings about a valid file: what this machine lacks, and what is unwise; one line each."""
     return checked(path).warnings
 
 
 def checked(path: Path) -> Checked:
-    """Everything about one file."""
+    """Checks one file."""
     try:
         content = content_of(path)
     except ConfigError as error:
         return Checked(path, problems=str(error).splitlines())
-    if _is_controllers(content):
-        return _checked(path, content, ControllerConfig)
-    return _checked(path, content, ProxyConfig)
+    keys = _keys(content)
+    if keys and keys <= {*UsersFile.model_fields}:
+        hint = f"this is a users file; write: penstock check --users {path}"
+        return Checked(path, problems=[f"{path}: {hint}"])
+    if not keys & {"controller.id", "listener"}:
+        return _checked(path, content, ProxyConfig)
+    from forwarding.config import ControllerConfig
+
+    return _checked(path, content, ControllerConfig)
 
 
 def checked_users(path: Path) -> Checked:
-    """Everything about one users file, of which no configuration has to be there."""
+    """Checks one users file, without a configuration file."""
     try:
         WatchedUsers(path, FileReloads(CollectorRegistry()))
     except ConfigError as error:
@@ -94,7 +105,7 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
         _try(reading, location, trial, found.problems)
     found.problems = list(dict.fromkeys(found.problems))
     if found.config is not None and not found.problems:
-        # Only now: the whole would say once more what is wrong with its parts.
+        # Not before: this would report the errors of the parts again.
         _try(reading, (), _whole(found.config), found.problems)
     if found.config is not None and not found.problems:
         found.warnings += _warnings(reading, found.config)
@@ -102,7 +113,7 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
 
 
 def compared(all_checked: Iterable[Checked]) -> list[str]:
-    """What is wrong with files of one machine that are right one by one: they use the same thing twice."""
+    """Returns the conflicts between valid files of one machine: ports, spools and names in two files."""
     problems: list[str] = []
     spools: dict[Path, Path] = {}
     names: dict[tuple[type, str], Path] = {}
@@ -113,11 +124,12 @@ def compared(all_checked: Iterable[Checked]) -> list[str]:
         spool, name = each.config.audit.spool_dir.resolve(), _name(each.config)
         if spools.setdefault(spool, each.path) != each.path:
             problems.append(
-                f"{each.path}: audit > spool.dir: {spool} is used by {spools[spool]} too; give each its own"
+                f"{each.path}: audit > spool.dir: {spool} is also in {spools[spool]}; each process"
+                " needs its own"
             )
         if names.setdefault((type(each.config), name), each.path) != each.path:
             other = names[type(each.config), name]
-            problems.append(f"{each.path}: {name} is the name in {other} too; give each its own")
+            problems.append(f"{each.path}: the name {name} is also in {other}; each process needs its own")
         for location, bind in each.config.binds:
             ours: Bind = ((f"{each.path}", *location), bind)
             try:
@@ -130,7 +142,7 @@ def compared(all_checked: Iterable[Checked]) -> list[str]:
 
 
 def _name(config: Config) -> str:
-    return config.controller_id if isinstance(config, ControllerConfig) else config.proxy_id
+    return config.proxy_id if isinstance(config, ProxyConfig) else config.controller_id
 
 
 def _try(
@@ -139,27 +151,29 @@ def _try(
     try:
         trial()
     except ConfigError as error:
-        problems += str(error).splitlines()  # These name a file and a line of their own.
+        problems += str(error).splitlines()  # These already name the file and the line.
     except (TlsError, ValueError) as error:
         problems += [reading.line(location, line) for line in str(error).splitlines()]
 
 
 def _whole(config: Config) -> Callable[[], object]:
-    """What is made of all parts together."""
-    if isinstance(config, ControllerConfig):
-        return partial(process_settings, config)
-    return partial(proxy_principals, config)
+    """What the process makes of all parts together."""
+    if isinstance(config, ProxyConfig):
+        return partial(proxy_principals, config)
+    from forwarding.config import process_settings
+
+    return partial(process_settings, config)
 
 
 def _trials(right: RightParts) -> Iterator[Trial]:
-    """Of the parts that are right, whatever the others are."""
+    """The trials of the valid parts."""
     registry = CollectorRegistry()
     reloads = FileReloads(registry)
     if right.get("users_file") is not None:
         yield ("users.file",), partial(WatchedUsers, right["users_file"], reloads)
     if isinstance(right.get("authorizer"), Authorizer):
         yield ("authorizer",), partial(_authorizer, right["authorizer"], reloads)
-    keys = KeySources(registry, reloads, now_ms)
+    keys = key_sources(registry, reloads, now_ms)
     credentials = Credentials(PlainUsers({}), lambda: None, keys=keys)
     for location, listener in _listeners(right):
         yield (*location, "ssl"), listener.server_tls
@@ -226,9 +240,10 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
     yield from machine.warns_of_directory(("audit", "spool.dir"), config.audit.spool_dir)
 
 
-def _is_controllers(content: bytes) -> bool:
+def _keys(content: bytes) -> set[str]:
+    """At the top of the file; none of a file that is not YAML, of which `read` says what it is."""
     try:
         document = read_document(content).values
     except NotYaml:
-        return False  # `read` says what it is.
-    return isinstance(document, dict) and ("controller.id" in document or "listener" in document)
+        return set()  # `read` reports the error.
+    return set(map(str, document)) if isinstance(document, dict) else set()
