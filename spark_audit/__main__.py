@@ -137,13 +137,16 @@ def _kafka_arguments(command: argparse.ArgumentParser) -> None:
 
 def _topic_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--audit-topic", default="__penstock_audit", metavar="T", help="default __penstock_audit"
+        "--audit-topic",
+        default="__penstock_audit",
+        metavar="T",
+        help="name of the audit topic; default __penstock_audit",
     )
     command.add_argument(
         "--metadata-topic",
         default="__penstock_metadata",
         metavar="M",
-        help="default __penstock_metadata; '' for none, with controller.mode kraft",
+        help="name of the metadata topic; default __penstock_metadata; '' with controller.mode kraft",
     )
 
 
@@ -157,7 +160,7 @@ def _kraft_arguments(command: argparse.ArgumentParser, name: str, *, required: b
         type=_at_least(0),
         default=SETTLE_MS,
         metavar="MS",
-        help=f"age at which a record is committed if no majority proves it; default {SETTLE_MS}",
+        help=f"age at which a record is committed if no majority proves it, in ms; default {SETTLE_MS}",
     )
 
 
