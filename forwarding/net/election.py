@@ -16,7 +16,7 @@ import structlog
 from forwarding.net.disturbances import Disturbances, Kind
 from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.runtime.reachability import Backoff, Reach
+from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.wire.error_codes import ErrorCode
 
 SESSION_TIMEOUT_MS = 6_000
@@ -72,7 +72,7 @@ class Election:
         self._unseated = False
         self._has_joined = False
         self._refusals = 0
-        self.reach = Reach("controller election goes on", "controller election interrupted", 50)
+        self.reachability = Reachability("controller election goes on", "controller election interrupted", 50)
         self._asked = asyncio.Event()
         self._confirmed = asyncio.Event()
         self.won = asyncio.Event()
@@ -91,7 +91,7 @@ class Election:
             except (ChannelError, GroupError) as error:
                 # Kafka makes its topic for groups when the first one is asked for, and says so by errors.
                 level = "warning" if self._has_joined else "info"
-                self.reach.lost(error, level=level, group=self._group_id)
+                self.reachability.failed(error, level=level, group=self._group_id)
                 if self._is_away():
                     self._hold(won=False)
                 await self._pause()
@@ -125,7 +125,7 @@ class Election:
             while True:
                 if await self._join(group):
                     self._has_joined, self._refusals = True, 0
-                    self.reach.reached(group=self._group_id)
+                    self.reachability.reached(group=self._group_id)
                     await self._beat(group)
                 else:
                     self._refusals += 1
@@ -258,7 +258,7 @@ class Election:
         return asyncio.get_running_loop().time() - self._heard_s > SESSION_TIMEOUT_MS / 1000
 
     async def _pause(self) -> None:
-        await self.reach.pause(None if self._is_away() else MEMBER_PAUSE_MS)
+        await self.reachability.pause(None if self._is_away() else MEMBER_PAUSE_MS)
 
     def _hold(self, *, won: bool) -> None:
         if won != self.won.is_set() or not self._has_joined:

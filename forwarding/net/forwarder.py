@@ -22,7 +22,7 @@ from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
 from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
 from proxy.net.runtime.cause import CLOSED, Cause
-from proxy.net.runtime.reachability import Backoff, Reach
+from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
@@ -93,7 +93,9 @@ class Forwarder:
         self._now_ms = now_ms
         self._on_api_versions = on_api_versions
         self._backoff = backoff or Backoff(maximum_ms=MAX_PAUSE_MS)
-        self.reach = Reach("controller reached", "controller not reached", 50, len(self._endpoints))
+        self.reachability = Reachability(
+            "controller reached", "controller not reached", 50, len(self._endpoints)
+        )
         self._rejected: Cause | None = None
         """Why the controllers that are reached did not carry out the last request."""
         self._channel: Channel | None = None
@@ -116,12 +118,12 @@ class Forwarder:
         """Why administrative requests would not be carried out now, as far as is known."""
         if self.connected:
             return self._rejected
-        return self.reach.cause or Cause("no controller connected yet")
+        return self.reachability.cause or Cause("no controller connected yet")
 
     async def reached(self, timeout_ms: int) -> bool:
         """Wait until a controller has said what it speaks; False when none has in the time given."""
         try:
-            with self.reach.wanted():
+            with self.reachability.wanted():
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._reached.wait()
         except TimeoutError:
@@ -143,13 +145,15 @@ class Forwarder:
                     self._use(channel)
                     await self._until_of_no_use(channel)
                     if channel.closed:
-                        self.reach.lost(Cause(CLOSED, f"{endpoint.address}: {CLOSED}"), endpoint.address)
+                        self.reachability.failed(
+                            Cause(CLOSED, f"{endpoint.address}: {CLOSED}"), endpoint.address
+                        )
             except ChannelError as error:
-                self.reach.lost(error, endpoint.address)
+                self.reachability.failed(error, endpoint.address)
             finally:
                 self._channel = None
                 self._found.clear()
-            await self.reach.pause()
+            await self.reachability.pause()
 
     async def forward(
         self,
@@ -274,7 +278,7 @@ class Forwarder:
         """These are the controllers from now on; the connection to one that is none of them ends."""
         self._endpoints = tuple(map(self._impatient, endpoints))
         self._tried = 0
-        self.reach.follow(len(self._endpoints))
+        self.reachability.replace_addresses(len(self._endpoints))
         channel, addresses = self._channel, {each.address for each in self._endpoints}
         # Kafka's own quorum tells where its leader is, whatever the file lists.
         if channel is not None and channel.endpoint.address not in addresses and self._leader() is None:
@@ -305,7 +309,7 @@ class Forwarder:
     async def _controller(self, left_ms: int) -> Channel | None:
         """The channel in use, waited for until the deadline."""
         try:
-            with self.reach.wanted():
+            with self.reachability.wanted():
                 async with asyncio.timeout(max(0, left_ms) / 1000):
                     await self._found.wait()
         except TimeoutError:
@@ -320,7 +324,7 @@ class Forwarder:
         self._on_api_versions(self.controller_api_versions)
         self._found.set()
         self._reached.set()
-        self.reach.reached(address=channel.endpoint.address)
+        self.reachability.reached(address=channel.endpoint.address)
 
     def _note(self, error_code: int, channel: Channel) -> None:
         """What an answer says about the next requests."""

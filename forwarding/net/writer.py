@@ -50,7 +50,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
-from proxy.net.runtime.chunked import in_pieces, in_slices
+from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.wire import types
@@ -159,7 +159,7 @@ class Writer:
         self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
     ) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
-        opened, events = await in_slices(partial(self._controller.open, envelope, sender, image))
+        opened, events = await call_in_slices(partial(self._controller.open, envelope, sender, image))
         await self._tell(events)
         if isinstance(opened, Refused):
             return self._refused(opened, envelope_version, sender)
@@ -224,7 +224,7 @@ class Writer:
             image = self._loader.image
             names = {key: topic.name for key, topic in existing.items()}
             ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
-            verdict = await in_slices(
+            verdict = await call_in_slices(
                 partial(self._controller.decide, forwarded, sender, image, names, self._now_ms(), ids, tried)
             )
             await self._tell(verdict.events)
@@ -241,18 +241,20 @@ class Writer:
         self, outcome: Outcome, forwarded: Forwarded, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         if not outcome.records:
-            return await in_slices(partial(self._answered, forwarded, sender, outcome.response))
-        entries = await in_slices(partial(log_entries, outcome.records))
+            return await call_in_slices(partial(self._answered, forwarded, sender, outcome.response))
+        entries = await call_in_slices(partial(log_entries, outcome.records))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
-            return await in_slices(lambda: self._answered(forwarded, sender, too_large(forwarded, largest)))
+            return await call_in_slices(
+                lambda: self._answered(forwarded, sender, too_large(forwarded, largest))
+            )
         unsettled = Unsettled(outcome.records, partial(self._found, forwarded, sender, outcome))
         committed = await self._append(entries, forwarded.forward_id, unsettled)
         if committed is None:
             # The proxy asks again with the same id, and by then the log has told.
             return self._refused(NOT_CONTROLLER, envelope_version, sender)
         await self._tell(list(quotas_changed(outcome.records, committed.last_offset)))
-        return await in_slices(partial(self._answered, forwarded, sender, outcome.response, committed))
+        return await call_in_slices(partial(self._answered, forwarded, sender, outcome.response, committed))
 
     def _again(
         self, decided: Outcome, done: Transaction, forwarded: Forwarded, sender: Sender
@@ -309,7 +311,7 @@ class Writer:
             response = await self._mutations.carry_out(forwarded, sender, decision.request, image, ask)
             response = decision.merge(response)
             if decision.follow_up is None:
-                return await in_slices(partial(self._answered, forwarded, sender, response))
+                return await call_in_slices(partial(self._answered, forwarded, sender, response))
             topic_ids = await self._broker.topic_ids(decision.follow_up.unknown_ids(response))
         except ChannelError as error:
             return self._answered(forwarded, sender, self._no_broker(forwarded, error))
@@ -423,5 +425,5 @@ class Writer:
             for event in events:
                 self._record(event)
             return
-        async for event in in_pieces(events):
+        async for event in iterate_in_slices(events):
             self._record(event)
