@@ -119,7 +119,7 @@ def test_a_process_asks_a_plug_in_with_settings_of_its_own(tmp_path: Path) -> No
         ),
         (
             {"class_name": SIMPLE, "settings": {"super.users": "User:eve"}},
-            "authorizer: settings: super.users: a key of its own",
+            "authorizer: settings: super.users: move it one level up",
         ),
         (
             {"class_name": SIMPLE, "broker_acl_file_path": "missing.json"},
