@@ -1,17 +1,13 @@
-"""Everything of forwarding that waits.
+"""The network part of forwarding: the proxy's forwarder, and the controller's listener, log and election.
 
-forwarder    a proxy's way to the active controller: finds it, sends Envelopes, retries until the deadline
-server       the controller's listener: frames, SASL, Envelope
-writer       one request after another: decide, commit, wait for the replay, answer
-connection, own_responses   one connection of a proxy; what the controller says where it carries out nothing
-process      the parts of a controller, connected
-forward_spans   trace spans of a forward at both ends
-metrics, mutation_page   what operators see
-mutations    controller_mutation_rate, charged where the work is done
-answered, carried_out   a forward that comes again: what this controller answered, what the log has of it
-log          the metadata log: a one-partition Kafka topic behind a transactional producer
-leader       claims the log when elected, and gives it up
-election, group, disturbances   which controller is active, and what others do to that
-renewed_logins, aiokafka_lines   what is hooked into aiokafka, which the log's producer is
-broker       the controller's own requests to a broker
+forwarder a proxy's connection to the active controller: sends Envelopes, retries until the deadline server
+the controller's listener: accepts connections, reads frames, drains connection one connection of a proxy:
+SASL, ApiVersions, Envelope request_processor decides a forwarded request, commits its records, waits for the
+replay, responds process connects the parts of a controller response_cache committed_forwards responses to
+repeated forwards: this controller's, and those in the log mutations mutation_page charges
+controller_mutation_rate; the page /quotas log the metadata log: a one-partition Kafka topic behind a
+transactional producer leader claims the log when this controller is elected, and releases it election group
+disturbances elects the active controller; reports what other clients do to the election aiokafka_hooks
+changes to aiokafka, which the log's producer is broker the controller's own requests to a broker metrics
+forward_spans Prometheus metrics; trace spans of a forward at both ends
 """

@@ -1,6 +1,6 @@
 """A principal's rights at one image: asks the authorizer, and has the decisions recorded.
 
-The base of proxy.session.call.Call, which asks for a client, and of forwarding.controller.access.Access,
+The base of proxy.session.call.Call, which asks for a client, and of forwarding.controller.authorization,
 which asks for the principal in an Envelope. They differ in what becomes of a decision (`note`), never in what
 is allowed.
 """

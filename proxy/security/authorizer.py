@@ -199,7 +199,7 @@ def _told(error: Exception) -> str:
 def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer:
     """The configured, guarded authorizer that `authorizer.class.name` names; "" checks nothing.
 
-    ValueError, naming the key, when there is no such class, it does not fit or refuses its settings.
+    ValueError, naming the key, when there is no such class, it does not fit or rejects its settings.
     """
     if not dotted_path:
         return AllowAll()
@@ -208,6 +208,6 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
         guarded.configure(settings)
     except Exception as error:
         raise ValueError(
-            f"authorizer.class.name: {dotted_path!r} refuses its settings: {error or repr(error)}"
+            f"authorizer.class.name: {dotted_path!r} rejects its settings: {error or repr(error)}"
         ) from error
     return guarded

@@ -53,7 +53,7 @@ def load_principal_builder(dotted_path: str | None, settings: Mapping[str, str])
         builder.configure(settings)
     except Exception as error:
         name = type(builder).__name__
-        raise ValueError(f"{BUILDER_CLASS}: {name} refuses its settings: {error}") from error
+        raise ValueError(f"{BUILDER_CLASS}: {name} rejects its settings: {error}") from error
     return builder
 
 

@@ -1,8 +1,8 @@
 """A response as the audit tells it: the error it comes to, and that of each resource asked about (SPEC D1).
 
 Used by proxy.session for administrative and denied requests it answers itself, by proxy.session.forwarding
-and forwarding.controller.facts for what a controller has answered. Never asked about allowed data traffic:
-what a broker answers there passes without being read, and its records have no error code.
+and forwarding.controller.audit_events for what a controller has answered. Never asked about allowed data
+traffic: what a broker answers there passes without being read, and its records have no error code.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forwarding.controller.served import TokenSettings
+from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Entry, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.net.clock import now_ms

@@ -210,7 +210,7 @@ async def test_a_commit_whose_answer_was_lost_is_looked_up_and_happens_exactly_o
     made = made_controller(controller_settings(plaintext(kafka), topic_name))
     async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
         await create_acls(forwarder, "other")
-        controller.process.writer._log.__class__ = losing
+        controller.process.processor._log.__class__ = losing
 
         reply, response = await forward(
             forwarder,
@@ -259,10 +259,10 @@ async def test_no_change_is_made_that_could_not_be_recorded(kafka: Broker, topic
     room = [True]
     settings = controller_settings(plaintext(kafka), topic_name)
 
-    async def may_write() -> bool:
+    async def may_record_changes() -> bool:
         return room[0]
 
-    made = made_controller(settings, may_write=may_write)
+    made = made_controller(settings, may_record_changes=may_record_changes)
     async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
         await create_acls(forwarder, "a")
         room[0] = False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from forwarding.controller.facts import mutations_counted, mutations_throttled
+from forwarding.controller.audit_events import mutations_counted, mutations_throttled
 from forwarding.controller.mutations import charge_creation
 from forwarding.envelope import Forwarded, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent

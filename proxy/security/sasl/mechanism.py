@@ -38,7 +38,7 @@ class PluggableMechanism(SaslMechanism, Protocol):
 def load_mechanism(name: str, class_path: str, settings: Mapping[str, str]) -> SaslMechanism:
     """The configured mechanism that `class_path` names.
 
-    ValueError, naming the key, when there is no such class, it does not fit or refuses its settings.
+    ValueError, naming the key, when there is no such class, it does not fit or rejects its settings.
     """
     key = f"{KEY}[{name}]"
     mechanism = plugin(key, class_path, PluggableMechanism, "a SASL mechanism")  # type: ignore[type-abstract]

@@ -38,7 +38,7 @@ class _Verifier:
 
 
 def load_verifier(dotted_path: str, settings: Mapping[str, str]) -> PlainVerifier:
-    """ValueError, naming the key, when there is no such class, it does not fit or refuses its settings."""
+    """ValueError, naming the key, when there is no such class, it does not fit or rejects its settings."""
     check = plugin(KEY, dotted_path, PasswordCheck, "a check of passwords")  # type: ignore[type-abstract]
     try:
         check.configure(settings)

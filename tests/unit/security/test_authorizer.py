@@ -89,7 +89,7 @@ def test_what_cannot_be_loaded_or_is_no_authorizer_is_refused_by_its_key(path: s
 @pytest.mark.spec("A1")
 def test_an_authorizer_that_refuses_its_settings_is_refused_by_the_key_that_names_it() -> None:
     with pytest.raises(
-        ValueError, match=r"authorizer\.class\.name: .*Choosy' refuses its settings: door: shut"
+        ValueError, match=r"authorizer\.class\.name: .*Choosy' rejects its settings: door: shut"
     ):
         load_authorizer(f"{__name__}.Choosy", {})
 

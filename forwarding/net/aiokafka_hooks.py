@@ -1,11 +1,15 @@
-"""Connections of aiokafka that authenticate again before their session at the broker ends (KIP-368).
+"""Changes to aiokafka, which the producer of forwarding.net.log is.
 
-aiokafka cannot, and a broker with connections.max.reauth.ms closes its connections again and again. Used for
-the producer of forwarding.net.log. All that this needs of aiokafka's inside is in this module, and
-tests/net/test_renewed_logins.py says what is missing when aiokafka changes.
+Connections re-authenticate before their session at the broker ends (KIP-368): aiokafka cannot do that, so a
+broker with connections.max.reauth.ms would close them again and again. Log lines have at most level WARNING
+and no traceback: the same failures are raised to forwarding.net.log, which logs what they mean.
+
+All uses of aiokafka's internals are in this module; tests/net/test_aiokafka_reauthentication.py fails when
+aiokafka changes them.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import Any
 
@@ -16,10 +20,19 @@ from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, 
 from proxy.net.channel import reauthentication_wait_s
 
 _LOGIN = (ApiVersionRequest, SaslHandShakeRequest, SaslAuthenticateRequest)
+LOGGERS = (
+    "conn",
+    "client",
+    "cluster",
+    "producer.sender",
+    "producer.producer",
+    "producer.transaction_manager",
+)
+CLEARTEXT_LOGIN = "Sending username and password in the clear"
 
 
 class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka ships no types
-    """A connection whose first request after the time for it has come waits for one more login."""
+    """A connection that re-authenticates before the first request after the due time."""
 
     def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
@@ -28,18 +41,18 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
 
     def send(self, request: object, expect_response: bool = True) -> object:
         if isinstance(request, SaslAuthenticateRequest):
-            return self._lifetime_noted(super().send(request, expect_response))
+            return self._with_lifetime_noted(super().send(request, expect_response))
         if isinstance(request, _LOGIN) or not self._is_due():
             return super().send(request, expect_response)
         return self._sent_after_login(request, expect_response)
 
     def _is_due(self) -> bool:
-        # A login under way holds others back as well: the broker takes nothing else meanwhile.
+        # The broker accepts nothing else during a login, so other requests wait.
         at_s = self._reauthenticate_at_s
         return self._login_lock.locked() or (at_s is not None and self._loop.time() >= at_s)
 
-    async def _lifetime_noted(self, answer: Awaitable[Any]) -> Any:
-        response = await answer
+    async def _with_lifetime_noted(self, sent: Awaitable[Any]) -> Any:
+        response = await sent
         lifetime_ms = getattr(response, "session_lifetime_ms", 0)
         if response.error_code == 0:
             wait_s = reauthentication_wait_s(lifetime_ms) if lifetime_ms > 0 else None
@@ -57,7 +70,7 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
         try:
             await self._do_sasl_handshake()
         except BaseException as error:
-            # A login that was left half-way can neither be finished nor begun again.
+            # A login that failed half-way can be neither finished nor restarted on this connection.
             self.close(reason=CloseReason.AUTH_FAILURE, exc=error if isinstance(error, Exception) else None)
             raise
 
@@ -68,6 +81,25 @@ async def _create_conn(host: str, port: int, **settings: object) -> RenewedConne
     return connection
 
 
+class _LogFilter(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_warned = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.exc_info = record.exc_text = None
+        if record.levelno > logging.WARNING:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        if record.msg != CLEARTEXT_LOGIN:
+            return True
+        # aiokafka warns at each login; once is enough.
+        has_warned, self._has_warned = self._has_warned, True
+        return not has_warned
+
+
 def install() -> None:
-    """From now on each connection of aiokafka's clients in this process is a RenewedConnection."""
+    """Apply both changes to all aiokafka clients that this process creates from now on."""
     aiokafka.client.create_conn = _create_conn
+    log_filter = _LogFilter()
+    for name in LOGGERS:
+        logging.getLogger(f"aiokafka.{name}").addFilter(log_filter)
