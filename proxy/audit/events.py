@@ -286,7 +286,7 @@ def request_refused(
     error_code: int | None = None,
     message: str,
 ) -> None:
-    """A request was rejected before any decision: malformed, unknown API, or a principal that may send none."""
+    """A request was rejected before any decision: malformed, unknown API, or a sender that may send none."""
 
 
 @_event(ADMIN)  # For rejected requests, class_of returns another class.
