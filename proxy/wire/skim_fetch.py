@@ -1,8 +1,8 @@
-"""What a fetch request asks for, without decoding it: its session, and its topics.
+"""Reads session and topics of a Fetch request without decoding it.
 
-For the request path of proxy.session: a consumer asks the same again and again, and of its partitions nothing
-is looked at. Anything of another shape gives None and is decoded whole: tagged fields, topics that are
-forgotten, replicas, and more topics or partitions of one than seven bits count.
+proxy.session calls this for every Fetch request: a consumer repeats the same request, and its partitions need
+not be read. Other requests return None and are decoded: those with tagged fields, forgotten topics, replica
+ids, or more topics or partitions than seven bits count.
 """
 
 from struct import Struct
@@ -26,7 +26,7 @@ _INT32 = Struct(">i").unpack_from
 
 _MOST = 127
 _COMPACT_PARTITION_BYTES = 33
-"""The last of them is the count of its tagged fields."""
+"""The last byte is the count of its tagged fields."""
 _CONSUMER = -1
 _NO_SESSION = 0, -1
 
@@ -34,9 +34,9 @@ Asked = tuple[int, int, list[bytes], int]
 
 
 def fetch(buffer: memoryview, offset: int, version: int) -> Asked | None:
-    """Session id and epoch (0 and -1 without), topics by name or, from v13, by id, and where the body ends.
+    """Return session id and epoch (0 and -1 without), topics (names, from v13 ids), and where the body ends.
 
-    That end has to be compared with that of the frame: nothing read here is sure to lie within it before.
+    The caller has to compare that end with the end of the frame: nothing before it is checked against it.
     """
     try:
         if version < _FIRST_FLEXIBLE:
@@ -113,7 +113,7 @@ def _compact(buffer: memoryview, offset: int, version: int) -> Asked | None:
         if not 0 <= partitions < _MOST or any(buffer[first_at + 32 : position : 33]) or buffer[position]:
             return None
         position += 1
-    # No topic is forgotten; a rack; no tagged fields.
+    # No forgotten topics; a rack; no tagged fields.
     rack_bytes = buffer[position + 1] - 1
     end = position + 2 + rack_bytes
     if buffer[position] != 1 or not 0 <= rack_bytes < _MOST or buffer[end]:
