@@ -48,7 +48,9 @@ def protect_writer(gate: Gate, transactional_id: str) -> bool:
     assert isinstance(guarded, ProtectedResources)
     if transactional_id in guarded.own.transactional_ids:
         return False
-    gate.authorizer = ProtectedResources(guarded.authorizer, guarded.own.with_writer(transactional_id))
+    gate.authorizer = ProtectedResources(
+        guarded.authorizer, guarded.own.with_transactional_id(transactional_id)
+    )
     return True
 
 

@@ -176,7 +176,9 @@ class JwksFile:
 
 def tell_keys(url: str, keys: JwkSet) -> None:
     """Which keys count now, and which of the document do not."""
-    log.info("identity provider's keys loaded", url=url, keys=keys.keys_told, skipped=list(keys.skipped))
+    log.info(
+        "identity provider's keys loaded", url=url, keys=keys.key_descriptions, skipped=list(keys.skipped)
+    )
 
 
 class _Round:

@@ -9,7 +9,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 
-from proxy.security.passwords import USUAL_COST, cost_of, hash_of_nobody, verify_password
+from proxy.security.passwords import USUAL_COST, cost_of, dummy_hash, verify_password
 from proxy.security.sasl.plain import Verified
 
 _MAX_REMEMBERED = 10_000
@@ -44,7 +44,7 @@ class PlainUsers:
         # An unknown user costs what a wrong password costs most users: time does not tell who exists.
         costs = Counter(cost_of(each) for each in stored.values() if not each.startswith(_KEPT))
         cost = costs.most_common(1)[0][0] if costs else USUAL_COST
-        self.hash_of_nobody = hash_of_nobody(cost, secrets.token_bytes(16), secrets.token_bytes(32))
+        self.dummy_hash = dummy_hash(cost, secrets.token_bytes(16), secrets.token_bytes(32))
 
     def remembered(self, username: str, password: str) -> Verified | None:
         """Whether this very password was verified before, against the hash in force."""
@@ -60,7 +60,7 @@ class PlainUsers:
         if found is not None:
             return found
         stored = self._stored.get(username)
-        if not self._matches(password, stored or self.hash_of_nobody) or stored is None:
+        if not self._matches(password, stored or self.dummy_hash) or stored is None:
             return None
         if len(self._verified) >= _MAX_REMEMBERED:
             self._verified.clear()
@@ -68,11 +68,11 @@ class PlainUsers:
         return self._verified_now(username, stored)
 
     def _verified_now(self, username: str, stored: str) -> Verified:
-        return Verified(in_force=lambda: self._stored.get(username) == stored)
+        return Verified(still_valid=lambda: self._stored.get(username) == stored)
 
     def _matches(self, password: str, stored: str) -> bool:
         if not stored.startswith(_KEPT):
             return verify_password(password, stored)
         # Needs no hashing, and must not be told from those that do.
-        verify_password(password, self.hash_of_nobody)
+        verify_password(password, self.dummy_hash)
         return hmac.compare_digest(stored, kept_password(password))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.records import KINDS, key_of
+from forwarding.controller.records import RECORD_KINDS, key_of
 from forwarding.net.log import Entry, Fenced, MetadataLog
 from proxy.demo.broker import Broker
 from proxy.demo.tools import KafkaTools
@@ -377,7 +377,7 @@ async def test_kafkas_own_tool_reads_every_kind_of_record_that_we_write(
         "TopicRecord": {"name": "t"},
         "ConfigRecord": {"resource_type": 2, "resource_name": "t", "name": "owner", "value": "User:a"},
     }
-    records = [getattr(types, kind)(**filled.get(kind, {})) for kind in KINDS]
+    records = [getattr(types, kind)(**filled.get(kind, {})) for kind in RECORD_KINDS]
     async with a_controller(plaintext(kafka), topic_name):
         log = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-writer")
         await log.claim()
@@ -392,5 +392,7 @@ async def test_kafkas_own_tool_reads_every_kind_of_record_that_we_write(
         tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
     )
 
-    assert [kind for kind, each in zip(KINDS, records, strict=True) if _said_of(each) not in dump.said] == []
+    assert [
+        kind for kind, each in zip(RECORD_KINDS, records, strict=True) if _said_of(each) not in dump.said
+    ] == []
     assert "Could not" not in dump.said

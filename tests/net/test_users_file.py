@@ -85,7 +85,7 @@ def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
 
     for stored, cost in (((), (14, 8, 1)), ((costly, costly, usual), (15, 8, 1)), ((usual,), (14, 8, 1))):
         users = PlainUsers({str(number): each for number, each in enumerate(stored)})
-        assert cost_of(users.hash_of_nobody) == cost
+        assert cost_of(users.dummy_hash) == cost
 
 
 @pytest.mark.spec("R9", "O5")

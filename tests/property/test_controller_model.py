@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from forwarding.envelope import wrap
-from forwarding.net import writer
+from forwarding.net import request_processor
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal, serialize
 from proxy.wire import codecs, types
@@ -41,7 +41,7 @@ REGAIN_TIMEOUT_MS = 20
 
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "REGAIN_TIMEOUT_MS", REGAIN_TIMEOUT_MS)
+    monkeypatch.setattr(request_processor, "REGAIN_TIMEOUT_MS", REGAIN_TIMEOUT_MS)
 
 
 Binding = tuple[str, int, str, int, int]

@@ -172,7 +172,7 @@ def test_an_authorizer_that_was_not_configured_denies() -> None:
     assert guarded.authorize(CONTEXT, [READ]) == [FAILED]
     assert guarded.authorize_by_resource_type(CONTEXT, Operation.WRITE, ResourceType.TOPIC) == FAILED
     assert (guarded.acl_count(MetadataImage.EMPTY), guarded.error_count) == (-1, 3)
-    assert "asked before it was configured" in str(guarded.last_error)
+    assert "called before it was configured" in str(guarded.last_error)
 
 
 @pytest.mark.spec("A1")
