@@ -12,7 +12,7 @@ from proxy.config.proxy_principals import proxy_principals
 from proxy.net.channel import EndpointSettings
 from proxy.net.clock import now_ms
 from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
-from proxy.quota.rate import alone
+from proxy.quota.rate import unshared
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal_serde import load_principal_serde
@@ -82,7 +82,7 @@ def authorizer(config: ProxyConfig) -> Authorizer:
 
 
 def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
-    quota, rates = config.quota, alone if member is None else member.rate
+    quota, rates = config.quota, unshared if member is None else member.rate
     return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
 
 

@@ -39,7 +39,7 @@ from proxy.net.user_tokens import Identity
 from proxy.net.verification import Verifications
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
-from proxy.quota.rate import alone
+from proxy.quota.rate import unshared
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.workers.member import Member
 
@@ -111,7 +111,7 @@ class Listeners:
         """Those that accept no more, and have connections."""
         self._tasks: asyncio.TaskGroup | None = None
         self._all_open = False
-        rates = self._rates = alone if member is None else member.rate
+        rates = self._rates = unshared if member is None else member.rate
         windows = self._windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
             _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates=rates

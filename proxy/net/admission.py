@@ -16,7 +16,13 @@ from proxy.net.acceptor import Pace
 from proxy.net.clock import now_ms
 from proxy.net.slot import Slot
 from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import TOO_MANY, ConnectionLimits, ConnectionQuotas, TurnedAway, same_address
+from proxy.quota.connections import (
+    TOO_MANY,
+    ConnectionLimits,
+    ConnectionQuotas,
+    RejectedConnection,
+    same_address,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +65,7 @@ class Admission:
         address = same_address(host)
         image = self._image() or MetadataImage.EMPTY
         if self._quotas.count >= self._most:
-            refused: TurnedAway | None = TurnedAway(TOO_MANY)
+            refused: RejectedConnection | None = RejectedConnection(TOO_MANY)
         else:
             refused = self._quotas.open(listener, address, image.quotas, now_ms())
         if refused is not None:
@@ -94,7 +100,7 @@ class Admission:
         self._observer.accept_failed(listener, error)
         log.error("connections cannot be accepted", listener=listener, error=error, stranger=True)
 
-    def _turn_away(self, refused: TurnedAway, close: Callable[[], None]) -> None:
+    def _turn_away(self, refused: RejectedConnection, close: Callable[[], None]) -> None:
         if refused.delay_ms == 0 or self._held >= self._most_held:
             close()
             return
@@ -105,7 +111,7 @@ class Admission:
         self._held -= 1
         close()
 
-    def _tell(self, listener: str, address: str, refused: TurnedAway) -> None:
+    def _tell(self, listener: str, address: str, refused: RejectedConnection) -> None:
         log.warning(
             "connection would be refused" if refused.only_observed else "connection refused",
             listener=listener,

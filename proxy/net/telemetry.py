@@ -20,7 +20,7 @@ from proxy.net.event_lines import log_event
 from proxy.net.login_metrics import LoginMetrics
 from proxy.net.quota_series import ThrottledSeries, quota_series
 from proxy.net.shown_clients import ShownClients
-from proxy.quota.connections import TURNED_AWAY
+from proxy.quota.connections import REJECTION_REASONS
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.protected import unprotected
 from proxy.session.gate import Gate, ListenerPolicy
@@ -90,7 +90,7 @@ class Telemetry:
 
     def closed(self, listener: str, reason: str) -> None:
         self._closed.labels(listener, reason).inc()
-        if reason not in TURNED_AWAY:
+        if reason not in REJECTION_REASONS:
             self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
 
     def accept_failed(self, listener: str, error: str) -> None:

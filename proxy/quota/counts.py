@@ -1,29 +1,29 @@
-"""How many there are of something at the moment, against a limit: one more or one less.
+"""Numbers of things, such as connections, against limits.
 
-Asked by proxy.quota.connections. Of one process here; of a group of workers in proxy.workers.
+OwnCounts counts within one process; proxy.workers counts for a group of workers.
 """
 
 from typing import Protocol
 
 
 class Counts(Protocol):
-    """Counts by name, in this process and, where it has others beside it, in all of them."""
+    """Counts by name, in this process and, if it is one of several workers, in all of them."""
 
     def take(self, name: tuple[str, ...], limit: int) -> bool:
-        """One more of it; False: there would be more than `limit`, and nothing has changed."""
+        """Add one; False if there would be more than `limit`: then nothing has changed."""
         ...
 
-    def give_back(self, name: tuple[str, ...]) -> None:
-        """One less; ValueError when this process has none."""
+    def release(self, name: tuple[str, ...]) -> None:
+        """Subtract one; ValueError if this process has none."""
         ...
 
     def own(self, name: tuple[str, ...]) -> int:
-        """How many this process has."""
+        """Return the number of this process."""
         ...
 
 
 class OwnCounts:
-    """The counts of a process that shares its limits with nobody."""
+    """The counts of a process that shares no limits."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, ...], int] = {}
@@ -35,7 +35,7 @@ class OwnCounts:
         self._counts[name] = count + 1
         return True
 
-    def give_back(self, name: tuple[str, ...]) -> None:
+    def release(self, name: tuple[str, ...]) -> None:
         left = self._counts.get(name, 0) - 1
         if left > 0:
             self._counts[name] = left

@@ -83,7 +83,7 @@ class Member(Collector):
         self._own[name] = own + 1
         return True
 
-    def give_back(self, name: tuple[str, ...]) -> None:
+    def release(self, name: tuple[str, ...]) -> None:
         left = self._own.get(name, 0) - 1
         if left < 0:
             raise ValueError(f"there is none of {' '.join(name)}")

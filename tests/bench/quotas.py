@@ -30,7 +30,7 @@ from proxy.net.quota_series import quota_series
 from proxy.net.shown_clients import ShownClients
 from proxy.net.telemetry import Telemetry
 from proxy.quota.precedence import Governing
-from proxy.quota.rate import Rates, alone
+from proxy.quota.rate import Rates, unshared
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, Bucket, ClientQuotas
 from proxy.session.client_state import ClientState
 from proxy.wire.api_keys import ApiKey
@@ -145,7 +145,7 @@ def becoming_known(images: Mapping[str, QuotasImage]) -> list[Row]:
 
 def records(workers: int) -> dict[str, Callable[[], float]]:
     """A record far from the bound, and one beyond it, in a bucket of so many workers (0: not shared)."""
-    rates = [alone] if not workers else group(workers)
+    rates = [unshared] if not workers else group(workers)
     found = Governing(1e6, None, "alice", "")
     ours, *others = [Bucket(PRODUCER_BYTE_RATE, found, 1000, 11, True, rate) for rate in rates]
     clock = [NOW_MS]
