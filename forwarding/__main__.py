@@ -23,40 +23,40 @@ from proxy.audit.classes import CLASSES
 from proxy.audit.record import Author
 from proxy.check import check
 from proxy.config import ConfigError, WatchedUsers, effects, http_access, load, traces
+from proxy.config.machine import report_files
 from proxy.config.reloading import Reloading, checked
-from proxy.files_limit import report_files
 from proxy.metadata.image import MetadataImage
-from proxy.net import audit_page, collector, descriptors, log_lines, log_settings
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_metrics import AuditCollector
-from proxy.net.audit_room import AuditPolicy
-from proxy.net.audit_sink import AuditSink
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep
-from proxy.net.certificate_series import CertificateSeries
-from proxy.net.certificates import Certificates
-from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials, sasl_listener, token_logins
-from proxy.net.event_lines import log_event
-from proxy.net.hangup import HANGUP
-from proxy.net.http import HttpServer
-from proxy.net.http_access import HttpAccess
-from proxy.net.http_port import HttpPort
-from proxy.net.in_turn import InTurn
-from proxy.net.listening import refused
-from proxy.net.log_lines import LogSeries
-from proxy.net.loop_lag import LoopLag
-from proxy.net.oauthbearer import KeySources
-from proxy.net.plain_users import PlainUsers
-from proxy.net.process_metrics import ProcessSeries
-from proxy.net.readiness import Readiness
-from proxy.net.reload_status import ReloadMetrics
-from proxy.net.spool import Spool
-from proxy.net.spool_files import SpoolError
-from proxy.net.spool_lock import Holder, lock_spool
-from proxy.net.stop_signals import StopSignals
-from proxy.net.tls import TlsError
-from proxy.net.traces import NoTraces, Traces
-from proxy.net.watched_file import FileReloads
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.metrics import AuditCollector
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import SpoolError
+from proxy.net.audit.spool_lock import Holder, lock_spool
+from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.certificates import Certificates, CertificateSeries
+from proxy.net.files.tls import TlsError
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.logins.credentials import Credentials, sasl_listener, token_logins
+from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.pages import audit_page
+from proxy.net.pages.http_access import HttpAccess
+from proxy.net.pages.http_port import HttpPort
+from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.readiness import Readiness
+from proxy.net.runtime import descriptors, garbage_collector
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.hangup import HANGUP
+from proxy.net.runtime.listening import refused
+from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.stop_signals import StopSignals
+from proxy.net.telemetry import log_lines, log_settings
+from proxy.net.telemetry.event_lines import log_event
+from proxy.net.telemetry.log_lines import LogSeries
+from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
+from proxy.net.telemetry.reload_status import ReloadMetrics
+from proxy.net.telemetry.spans import NoTraces, Traces
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session.authentication import SaslListener
@@ -97,7 +97,7 @@ def run_controller(config_path: str | Path) -> int:
             log.error("controller cannot start", error=line)
         return EXIT_CONFIG
     report_files(config, files)
-    collector.start()
+    garbage_collector.start()
     try:
         uvloop.run(
             _run(

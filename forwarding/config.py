@@ -40,7 +40,7 @@ from proxy.config import (
 from proxy.config.authorizer import require_early_start_listeners
 from proxy.config.binds import Bind, require_different_ports
 from proxy.config.parts import KeyProblem, PluginSettings, all_of, without
-from proxy.net.descriptors import RESERVED
+from proxy.net.runtime.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
 from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTIONAL_ID, acls_in_log

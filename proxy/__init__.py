@@ -1,16 +1,24 @@
 """The data plane: a gate in front of each Kafka broker, and the library that the controller stands on.
 
-wire      bytes <-> messages
-metadata  what the cluster has agreed on: records, image, delta, loader
-security  who is this, and may they
-quota     which quota governs, and how long a client has to wait
-audit     one audit record and its encoding
-admin     which administrative requests are rejected: the same rules for the proxy and the controller
-session   one client connection without a socket: bytes in, effects out
-net       everything that waits: sockets, the metadata topic, the audit spool, metrics
-demo      the main job on a real broker on this machine
-
-config    the configuration file; addresses: where clients reach each broker
-process   a proxy put together; gate_setup: its gate, as configured
-__main__  the command line; check, shell: subcommands
+wire/          bytes <-> messages
+metadata/      what the cluster has agreed on: records, image, delta, loader
+security/      authentication and authorization: principals, SASL mechanisms, authorizers
+quota/         which quota governs a client, and how long the client has to wait
+audit/         one audit record and its encoding
+admin/         which administrative requests are rejected: the same rules for the proxy and the controller
+session/       one client connection without a socket: bytes in, effects out
+net/           everything that waits: sockets, the metadata log, the audit spool, metrics
+config/        the configuration file
+workers/       several processes of one proxy on one port
+shell/         `penstock shell`: the metadata log as a tree of paths
+demo/          `penstock demo`: the whole story on a real broker on this machine
+addresses      the addresses at which clients of a listener reach each broker
+control_plane  where a proxy's metadata comes from and where its clients' administrative requests go
+gate_setup     from the configuration to what all sessions share
+listeners      the listeners of one proxy: opened, changed, drained
+process        the parts of a proxy, connected
+check          `penstock check`: what is wrong with a configuration file
+reload         `penstock reload`: the running process reads its configuration file again
+starter        `penstock init`: example files to begin from
+__main__       the command line
 """

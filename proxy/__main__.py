@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.net import log_lines, log_settings
-from proxy.net.hangup import HANGUP
+from proxy.net.runtime.hangup import HANGUP
+from proxy.net.telemetry import log_lines, log_settings
 
 EXIT_CONFIG = 2
 SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")

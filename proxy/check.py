@@ -31,16 +31,15 @@ from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import client_tls
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
-from proxy.files_limit import missing_files
-from proxy.net import descriptors
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep
-from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials, sasl_listener
-from proxy.net.oauthbearer import KeySources
-from proxy.net.plain_users import PlainUsers
-from proxy.net.spool_lock import locked_by_another
-from proxy.net.tls import TlsError
-from proxy.net.watched_file import FileReloads
+from proxy.net.audit.spool_lock import locked_by_another
+from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.tls import TlsError
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.logins.credentials import Credentials, sasl_listener
+from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.runtime import descriptors
+from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import load_authorizer
 
 Config = ControllerConfig | ProxyConfig
@@ -199,7 +198,7 @@ def _warnings(reading: Reading[Config], config: Config) -> Iterator[str]:
         yield reading.line(location, text)
     found = (
         locked_by_another(config.audit.spool_dir),
-        missing_files(config, descriptors.highest_limit()),
+        machine.missing_files(config, descriptors.highest_limit()),
         None if config.http is None else config.http.exposure(),
         None if config.telemetry.otlp is None else config.telemetry.otlp.exposure(),
         config.upstream.note if isinstance(config, ProxyConfig) else None,

@@ -15,13 +15,12 @@ from forwarding.net.forwarder import ApiVersions, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from proxy.config import ProxyConfig, endpoint, split_host_port
 from proxy.metadata.loader import Loader, OnImage
-from proxy.net.channel import EndpointSettings
-from proxy.net.clock import now_ms
-from proxy.net.metadata_feed import TopicFeed
-from proxy.net.offset_waiters import FeedTimeout
-from proxy.net.quorum_feed import QuorumFeed
-from proxy.net.quorum_metrics import QuorumCollector
-from proxy.net.spans import NO_SPANS, Spans
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
+from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.member import Member

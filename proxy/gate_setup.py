@@ -9,9 +9,9 @@ import structlog
 
 from proxy.config import ProxyConfig
 from proxy.config.proxy_principals import proxy_principals
-from proxy.net.channel import EndpointSettings
-from proxy.net.clock import now_ms
-from proxy.net.user_tokens import Identity, ProxyIdentity, UserTokens
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
+from proxy.net.runtime.clock import now_ms
 from proxy.quota.rate import unshared
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer

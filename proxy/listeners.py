@@ -20,23 +20,23 @@ from proxy.audit.record import AuditEvent
 from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import Listener as ListenerConfig
 from proxy.metadata.image import QuotasImage
-from proxy.net import descriptors
-from proxy.net.acceptor import listening_socket
-from proxy.net.admission import Admission
-from proxy.net.broker_watch import BrokerFacts
-from proxy.net.channel import EndpointSettings
-from proxy.net.connection import Connection
-from proxy.net.credentials import Credentials, sasl_listener
-from proxy.net.drain import Drained, drain
-from proxy.net.edge import Trail
-from proxy.net.listener import BACKLOG, Forwarder, Listener, Observer
-from proxy.net.pieces import done_in_pieces, in_pieces
-from proxy.net.spans import Tracing
-from proxy.net.tls import ServerTls
-from proxy.net.topic_lookups import TopicLookups
-from proxy.net.turns import Turns
-from proxy.net.user_tokens import Identity
-from proxy.net.verification import Verifications
+from proxy.net.clients.acceptor import listening_socket
+from proxy.net.clients.admission import Admission
+from proxy.net.clients.connection import Connection
+from proxy.net.clients.connection_host import Trail
+from proxy.net.clients.drain import Drained, drain
+from proxy.net.clients.listener import BACKLOG, Forwarder, Listener, Observer
+from proxy.net.clients.turns import Turns
+from proxy.net.files.tls import ServerTls
+from proxy.net.kafka.broker_watch import BrokerFacts
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.kafka.topic_lookups import TopicLookups
+from proxy.net.kafka.user_tokens import Identity
+from proxy.net.logins.credentials import Credentials, sasl_listener
+from proxy.net.logins.verification import Verifications
+from proxy.net.runtime import descriptors
+from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
 from proxy.quota.rate import unshared

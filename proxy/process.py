@@ -25,49 +25,49 @@ from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, load, traces
+from proxy.config.machine import report_files
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
-from proxy.files_limit import report_files
 from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
-from proxy.net import audit_page, collector, descriptors, log_lines
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import AuditPolicy
-from proxy.net.audit_sink import AuditSink
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep
-from proxy.net.broker_watch import BrokerFacts, BrokerWatch
-from proxy.net.certificate_series import CertificateSeries
-from proxy.net.certificates import Certificates
-from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials, token_logins
-from proxy.net.hangup import HANGUP
-from proxy.net.http import HttpServer
-from proxy.net.http_access import HttpAccess
-from proxy.net.http_port import HttpPort, PreparedAccess
-from proxy.net.in_turn import InTurn
-from proxy.net.listening import refused
-from proxy.net.log_lines import LogSeries
-from proxy.net.loop_lag import LoopLag
-from proxy.net.oauthbearer import KeySources
-from proxy.net.pieces import done_in_pieces, in_pieces
-from proxy.net.process_metrics import ProcessSeries
-from proxy.net.quota_page import quota_page
-from proxy.net.quota_series import AcceptSeries
-from proxy.net.reach import together
-from proxy.net.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
-from proxy.net.reload_status import ReloadMetrics
-from proxy.net.request_metrics import RequestSeries
-from proxy.net.revocation import Revocations
-from proxy.net.spool import Spool
-from proxy.net.spool_files import SpoolError
-from proxy.net.spool_lock import Holder, lock_spool
-from proxy.net.stop_signals import StopSignals
-from proxy.net.telemetry import StateCollector, Telemetry
-from proxy.net.tls import ServerTls, TlsError
-from proxy.net.topic_lookups import TopicLookupSeries
-from proxy.net.verification import Verifications, hashing_threads
-from proxy.net.watched_file import FileReloads, WatchedFile
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import SpoolError
+from proxy.net.audit.spool_lock import Holder, lock_spool
+from proxy.net.clients.revocation import Revocations
+from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.certificates import Certificates, CertificateSeries
+from proxy.net.files.tls import ServerTls, TlsError
+from proxy.net.files.watched_file import FileReloads, WatchedFile
+from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
+from proxy.net.kafka.topic_lookups import TopicLookupSeries
+from proxy.net.logins.credentials import Credentials, token_logins
+from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.verification import Verifications, hashing_threads
+from proxy.net.pages import audit_page
+from proxy.net.pages.http_access import HttpAccess
+from proxy.net.pages.http_port import HttpPort, PreparedAccess
+from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.quota_page import quota_page
+from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
+from proxy.net.runtime import descriptors, garbage_collector
+from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.hangup import HANGUP
+from proxy.net.runtime.listening import refused
+from proxy.net.runtime.reachability import together
+from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.stop_signals import StopSignals
+from proxy.net.telemetry import log_lines
+from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
+from proxy.net.telemetry.log_lines import LogSeries
+from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
+from proxy.net.telemetry.quota_metrics import AcceptSeries
+from proxy.net.telemetry.reload_status import ReloadMetrics
+from proxy.net.telemetry.request_metrics import RequestSeries
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session import served
@@ -115,7 +115,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     if worker is None:
         report_files(config, files)
     disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
-    collector.start()
+    garbage_collector.start()
     try:
         uvloop.run(process.run())
     except Exception as error:
@@ -465,7 +465,7 @@ class ProxyProcess:
             shown = self._telemetry.shown_clients
             await done_in_pieces(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
             await done_in_pieces(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
-            collector.collect_if_few()
+            garbage_collector.collect_if_few()
 
     async def _forward(self, request: ToController) -> ControllerReply:
         if not await self._audit.admits_change():

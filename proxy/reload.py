@@ -14,9 +14,9 @@ from threading import Event
 from forwarding.config import ControllerConfig
 from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, load
-from proxy.net.clock import now_ms
-from proxy.net.reload_status import ReloadStatus
-from proxy.net.spool_lock import Holder, holder_of
+from proxy.net.audit.spool_lock import Holder, holder_of
+from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.reload_status import ReloadStatus
 
 EXIT_NO_OUTCOME, EXIT_CONFIG, EXIT_RESTART = 1, 2, 3
 LOOK_S = 0.05

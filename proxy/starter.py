@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 
 SIDECAR, CONTROLLER, ALL = "sidecar", "controller", "all"
 _CONFIGURATIONS = {

@@ -2,7 +2,9 @@
 
 Connections re-authenticate before their session at the broker ends (KIP-368): aiokafka cannot do that, so a
 broker with connections.max.reauth.ms would close them again and again. Log lines have at most level WARNING
-and no traceback: the same failures are raised to forwarding.net.log, which logs what they mean.
+and no traceback: the same failures are raised to forwarding.net.log, which logs what they mean. And a
+producer can be ended when `stop` would wait for batches that are never delivered: if they were abandoned
+there, they would be retried as long as the process lives, and could be stored after later records.
 
 All uses of aiokafka's internals are in this module; tests/net/test_aiokafka_reauthentication.py fails when
 aiokafka changes them.
@@ -14,11 +16,14 @@ from collections.abc import Awaitable
 from typing import Any
 
 import aiokafka.client
+import structlog
+from aiokafka import AIOKafkaProducer
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslHandShakeRequest
 
-from proxy.net.channel import reauthentication_wait_s
+from proxy.net.kafka.channel import reauthentication_wait_s
 
+STOP_TIMEOUT_S = 5
 _LOGIN = (ApiVersionRequest, SaslHandShakeRequest, SaslAuthenticateRequest)
 LOGGERS = (
     "conn",
@@ -29,6 +34,9 @@ LOGGERS = (
     "producer.transaction_manager",
 )
 CLEARTEXT_LOGIN = "Sending username and password in the clear"
+
+
+log = structlog.get_logger(__name__)
 
 
 class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka ships no types
@@ -103,3 +111,49 @@ def install() -> None:
     log_filter = _LogFilter()
     for name in LOGGERS:
         logging.getLogger(f"aiokafka.{name}").addFilter(log_filter)
+
+
+async def end(producer: AIOKafkaProducer, name: str) -> None:
+    """Stop a producer for good. Records that are not delivered by then are lost."""
+    _retrieve_failures(producer)
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await producer.stop()
+    except Exception as error:  # noqa: BLE001 - the producer is given up in any case
+        log.info("a producer did not stop in order", producer=name, error=repr(error))
+        # A second call of `stop` does nothing: end the connections first, so that requests fail, then the
+        # sender.
+        await producer.client.close()
+        await _cancel(producer._sender)
+        _retrieve_failures(producer)
+
+
+async def _cancel(sender: object) -> None:
+    """Cancel the sender and its tasks, which look for a coordinator while no broker responds.
+
+    Its own `close` would wait for these tasks.
+    """
+    while tasks := [task for task in asyncio.all_tasks() if _is_of(task, sender)]:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+
+
+def _is_of(task: "asyncio.Task[object]", sender: object) -> bool:
+    frame = getattr(task.get_coro(), "cr_frame", None)
+    return frame is not None and frame.f_locals.get("self") is sender
+
+
+def _retrieve_failures(producer: AIOKafkaProducer) -> None:
+    """Retrieve failures that were raised here and also left in futures.
+
+    Otherwise asyncio would log each future's exception as never retrieved, with a traceback.
+    """
+    accumulator = producer._message_accumulator
+    batches = [batch for queue in accumulator._batches.values() for batch in queue]
+    futures = [batch._drain_waiter for batch in [*batches, *accumulator._pending_batches]]
+    if producer._txn_manager is not None and producer._txn_manager.transactional_id is not None:
+        futures.append(producer._txn_manager.wait_for_transaction_end())
+    for future in futures:
+        if future is not None and future.done() and not future.cancelled():
+            future.exception()

@@ -12,7 +12,7 @@ import structlog
 
 from forwarding.controller.mutations import ExistingTopic
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

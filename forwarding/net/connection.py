@@ -13,7 +13,7 @@ from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
 from forwarding.versions import TRANSACTIONAL_ID_TAG
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
-from proxy.net.verification import Client, Verifications
+from proxy.net.logins.verification import Client, Verifications
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import (
     AuthenticationContext,

@@ -15,9 +15,8 @@ import structlog
 
 from forwarding.net.disturbances import Disturbances, Kind
 from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
-from proxy.net.backoff import Backoff
-from proxy.net.channel import ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.reach import Reach
+from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
+from proxy.net.runtime.reachability import Backoff, Reach
 from proxy.wire.error_codes import ErrorCode
 
 SESSION_TIMEOUT_MS = 6_000

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from forwarding import envelope
 from forwarding.envelope import Sender
-from proxy.net.spans import OpenSpan, Spans
+from proxy.net.telemetry.spans import OpenSpan, Spans
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.outcome import error_of
 from proxy.session.request_counts import name_of_api, name_of_error

@@ -20,11 +20,10 @@ from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
-from proxy.net.backoff import Backoff
-from proxy.net.cause import CLOSED, Cause
-from proxy.net.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.reach import Reach
-from proxy.net.spans import NO_SPANS, Spans
+from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
+from proxy.net.runtime.cause import CLOSED, Cause
+from proxy.net.runtime.reachability import Backoff, Reach
+from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.controller_reply import ControllerReply
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey

@@ -11,9 +11,9 @@ from forwarding.net.broker import Broker
 from forwarding.net.election import Election
 from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
-from proxy.net.channel import ChannelError
-from proxy.net.metadata_feed import FeedTimeout
-from proxy.net.reach import Reach
+from proxy.net.kafka.channel import ChannelError
+from proxy.net.metadata.topic_feed import FeedTimeout
+from proxy.net.runtime.reachability import Reach
 
 
 class Leader:

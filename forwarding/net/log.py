@@ -2,7 +2,7 @@
 
 forwarding.net.request_processor writes one transaction for each request, with acks=all. The transactional.id
 is fixed, so Kafka fences every earlier writer when a new one claims the log: at most one can commit.
-proxy.net.metadata_feed reads the log.
+proxy.net.metadata.topic_feed reads the log.
 """
 
 import asyncio
@@ -18,9 +18,8 @@ from aiokafka.errors import KafkaError, ProducerFenced
 
 from forwarding.controller.records import key_of
 from forwarding.net import aiokafka_hooks
-from proxy.net.bearer_token import TokenError, TokenSource
-from proxy.net.channel import EndpointSettings
-from proxy.net.producer_end import end
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.wire import metadata_records
 from proxy.wire.message import Message
 from proxy.wire.work import paced
@@ -111,10 +110,10 @@ class MetadataLog:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await producer.start()
         except FAILURES as error:
-            await end(producer, "metadata log")
+            await aiokafka_hooks.end(producer, "metadata log")
             raise LogUnavailable(f"{self._endpoint.address}: {error!r}") from error
         except BaseException:
-            await end(producer, "metadata log")
+            await aiokafka_hooks.end(producer, "metadata log")
             raise
         self._producer = producer
         log.info("metadata log claimed", topic=self._topic, transactional_id=self._transactional_id)
@@ -139,7 +138,7 @@ class MetadataLog:
         """Close the producer; nothing is written until the log is claimed again."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await end(producer, "metadata log")
+            await aiokafka_hooks.end(producer, "metadata log")
 
     async def _transaction(
         self, producer: AIOKafkaProducer, entries: Sequence[Entry], headers: Sequence[tuple[str, bytes]]

@@ -1,7 +1,7 @@
 """The page /quotas of a controller: the use of controller_mutation_rate, as JSON.
 
 It is made from the token buckets for each request. Full buckets are left out: a client with a full bucket may
-do as much as a new one. proxy.net.quota_page is the proxy's page.
+do as much as a new one. proxy.net.pages.quota_page is the proxy's page.
 """
 
 import json

@@ -32,15 +32,15 @@ from forwarding.versions import VersionRange, common
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.channel import ChannelError, EndpointSettings
-from proxy.net.login_metrics import LoginMetrics
-from proxy.net.metadata_feed import TopicFeed
-from proxy.net.reach import Reach, together
-from proxy.net.readiness import BEING_READ, NOT_YET, Note, degraded
-from proxy.net.spans import Spans
-from proxy.net.telemetry import AuthorizerCollector
-from proxy.net.tls import ServerTls
-from proxy.net.verification import Verifications
+from proxy.net.files.tls import ServerTls
+from proxy.net.kafka.channel import ChannelError, EndpointSettings
+from proxy.net.logins.verification import Verifications
+from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
+from proxy.net.runtime.reachability import Reach, together
+from proxy.net.telemetry.event_metrics import AuthorizerCollector
+from proxy.net.telemetry.login_metrics import LoginMetrics
+from proxy.net.telemetry.spans import Spans
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder

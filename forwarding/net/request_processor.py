@@ -46,9 +46,9 @@ from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.channel import ChannelError
-from proxy.net.metadata_feed import FeedTimeout, TopicFeed
-from proxy.net.pieces import in_pieces, in_slices
+from proxy.net.kafka.channel import ChannelError
+from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
+from proxy.net.runtime.chunked import in_pieces, in_slices
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.apis.table import rejection
 from proxy.session.outcome import error_of

@@ -13,10 +13,10 @@ import structlog
 
 from forwarding.net.connection import Connection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
-from proxy.net.incomplete_logins import IncompleteLogins
-from proxy.net.listening import opening
-from proxy.net.logins import LOGIN_TIMEOUT
-from proxy.net.verification import NotChecked
+from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
+from proxy.net.logins.unfinished_logins import IncompleteLogins
+from proxy.net.logins.verification import NotChecked
+from proxy.net.runtime.listening import opening
 from proxy.security.host import host_address
 
 LENGTH_BYTES = 4

@@ -1,8 +1,8 @@
 """The hash chain over one boot's records: it reveals altered, removed and inserted lines (SPEC D2).
 
 chain(n) = H(chain(n - 1) in hex, body(n)); chain(-1) = H(the author's key). H is SHA-256, or HMAC-SHA256 with
-a secret: then a client with WRITE on the audit topic cannot forge a chain. proxy.net.audit_log feeds it with
-what proxy.audit.record encodes; spark_audit verifies it.
+a secret: then a client with WRITE on the audit topic cannot forge a chain. proxy.net.audit.audit_log feeds it
+with what proxy.audit.record encodes; spark_audit verifies it.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ Each function below declares an event: its name is the event's name, its keyword
 decorator names the class that decides what happens to the event when the trail has no room. mypy reports a
 field that an event does not have. The session adds the origin of an event (connection, listener, host,
 principal, client id, metadata offset, settings generation) to everything that it records, so the declarations
-of its events leave these fields out. `class_of` serves proxy.net.audit_log and proxy.audit.noise.
+of its events leave these fields out. `class_of` serves proxy.net.audit.audit_log and proxy.audit.noise.
 """
 
 import inspect

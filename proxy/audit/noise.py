@@ -2,7 +2,7 @@
 
 Denials, failed logins, rejected requests and reads beyond the rate of one principal (of one address, for
 unknown clients) become one record for each kind and interval, with a count and the first and last time.
-proxy.net.audit_log calls this before an event gets its sequence number. Changes are never collapsed.
+proxy.net.audit.audit_log calls this before an event gets its sequence number. Changes are never collapsed.
 """
 
 from collections.abc import Mapping

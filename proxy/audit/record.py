@@ -1,6 +1,6 @@
 """One audit record: an event of a session, a controller or a process, and its line of JSON.
 
-proxy.session and forwarding.controller make events, proxy.net.audit_log numbers and encodes them, and
+proxy.session and forwarding.controller make events, proxy.net.audit.audit_log numbers and encodes them, and
 proxy.audit.chain seals them. spark_audit.schema repeats the fields; a contract test compares the two.
 """
 

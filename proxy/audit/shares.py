@@ -1,8 +1,8 @@
 """The part of a bounded space that each class of records may use: its own reserve, and what is left.
 
-proxy.net.audit_room uses it for the queue and for the spool. Records leave in the order in which they came. A
-class can always use its reserve, whatever the others hold: a flood of denials or summaries never uses the
-room of administrative changes, or the other way round.
+proxy.net.audit.capacity uses it for the queue and for the spool. Records leave in the order in which they
+came. A class can always use its reserve, whatever the others hold: a flood of denials or summaries never uses
+the room of administrative changes, or the other way round.
 """
 
 from collections import Counter, deque

@@ -2,24 +2,35 @@
 
 Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are named as Kafka names them.
 
-- `document`: YAML with its lines; `spelling`: keys of older files; `parts`: what all settings are made of
-- `reading`: how a file becomes settings, or `wording`: what is wrong with it, and `advice`: on unknown keys
-- `binds`: addresses that cannot all be listened on; `machine`: what this machine cannot give a right file
-- `listener`: an address that clients connect to, TLS and logins
-- `authorizer`: who decides
-- `tls`: certificates, and what is asked of clients
-- `users`: the users that PLAIN knows
-- `delegation_token`: the key of delegation tokens, and how long they last
-- `oauthbearer`: whose tokens a listener takes; `identity_url`: where keys and tokens come from
-- `gssapi`: the key and the rules for a listener's Kerberos users
-- `login`: our own logins
-- `bootstrap`: addresses of one cluster
-- `peer`: how the broker and the controller are reached
-- `upstream`: the broker, and where clients reach the proxies of all brokers
-- `http`: where the HTTP port is, and what one has to show there
-- `telemetry`: where traces go
-- `quota`: whom quotas hold, and whether they do
-- `proxy`: the whole file; `proxy_principals`: who must not be a client
+proxy             the whole file
+listener          an address that clients connect to, TLS and logins
+tls               certificates, and whether clients need one
+users             the users that PLAIN knows
+delegation_token  the key of delegation tokens, and how long they last
+oauthbearer       which tokens a listener accepts
+identity_url      where an identity provider's keys and tokens come from
+gssapi            the key and the rules for a listener's Kerberos users
+authorizer        which authorizer decides, and its settings
+quota             which quotas are enforced, and which are only measured
+upstream          the broker, and where clients reach the proxies of all brokers
+peer              how the broker and the controller are reached
+login             the logins of Penstock itself at brokers and controllers
+bootstrap         addresses of one cluster
+audit             the audit trail: where its records go, and the hash chain that proves them unchanged
+http              the HTTP port, and which credentials it asks for
+telemetry         where traces go
+proxy_principals  principals of Penstock itself, which no client may be
+parts             what all settings are made of
+document          YAML with its lines
+spelling          keys of older files
+reading           from a file to settings
+wording           errors in a file, in words
+advice            what to write instead of an unknown key
+binds             addresses that cannot all be listened on
+machine           what this machine cannot give a correct file, and what is unwise
+effects           when a change of each key takes effect
+changes           how two versions of a configuration differ
+reloading         a file that is read again, checked, compared and put into effect
 """
 
 from proxy.config.audit import Audit

@@ -8,8 +8,8 @@ from pydantic import Field, field_validator
 from proxy.audit.chain import MIN_KEY_BYTES
 from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
 from proxy.config.parts import FilePath, Milliseconds, Part, SecretFile
-from proxy.net.audit_room import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
-from proxy.net.audit_writer import Fsync
+from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
+from proxy.net.audit.writer import Fsync
 from proxy.security.protected import DEFAULT_AUDIT_TOPIC
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)

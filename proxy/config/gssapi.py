@@ -1,6 +1,6 @@
 """How a listener knows Kerberos users (GSSAPI): Kafka's keys, and where the service's keytab is.
 
-Part of proxy.config.listener; read by proxy.net.credentials.
+Part of proxy.config.listener; read by proxy.net.logins.credentials.
 """
 
 from typing import Annotated
@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from proxy.config.parts import NotEmpty, Part, SecretFile
-from proxy.net.kerberos import GssapiSettings
+from proxy.net.logins.kerberos import GssapiSettings
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 
 _PREFIX = "sasl_kerberos_"

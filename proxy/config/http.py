@@ -5,8 +5,8 @@ from pydantic import model_validator
 
 from proxy.config.binds import is_loopback
 from proxy.config.parts import ExistingFile, HostPort, Part, split_host_port
-from proxy.net.http_access import BearerToken, HttpAccess, TokenFileError
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
 
 LOOPBACK = "127.0.0.1:9190"
 

@@ -9,8 +9,8 @@ from proxy.config.gssapi import Gssapi
 from proxy.config.oauthbearer import OAuthBearer
 from proxy.config.parts import HostPort, Listed, Milliseconds, PluginSettings
 from proxy.config.tls import ServerSsl
-from proxy.net.credentials import BUILT_IN
-from proxy.net.tls import ServerTls
+from proxy.net.files.tls import ServerTls
+from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
 from proxy.security.sasl.mechanism import NAME
 

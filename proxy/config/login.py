@@ -10,9 +10,9 @@ from pydantic import model_validator
 
 from proxy.config.identity_url import IdentityUrl, file_of
 from proxy.config.parts import ExistingFile, Part, SecretFile
-from proxy.net.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
-from proxy.net.channel import SaslLogin
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import SaslLogin
+from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
+from proxy.net.runtime.clock import now_ms
 
 OAUTHBEARER = "OAUTHBEARER"
 

@@ -1,6 +1,7 @@
 """What this machine, or this user, cannot give a file that is right; and what is right and unwise. Warnings.
 
-For `penstock check`. Nothing is changed: an address is bound and let go, a directory is made and removed.
+For `penstock check`, and for the log of a process that starts. Nothing is changed: an address is bound and
+let go, a directory is made and removed.
 """
 
 import os
@@ -10,17 +11,31 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
+
+import structlog
 
 from proxy.config.binds import Bind, is_loopback
 from proxy.config.document import Location
 from proxy.config.listener import Listener
 from proxy.config.parts import split_host_port
-from proxy.net.listening import CannotListen, opening
+from proxy.config.proxy import Limits, ProxyConfig
+from proxy.net.runtime import descriptors
+from proxy.net.runtime.listening import CannotListen, opening
 
 Caution = tuple[Location, str]
 """The key, and what about it."""
 
 _WORKERS = re.compile(r".*\.w\d+")
+
+log = structlog.get_logger(__name__)
+
+
+class Configuration(Protocol):
+    """The configuration of a proxy or of a controller."""
+
+    @property
+    def limits(self) -> Limits: ...
 
 
 def warns_of_id(key: str, name: str) -> Iterator[Caution]:
@@ -61,6 +76,32 @@ def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]
     reason = _cannot_write(directory)
     if reason is not None:
         yield location, reason
+
+
+def missing_files(config: Configuration, files: int) -> str | None:
+    """Why `files` open files are too few for `max.connections`; None: they are enough."""
+    wanted = config.limits.max_connections
+    if isinstance(config, ProxyConfig):
+        # Each worker has its share of the connections, and a limit of its own.
+        share = -(-wanted // config.workers)
+        needed, effective = descriptors.needed(share), descriptors.connections(files) * config.workers
+    else:
+        needed, effective = descriptors.RESERVED + wanted, max(1, files - descriptors.RESERVED)
+    if needed <= files:
+        return None
+    return (
+        f"limits > max.connections: {wanted} connections need {needed} open files in a process, and its limit"
+        f" is {files}: {effective} connections are accepted. Raise the limit (ulimit -n, LimitNOFILE), or"
+        " lower max.connections"
+    )
+
+
+def report_files(config: Configuration, files: int) -> None:
+    """Log it: an error where so many connections were asked for, a warning where that is the default."""
+    message = missing_files(config, files)
+    if message is not None:
+        asked = "max_connections" in config.limits.model_fields_set
+        (log.error if asked else log.warning)("too few open files for max.connections", reason=message)
 
 
 def cannot_be(directory: Path) -> str | None:

@@ -1,7 +1,7 @@
 """How a listener checks tokens (OAUTHBEARER): Kafka's keys, some of our own, and what they stand for.
 
-Part of proxy.config.listener; read by proxy.net.credentials. Left out, neither issuer nor audience would be
-checked by Kafka: here both have to be given, or given empty on purpose.
+Part of proxy.config.listener; read by proxy.net.logins.credentials. Left out, neither issuer nor audience
+would be checked by Kafka: here both have to be given, or given empty on purpose.
 """
 
 from typing import Annotated, Literal, get_args
@@ -10,8 +10,7 @@ from pydantic import Field
 
 from proxy.config.identity_url import IdentityUrl
 from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
-from proxy.net.jwks import JwksSettings
-from proxy.net.oauthbearer import OAuthBearerSettings
+from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
 from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
 

@@ -8,8 +8,8 @@ from proxy.config.bootstrap import Bootstrap
 from proxy.config.listener import SecurityProtocol
 from proxy.config.login import Login
 from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile, split_host_port
-from proxy.net.channel import EndpointSettings
-from proxy.net.tls import ClientTls
+from proxy.net.files.tls import ClientTls
+from proxy.net.kafka.channel import EndpointSettings
 
 
 class ClientSsl(Part):

@@ -31,7 +31,7 @@ from proxy.config.peer import ControllerPeer
 from proxy.config.quota import QuotaRules
 from proxy.config.telemetry import Telemetry
 from proxy.config.upstream import Upstream, require_addresses
-from proxy.net.quorum import CLUSTER_METADATA
+from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
 from proxy.security.principal import parse_principal

@@ -17,11 +17,11 @@ from proxy.config.changes import Change, PartType, changes, in_effect
 from proxy.config.effects import Effect, Effects
 from proxy.config.parts import ConfigError
 from proxy.config.reading import content_of, parse
-from proxy.net.clock import now_ms
-from proxy.net.hangup import HANGUP
-from proxy.net.reload_status import ReloadMetrics, ReloadStatus, written
-from proxy.net.tls import TlsError
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.tls import TlsError
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.hangup import HANGUP
+from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, written
 
 FILE_KIND = "configuration"
 READ_TRIES = 3

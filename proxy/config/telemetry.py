@@ -10,9 +10,9 @@ from pydantic.functional_validators import AfterValidator
 
 from proxy.config.identity_url import LOOPBACK
 from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile
-from proxy.net.tls import TlsError, client_context
-from proxy.net.traces import NoTraces, Traces
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.tls import TlsError, client_context
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.telemetry.spans import NoTraces, Traces
 
 PATH = "/v1/traces"
 """Of OTLP/HTTP, where the endpoint has none."""
@@ -67,7 +67,7 @@ class Otlp(Part):
         if self.ssl is not None and not self.endpoint.startswith("https:"):
             raise ValueError("ssl is given, and endpoint begins with http://; write https://")
         try:
-            from proxy.net.otlp import Headers
+            from proxy.net.telemetry.otlp import Headers
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in EXTRA:
                 raise
@@ -102,7 +102,7 @@ def traces(telemetry: Telemetry, instance: str, registry: CollectorRegistry, rel
     otlp = telemetry.otlp
     if otlp is None:
         return NoTraces()
-    from proxy.net.otlp import OtlpSettings, OtlpTraces
+    from proxy.net.telemetry.otlp import OtlpSettings, OtlpTraces
 
     ssl = otlp.ssl or OtlpSsl()
     settings = OtlpSettings(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from proxy.config.parts import ExistingFile, Listed, NotEmpty, Part, SecretFile
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 
 Protocol = Literal["TLSv1.2", "TLSv1.3"]
 

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, model_validator
 
 from proxy.config.parts import ConfigError, Part, SecretFile
 from proxy.config.reading import parse
-from proxy.net.plain_users import PlainUsers, kept_password
-from proxy.net.watched_file import INTERVAL_MS, FileReloads, WatchedFile
+from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
+from proxy.net.logins.plain_users import PlainUsers, kept_password
 from proxy.security.passwords import check_hash
 
 FILE_KIND = "users"

@@ -8,7 +8,7 @@ from proxy.demo import settings
 from proxy.demo.node import Node, numbered
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
-from proxy.net.quorum import CLUSTER_METADATA
+from proxy.net.metadata.quorum import CLUSTER_METADATA
 
 
 def write(stack: Stack) -> Path:

@@ -1,8 +1,8 @@
 """Follows the metadata log: batches in, images out.
 
-The reader of the log (proxy.net.metadata_feed, the controller, `penstock shell`) passes each batch, in log
-order. No image is shown before the high-water mark read at start is reached: an authorizer with half a log
-would allow what a later DENY forbids (KIP-801). After that each batch is shown at once and whole, and a
+The reader of the log (proxy.net.metadata.topic_feed, the controller, `penstock shell`) passes each batch, in
+log order. No image is shown before the high-water mark read at start is reached: an authorizer with half a
+log would allow what a later DENY forbids (KIP-801). After that each batch is shown at once and whole, and a
 re-read only when it has caught up.
 
 A batch of any size can be applied in steps of a few milliseconds (`batch_steps`, `snapshot_steps`); the old

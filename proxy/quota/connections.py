@@ -1,8 +1,8 @@
 """Limits the number and the rate of connections from an address (KIP-612).
 
 As in Kafka's ConnectionQuotas: max.connections in total and for a listener, connection_creation_rate and
-max.connections.per.ip for an address. proxy.net.admission calls `open` before a session exists, and `close`
-when a connection ends.
+max.connections.per.ip for an address. proxy.net.clients.admission calls `open` before a session exists, and
+`close` when a connection ends.
 """
 
 from collections.abc import Iterator, Mapping
@@ -182,6 +182,26 @@ class ConnectionQuotas:
             horizon_ms = now_ms - (self._samples + 1) * self._window_ms
             self._rates = {a: entry for a, entry in self._rates.items() if entry.last_record_ms > horizon_ms}
             self._sweep_at = max(_SWEEP_FROM, 2 * len(self._rates))
+
+
+class Slot:
+    """One counted connection."""
+
+    __slots__ = ("_address", "_left", "_listener", "_quotas", "kept")
+
+    def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
+        self._quotas = quotas
+        self._listener = listener
+        self._address = address
+        self._left = False
+        self.kept = False
+        """Whether a session has been made of it, whose end releases the slot."""
+
+    def leave(self) -> None:
+        """Release the slot; a second call changes nothing."""
+        if not self._left:
+            self._left = True
+            self._quotas.close(self._listener, self._address)
 
 
 def same_address(text: str) -> str:

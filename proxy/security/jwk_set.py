@@ -1,7 +1,7 @@
 """Parses a JWKS document (RFC 7517) into the keys that verify tokens.
 
-proxy.net.jwks fetches the document, proxy.security.jwt uses the keys. Only public signature keys are
-accepted: with a shared secret (`oct`) everyone who can verify a token could also forge one.
+proxy.net.logins.oauthbearer fetches the document, proxy.security.jwt uses the keys. Only public signature
+keys are accepted: with a shared secret (`oct`) everyone who can verify a token could also forge one.
 """
 
 import json

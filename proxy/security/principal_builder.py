@@ -1,7 +1,7 @@
 """Makes the principal that ACLs and quotas name from what a connection has proved (KIP-189).
 
-proxy.net.listener calls the builder when a connection is made, the SASL side when a login is accepted.
-`principal.builder.class` may name another class; its exceptions are failed authentications.
+proxy.net.clients.listener calls the builder when a connection is made, the SASL side when a login is
+accepted. `principal.builder.class` may name another class; its exceptions are failed authentications.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from proxy.config import ConfigError
 from proxy.metadata.tree import tree_of
-from proxy.net.tls import TlsError
+from proxy.net.files.tls import TlsError
 from proxy.shell.prompt import Prompt
 from proxy.shell.source import TOPIC, Found, LogError, UsageError, find
 from proxy.shell.walk import NothingThere, answer, answer_json

@@ -2,8 +2,8 @@
 
 `Work` runs a function in a greenlet. Codecs and other code that handles many elements call `spend`; when the
 slice is over, the function is suspended there until `Work.go_on` is called again. Outside of a Work `spend`
-does nothing. proxy.session uses it, and proxy.net.turns decides whose slice is next. Decision 0046 gives the
-reasons.
+does nothing. proxy.session uses it, and proxy.net.clients.turns decides whose slice is next. Decision 0046
+gives the reasons.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

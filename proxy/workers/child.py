@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.net.readiness import Note, Readiness
+from proxy.net.pages.readiness import Note, Readiness
 from proxy.workers.control import Asker
 from proxy.workers.seat import Seat
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 from prometheus_client import CollectorRegistry
 
-from proxy.net.readiness import Readiness
+from proxy.net.pages.readiness import Readiness
 from proxy.workers.exposition import snapshot
 
 METRICS, QUOTAS, READY, AUDIT, RELOAD = "metrics", "quotas", "ready", "audit", "reload"

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from proxy.net.pieces import in_pieces
+from proxy.net.runtime.chunked import in_pieces
 from proxy.quota.throttle import IDLE_MS
 
 GAUGES = {

@@ -13,10 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from proxy.net.clock import now_ms
-from proxy.net.http import HttpServer
-from proxy.net.http_access import HttpAccess
-from proxy.net.readiness import Note, Readiness
+from proxy.net.pages.http_access import HttpAccess
+from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.readiness import Note, Readiness
+from proxy.net.runtime.clock import now_ms
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition, snapshot

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import TypedDict
 
-from proxy.net.quota_page import MAX_ROWS
+from proxy.net.pages.quota_page import MAX_ROWS
 
 
 class Quota(TypedDict):
@@ -38,7 +38,7 @@ class Page(TypedDict):
 
 
 def merged_quotas(pages: Iterable[bytes]) -> bytes:
-    """As proxy.net.quota_page makes one. Rates are the group's already, connections are summed."""
+    """As proxy.net.pages.quota_page makes one. Rates are the group's already, connections are summed."""
     read: list[Page] = [json.loads(page) for page in pages]
     rows: dict[tuple[str, str, str], Quota] = {}
     for page in read:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterable
 
 from proxy.config import Listener, split_host_port
-from proxy.net.listening import CannotListen, opening
+from proxy.net.runtime.listening import CannotListen, opening
 
 
 class HeldPorts:

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import structlog
 
-from proxy.net.disk_thread import DiskThread
-from proxy.net.spool import Spool
-from proxy.net.spool_files import SpoolError, has_unshipped, remove_empty_segments
-from proxy.net.spool_lock import Holder, lock_spool
+from proxy.net.audit.disk_thread import DiskThread
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import SpoolError, has_unshipped, remove_empty_segments
+from proxy.net.audit.spool_lock import Holder, lock_spool
 
 BATCH_LINES = 2_000
 _NAMED = re.compile(r"worker-([1-9][0-9]*)")
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sink(Protocol):
-    """The way to the audit topic (proxy.net.audit_sink)."""
+    """The way to the audit topic (proxy.net.audit.delivery)."""
 
     async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None: ...
 

@@ -17,18 +17,18 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from proxy.config import ConfigError, ProxyConfig, effects, http_access, load
 from proxy.config.reloading import Reloading, checked
-from proxy.net import log_lines
-from proxy.net.certificate_series import CertificateSeries
-from proxy.net.clock import now_ms
-from proxy.net.hangup import HANGUP
-from proxy.net.http_port import HttpPort
-from proxy.net.listening import CannotListen
-from proxy.net.log_lines import LogSeries
-from proxy.net.reload_status import ReloadMetrics
-from proxy.net.spool_files import SpoolError
-from proxy.net.spool_lock import Holder, SpoolLock, SpoolLocked
-from proxy.net.stop_signals import StopSignals
-from proxy.net.watched_file import FileReloads
+from proxy.net.audit.spool_files import SpoolError
+from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
+from proxy.net.files.certificates import CertificateSeries
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.pages.http_port import HttpPort
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.hangup import HANGUP
+from proxy.net.runtime.listening import CannotListen
+from proxy.net.runtime.stop_signals import StopSignals
+from proxy.net.telemetry import log_lines
+from proxy.net.telemetry.log_lines import LogSeries
+from proxy.net.telemetry.reload_status import ReloadMetrics
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.control import RELOAD
 from proxy.workers.front import Front

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.quota.shared import LATEST_START, Cells, column_cells
 
 PROBES = 64

@@ -24,11 +24,10 @@ from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.net.exposition import exposition
-from proxy.net.quota_page import quota_page
-from proxy.net.quota_series import quota_series
-from proxy.net.shown_clients import ShownClients
-from proxy.net.telemetry import Telemetry
+from proxy.net.pages.http_server import exposition
+from proxy.net.pages.quota_page import quota_page
+from proxy.net.telemetry.event_metrics import Telemetry
+from proxy.net.telemetry.quota_metrics import ShownClients, quota_series
 from proxy.quota.precedence import Governing
 from proxy.quota.rate import Rates, unshared
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, Bucket, ClientQuotas

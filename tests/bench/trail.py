@@ -16,10 +16,10 @@ from time import process_time, thread_time
 
 from proxy.audit.chain import Chain, sealed
 from proxy.audit.record import AuditEvent, Author, Encoder
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_shipping import BATCH_LINES
-from proxy.net.spool import Spool
-from proxy.net.spool_files import encode_line
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.shipper import BATCH_LINES
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import encode_line
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 ROUNDS = 7

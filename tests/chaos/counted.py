@@ -10,8 +10,8 @@ from threading import Event
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request, encode_response

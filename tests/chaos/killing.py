@@ -14,7 +14,7 @@ from proxy.demo.node import Node
 from proxy.demo.process import ChildProcess
 from proxy.demo.side_by_side import side_by_side
 from proxy.demo.stack import Stack
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.chaos.load import Ledger
 from tests.chaos.watched import LATE_MS, Watch, Watched
 

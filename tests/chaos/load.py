@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from proxy.demo.stack import Stack
 from proxy.demo.users import librdkafka_settings
-from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from tests.chaos.counted import Counted
 from tests.support.cluster_admin import ClusterAdmin, admin
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from proxy.demo import probe
 from proxy.demo.errors import SetupError
 from proxy.demo.process import ChildProcess
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.chaos.measured import Reading
 
 STOP_MS = 60_000

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema

@@ -17,7 +17,7 @@ from typing import Any
 
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.clients.session_cells import CERTIFICATE, SHORTER, TOKEN, Cell
 from tests.clients.session_trail import KILL, LOGIN, RENEWAL, Trail
 from tests.clients.stage import DRIVERS, ROOT

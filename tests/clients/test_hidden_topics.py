@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from proxy.demo.users import User, librdkafka_settings
-from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.clients.hidden_topics import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.differential.naming import (
     MISSING_TOPICS,
     READ_TOPICS,

@@ -21,8 +21,8 @@ from typing import IO, Any
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.demo.users import User
-from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.demo.errors import SetupError
 from proxy.demo.node import CHECKOUT
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.hostile import asking, judging
 from tests.hostile.asking import Longest
 from tests.hostile.attack import Attack, Found, Size

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from proxy.demo import probe
 from proxy.demo.node import READY_TIMEOUT_MS
 from proxy.demo.stack import Stack
-from proxy.net.channel import Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, SaslLogin
 from proxy.session.apis.table import FORWARDED
 from tests.support.cluster_admin import ClusterAdmin, admin
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from proxy.demo.stack import Stack
-from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 

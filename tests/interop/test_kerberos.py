@@ -16,7 +16,7 @@ from proxy.demo.run import run
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.tools import KafkaTools
 from proxy.demo.users import User
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support import kdc as kerberos

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from proxy.demo.stack import Stack
-from proxy.net.channel import EndpointSettings
+from proxy.net.kafka.channel import EndpointSettings
 from proxy.wire.api_keys import ApiKey
 from tests.interop import test_kafka_tools as kafka_tools_tests
 from tests.interop import test_live_changes as live_changes

@@ -17,9 +17,9 @@ from structlog.testing import capture_logs
 
 from proxy.demo.broker import Broker, BrokerSettings
 from proxy.metadata.image import MetadataImage
-from proxy.net.channel import Channel, EndpointSettings
-from proxy.net.quorum import ControllerNode, Place
-from proxy.net.tls import ClientTls
+from proxy.net.files.tls import ClientTls
+from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.metadata.quorum import ControllerNode, Place
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import a_forwarder, endpoint_of, forward
 from tests.support.office_certificates import Issued, OfficeCertificates

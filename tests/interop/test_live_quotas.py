@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer
 
 from proxy.demo.stack import Stack
 from proxy.demo.users import User, librdkafka_settings
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

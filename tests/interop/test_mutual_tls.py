@@ -24,7 +24,7 @@ from proxy.demo.run import run
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.tools import KafkaTools
 from proxy.demo.users import User
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.clients.session_trail import Trail
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.office_certificates import Issued, OfficeCertificates

@@ -21,8 +21,8 @@ from proxy.demo.ports import free_addresses
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.tools import KafkaTools
 from proxy.demo.users import User
-from proxy.net.channel import Channel, EndpointSettings
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.cluster_admin import ClusterAdmin

@@ -21,7 +21,7 @@ import yaml
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.demo.stack import Stack, StackSettings
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.differential.dialogue import Dialogue, Heard

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.interop.test_quota_types import channel, described

@@ -15,8 +15,8 @@ import pytest
 from proxy.config import Listener as ListenerSettings
 from proxy.demo.broker import Broker, BrokerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.net.credentials import Credentials, sasl_listener
-from proxy.net.plain_users import PlainUsers
+from proxy.net.logins.credentials import Credentials, sasl_listener
+from proxy.net.logins.plain_users import PlainUsers
 from proxy.security.passwords import hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.demo.process import ChildProcess
 from proxy.demo.users import User
-from proxy.net.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from proxy.demo.users import User, aiokafka_settings, librdkafka_settings
-from proxy.net.channel import Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.demo.stack import Stack
 from proxy.demo.users import User
-from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -22,8 +22,8 @@ from proxy.demo import probe
 from proxy.demo.settings import AUDIT_TOPIC
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.users import User, librdkafka_settings
-from proxy.net.channel import Channel, EndpointSettings, SaslLogin
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from proxy.audit.record import AuditEvent
-from proxy.net import audit_log
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import AuditPolicy
-from proxy.net.audit_writer import Fsync
-from proxy.net.spool import Spool
+from proxy.net.audit import audit_log
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.writer import Fsync
 from proxy.session.apis.table import CHANGES_AT_BROKER, TABLE
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -9,9 +9,9 @@ import pytest
 
 from proxy.audit.classes import ADMIN, DENIAL
 from proxy.audit.record import AuditEvent, Author
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import REFUSE, AuditPolicy
-from proxy.net.spool import Spool
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import REFUSE, AuditPolicy
+from proxy.net.audit.spool import Spool
 from proxy.security.token_secret import TokenSecret
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

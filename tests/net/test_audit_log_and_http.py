@@ -12,16 +12,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent, Author
-from proxy.net import spool as spool_module
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import AuditPolicy
-from proxy.net.audit_sink import Trouble
-from proxy.net.cause import Cause
-from proxy.net.http import HttpServer
-from proxy.net.http_access import HttpAccess
-from proxy.net.readiness import Note, Readiness
-from proxy.net.spool import Spool
-from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.net.audit import spool as spool_module
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.delivery import Trouble
+from proxy.net.audit.spool import Spool
+from proxy.net.pages.http_access import HttpAccess
+from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.readiness import Note, Readiness
+from proxy.net.runtime.cause import Cause
+from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.session.gate import ListenerPolicy
 from tests.session.apis.asking import image_with
 from tests.session.conversation import gate_with

@@ -12,13 +12,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent, Author
-from proxy.net import audit_page, audit_sink
-from proxy.net import spool as spool_module
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_metrics import AuditCollector
-from proxy.net.audit_room import DROP_ALL_BUT_ADMIN, AuditPolicy
-from proxy.net.audit_sink import AuditSink
-from proxy.net.spool import Spool
+from proxy.net.audit import delivery
+from proxy.net.audit import spool as spool_module
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import DROP_ALL_BUT_ADMIN, AuditPolicy
+from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.metrics import AuditCollector
+from proxy.net.audit.spool import Spool
+from proxy.net.pages import audit_page
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of
 from tests.support.fake_audit_topic import FakeAuditTopic, Fault
@@ -32,7 +33,7 @@ FOR_EVER = [Fault(ErrorCode.NOT_ENOUGH_REPLICAS)] * 1_000_000
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_sink, "RETRY_MS", (1, 5))
+    monkeypatch.setattr(delivery, "RETRY_MS", (1, 5))
 
 
 class Trail:

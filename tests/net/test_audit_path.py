@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from proxy.audit.record import AuditEvent
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import AuditPolicy
-from proxy.net.audit_writer import Fsync
-from proxy.net.spool import Spool
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.writer import Fsync
 from tests.net.test_audit_log_and_http import AUTHOR, NOW_MS, Sink, running, until
 
 pytestmark = pytest.mark.spec("D3")
@@ -193,8 +193,8 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from proxy.audit.record import AuditEvent, Author
-from proxy.net.audit_log import AuditLog
-from proxy.net.spool import Spool
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.spool import Spool
 
 async def main():
     author = Author(role="proxy", proxy_id="p", boot_id="b")

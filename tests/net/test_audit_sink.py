@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.net import audit_sink
-from proxy.net.audit_producer import NO_ANSWER, NOT_REACHED
-from proxy.net.audit_sink import AuditSink
+from proxy.net.audit import delivery
+from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.producer import NO_ANSWER, NOT_REACHED
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of
@@ -56,7 +56,7 @@ OF_ONE_RECORD = (
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_sink, "RETRY_MS", (1, 5))
+    monkeypatch.setattr(delivery, "RETRY_MS", (1, 5))
 
 
 @asynccontextmanager

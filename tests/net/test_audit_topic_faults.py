@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from proxy.demo.broker import Broker, BrokerSettings
-from proxy.net import audit_sink
-from proxy.net.audit_producer import NO_ANSWER
-from proxy.net.audit_sink import AuditSink
+from proxy.net.audit import delivery
+from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.producer import NO_ANSWER
 from tests.support.audit_topic import lines
 from tests.support.controllers import endpoint_of, login
 
@@ -34,8 +34,8 @@ TIMEOUT_S = 90
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer that says nothing is given up after seconds, not after a minute."""
-    monkeypatch.setattr(audit_sink, "STUCK_AFTER_MS", 4_000)
-    monkeypatch.setattr(audit_sink, "RETRY_MS", (50, 500))
+    monkeypatch.setattr(delivery, "STUCK_AFTER_MS", 4_000)
+    monkeypatch.setattr(delivery, "RETRY_MS", (50, 500))
 
 
 @pytest.fixture(scope="module")

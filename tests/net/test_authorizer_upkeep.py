@@ -15,9 +15,9 @@ from proxy.check import check
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.net.authorizer_upkeep import AuthorizerUpkeep
-from proxy.net.in_turn import InTurn
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.runtime.replaceable import InTurn
 from proxy.process import EXIT_CONFIG, ProxyProcess, run_proxy
 from proxy.security.authorizer import Action, AllowAll, Decision, GuardedAuthorizer, RequestContext
 from proxy.security.principal import parse_principal

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from forwarding.net.log import connection_arguments
-from proxy.net.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenError
-from proxy.net.channel import AuthenticationError, EndpointSettings, SaslLogin, sasl_client
+from proxy.net.kafka.channel import AuthenticationError, EndpointSettings, SaslLogin, sasl_client
+from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenError
 from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
 
 pytestmark = pytest.mark.spec("R9", "R10")

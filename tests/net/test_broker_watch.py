@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.broker_watch import BrokerFacts, BrokerWatch
-from proxy.net.channel import EndpointSettings
+from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
+from proxy.net.kafka.channel import EndpointSettings
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

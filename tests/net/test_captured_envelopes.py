@@ -15,7 +15,7 @@ import pytest
 from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Entry, MetadataLog
 from proxy.demo.broker import Broker
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.security.token_secret import TokenSecret
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, metadata_records, types

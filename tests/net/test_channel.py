@@ -9,14 +9,14 @@ import uvloop
 
 from proxy.demo.broker import Broker
 from proxy.metadata.scram import salted_password
-from proxy.net.channel import (
+from proxy.net.kafka.channel import (
     AuthenticationError,
     Channel,
     ChannelError,
     ChannelTimeout,
     UnsupportedVersionError,
 )
-from proxy.net.reply_protocol import MAX_IN_FLIGHT
+from proxy.net.kafka.response_protocol import MAX_IN_FLIGHT
 from proxy.security.sasl import client as sasl_client
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net import collector
-from proxy.net.connection import Connection, Upstream
+from proxy.net.clients.connection import Connection, Upstream
+from proxy.net.runtime import garbage_collector
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import fetch, produce
@@ -61,7 +61,7 @@ async def test_what_is_made_of_records_is_not_looked_at_by_the_collector() -> No
             images.append([[] for _ in range(1_000)])
             yield
 
-    await collector.apply_image(steps())
+    await garbage_collector.apply_image(steps())
 
     looked_at = set(map(id, gc.get_objects()))
     assert not any(id(part) in looked_at for image in images for part in image)
@@ -74,12 +74,12 @@ def test_older_objects_are_looked_at_while_they_are_few(monkeypatch: pytest.Monk
         def __init__(self) -> None:
             self.own = self
 
-    monkeypatch.setattr(collector, "_settled_blocks", sys.getallocatedblocks())
-    many: list[object] = [[] for _ in range(2 * collector.FEW_BLOCKS)]
+    monkeypatch.setattr(garbage_collector, "_settled_blocks", sys.getallocatedblocks())
+    many: list[object] = [[] for _ in range(2 * garbage_collector.FEW_BLOCKS)]
     cyclic = weakref.ref(Cyclic())
-    collector.collect_if_few()
+    garbage_collector.collect_if_few()
     assert cyclic() is not None
 
     many.clear()
-    collector.collect_if_few()
+    garbage_collector.collect_if_few()
     assert cyclic() is None

@@ -16,8 +16,8 @@ import pytest
 from forwarding.net.log import FORWARD_ID_HEADER
 from proxy.demo.broker import Broker
 from proxy.demo.ports import free_addresses
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.transactions import Committed
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.metadata.transactions import Committed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 from forwarding.net.connection import Connection, ListenerContext, Reply
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerSettings
-from proxy.net.credentials import Credentials, sasl_listener
-from proxy.net.plain_users import PlainUsers, kept_password
-from proxy.net.verification import Verifications
+from proxy.net.logins.credentials import Credentials, sasl_listener
+from proxy.net.logins.plain_users import PlainUsers, kept_password
+from proxy.net.logins.verification import Verifications
 from proxy.security.backoff import BackoffSettings, LoginBackoff
 from proxy.wire import codecs
 from proxy.wire import types as t

@@ -13,8 +13,8 @@ from forwarding.net.connection import ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server, ServerLimits
 from proxy.demo.broker import Broker
-from proxy.net.channel import AuthenticationError, Channel, ChannelError
-from proxy.net.verification import Verifications
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError
+from proxy.net.logins.verification import Verifications
 from proxy.security.authorizer import load_authorizer
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey

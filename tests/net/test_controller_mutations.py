@@ -9,7 +9,7 @@ from forwarding.net.forwarder import Forwarder
 from forwarding.net.mutation_page import mutation_page
 from proxy.audit.record import AuditEvent
 from proxy.demo.broker import Broker
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -14,8 +14,8 @@ from forwarding.net.server import ServerLimits
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.demo.broker import Broker
 from proxy.demo.certificates import write
-from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.security.principal import serialize
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types

@@ -15,8 +15,8 @@ import yaml
 
 from proxy.demo.broker import Broker
 from proxy.demo.ports import free_addresses
-from proxy.net.bearer_token import FileToken
-from proxy.net.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.logins.bearer_token import FileToken
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

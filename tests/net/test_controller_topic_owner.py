@@ -8,7 +8,7 @@ import pytest
 from forwarding.controller.policy import PolicySettings, load_policies
 from forwarding.controller.topic_owner import OwnerSettings
 from proxy.demo.broker import Broker
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

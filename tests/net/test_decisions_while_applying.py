@@ -18,7 +18,7 @@ from proxy.demo.broker import Broker
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.metadata_feed import TopicFeed
+from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer

@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from proxy.check import warnings
-from proxy.net import descriptors
-from proxy.net.http import MAX_CONNECTIONS, HttpServer
-from proxy.net.http_access import HttpAccess
-from proxy.net.readiness import Readiness
+from proxy.net.pages.http_access import HttpAccess
+from proxy.net.pages.http_server import MAX_CONNECTIONS, HttpServer
+from proxy.net.pages.readiness import Readiness
+from proxy.net.runtime import descriptors
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support.edges import Client, a_gate, an_edge, on_uvloop

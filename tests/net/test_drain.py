@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import trustme
 
-from proxy.net import drain as drain_module
-from proxy.net.drain import Drained, drain
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.clients import drain as drain_module
+from proxy.net.clients.drain import Drained, drain
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.wire import codecs

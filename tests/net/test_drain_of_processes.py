@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.demo import probe
-from proxy.net.stop_signals import SAME_S
+from proxy.net.runtime.stop_signals import SAME_S
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce, produced
 from tests.support.edges import on_uvloop

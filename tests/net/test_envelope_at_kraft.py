@@ -16,7 +16,7 @@ import pytest
 from forwarding.net.forwarder import Forwarder
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.security.principal import Principal
 from proxy.security.token_secret import TokenSecret
 from proxy.session.apis.table import FORWARDED

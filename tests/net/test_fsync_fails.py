@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.spool import Spool
+from proxy.net.audit.spool import Spool
 from tests.support.disk_faults import DiskFaults
 from tests.support.disk_model import Disk, read_trace
 
@@ -22,10 +22,10 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from proxy.audit.record import AuditEvent, Author
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import AuditPolicy
-from proxy.net.audit_writer import Fsync
-from proxy.net.spool import Spool
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.writer import Fsync
+from proxy.net.audit.spool import Spool
 
 rules = Path(sys.argv[2])
 

@@ -10,8 +10,8 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 
-from proxy.net.jwks import EARLY_INTERVAL_MS, JwksEndpoint, JwksFile, JwksMetrics, JwksSettings
-from proxy.net.watched_file import FileReloads, WatchedFile
+from proxy.net.files.watched_file import FileReloads, WatchedFile
+from proxy.net.logins.oauthbearer import EARLY_INTERVAL_MS, JwksEndpoint, JwksFile, JwksMetrics, JwksSettings
 from tests.support.identity_provider import ec, jwks, rsa
 from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
 

@@ -13,8 +13,8 @@ import pytest
 
 from proxy.demo.broker import Broker, BrokerSettings
 from proxy.demo.process import ChildProcess
-from proxy.net.audit_shipping import BATCH_LINES
-from proxy.net.spool_files import segments
+from proxy.net.audit.shipper import BATCH_LINES
+from proxy.net.audit.spool_files import segments
 from tests.support.audit_topic import boots, lines
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3")]

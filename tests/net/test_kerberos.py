@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.kerberos import GssapiMechanism, GssapiSettings
+from proxy.net.logins.kerberos import GssapiMechanism, GssapiSettings
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Exchange, Rejected, Settled
 from tests.support import kdc as kerberos

@@ -14,10 +14,10 @@ EVERY_SOURCE = """
 import logging, os, sys, threading, warnings
 from pathlib import Path
 import structlog
-from proxy.net import log_lines, log_settings
+from proxy.net.telemetry import log_lines, log_settings
 file = Path(sys.argv[1])
 log_lines.configure(log_settings.level(file), log_settings.process(file) | {"worker": 1}, queued=True)
-structlog.get_logger("proxy.net.listener").info("listening", port=9092, host=None)
+structlog.get_logger("proxy.net.clients.listener").info("listening", port=9092, host=None)
 logging.getLogger("aiokafka.client").error("Group Coordinator Request failed: %s", "[Error 15]")
 warnings.warn("something is old")
 def fail(): raise ValueError("in a thread")
@@ -38,11 +38,11 @@ def test_lines_of_ours_of_libraries_and_of_the_interpreter_are_json_and_name_the
 
     lines = [json.loads(line) for line in ran.stderr.splitlines()]
     assert [(line["logger"], line["level"], line["event"].splitlines()[0]) for line in lines] == [
-        ("proxy.net.listener", "info", "listening"),
+        ("proxy.net.clients.listener", "info", "listening"),
         ("aiokafka.client", "error", "Group Coordinator Request failed: [Error 15]"),
         ("py.warnings", "warning", "<string>:10: UserWarning: something is old"),
-        ("proxy.net.log_lines", "error", "uncaught exception"),
-        ("proxy.net.log_lines", "error", "uncaught exception"),
+        ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
+        ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
     ]
     assert {(line["proxy_id"], line["worker"]) for line in lines} == {("proxy-7", 1)}
     assert all(isinstance(line["pid"], int) and None not in line.values() for line in lines)
@@ -68,4 +68,4 @@ async def test_a_proxy_and_a_controller_write_the_same_fields_for_the_same_event
     assert [line for line in lines if None in line.values()] == []
     (failed,) = [line for line in lines if line["event"] == "authentication_failed"]
     assert (failed["level"], failed["host"], failed["mechanism"]) == ("warning", "127.0.0.1", "PLAIN")
-    assert failed["logger"] == "proxy.net.event_lines"
+    assert failed["logger"] == "proxy.net.telemetry.event_lines"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net import connection as connection_module
+from proxy.net.clients import connection as connection_module
 from proxy.quota.connections import ConnectionLimits
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController

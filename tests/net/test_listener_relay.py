@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from proxy.net.buffers import SIZE_BYTES
-from proxy.net.connection import Upstream
-from proxy.net.side import Side
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.clients.connection import Upstream
+from proxy.net.clients.relay_protocol import SIZE_BYTES, Side
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import Data, ToController
 from proxy.wire import codecs

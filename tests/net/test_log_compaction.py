@@ -13,8 +13,8 @@ from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.net.channel import Channel
-from proxy.net.metadata_feed import TopicFeed
+from proxy.net.kafka.channel import Channel
+from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controller_processes import everything_in

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net import verification
-from proxy.net.plain_users import PlainUsers
-from proxy.net.verification import MEMBER_LIMIT
+from proxy.net.logins import verification
+from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.verification import MEMBER_LIMIT
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Deferred, Exchange

@@ -9,11 +9,11 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.metadata.loader import Loader
-from proxy.net import metadata_feed
-from proxy.net.channel import ChannelError
-from proxy.net.metadata_feed import TopicFeed
-from proxy.net.partition import Place
-from proxy.net.reach import Reach
+from proxy.net.kafka.channel import ChannelError
+from proxy.net.metadata import topic_feed
+from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.metadata.topic_partition import Place
+from proxy.net.runtime.reachability import Reach
 from tests.support.metadata_log import acl, acl_record, values
 
 
@@ -55,7 +55,7 @@ async def loaded_from(log: Any, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     async def at_leader(_endpoint: Any, _topic: str) -> AsyncIterator[Any]:
         yield log, Place(bytes(16), "localhost", 1)
 
-    monkeypatch.setattr(metadata_feed, "at_leader", at_leader)
+    monkeypatch.setattr(topic_feed, "at_leader", at_leader)
     loader = Loader(lambda _image, _changed: None)
     feed = TopicFeed(None, "metadata", loader)  # type: ignore[arg-type]
     feed.reach = Reach("up", "down", 1)

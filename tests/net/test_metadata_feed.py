@@ -13,8 +13,8 @@ from proxy.demo.broker import Broker
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.channel import Channel, EndpointSettings
-from proxy.net.metadata_feed import FeedTimeout, TopicFeed
+from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import acl_names, plaintext

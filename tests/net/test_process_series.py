@@ -16,12 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.demo import probe
 from proxy.demo.ports import free_addresses
-from proxy.net.certificate_series import CertificateSeries, expiry_of_cas, expiry_of_chain
-from proxy.net.certificates import Certificates
-from proxy.net.loop_lag import LoopLag
-from proxy.net.process_metrics import ProcessSeries
-from proxy.net.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.certificates import Certificates, CertificateSeries, expiry_of_cas, expiry_of_chain
+from proxy.net.files.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support.edges import on_uvloop

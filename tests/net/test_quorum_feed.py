@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.metadata.errors import MetadataError
-from proxy.net.channel import ChannelError
-from proxy.net.offset_waiters import FeedTimeout
+from proxy.net.kafka.channel import ChannelError
+from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import acl_names, endpoint_of

@@ -13,10 +13,10 @@ from prometheus_client.exposition import generate_latest
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.net import pieces
-from proxy.net.exposition import exposition
-from proxy.net.quota_page import MAX_ROWS, quota_page
-from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.net.pages.http_server import exposition
+from proxy.net.pages.quota_page import MAX_ROWS, quota_page
+from proxy.net.runtime import chunked
+from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.quota.connections import CONNECTION_CREATION_RATE, ConnectionLimits, ConnectionQuotas
 from proxy.quota.throttle import IDLE_MS, PRODUCER_BYTE_RATE, ClientQuotas
 from proxy.wire.api_keys import ApiKey
@@ -139,7 +139,7 @@ async def test_clients_are_served_while_thousands_of_quota_ids_are_told(
         bucket.record(number, NOW_MS)
         telemetry.read(AuditEvent(event="throttled", quota_key=bucket.key, quota_id=bucket.quota_id, count=2))
 
-    monkeypatch.setattr(pieces, "SLICE_MS", 0)
+    monkeypatch.setattr(chunked, "SLICE_MS", 0)
     page, turns_of_page = await turns_during(quota_page(gate.quotas, [], NOW_MS))
     text, turns_of_metrics = await turns_during(exposition(registry))
 

@@ -12,10 +12,10 @@ from forwarding.net.forwarder import Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from proxy.demo import probe
 from proxy.demo.ports import free_addresses
-from proxy.net.cause import LOGIN, REFUSED, UNKNOWN_HOST, VERSION, Cause
-from proxy.net.channel import EndpointSettings, SaslLogin
-from proxy.net.clock import now_ms
-from proxy.net.readiness import Note, Readiness
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
+from proxy.net.pages.readiness import Note, Readiness
+from proxy.net.runtime.cause import LOGIN, REFUSED, UNKNOWN_HOST, VERSION, Cause
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

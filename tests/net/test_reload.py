@@ -15,8 +15,8 @@ import yaml
 
 from proxy.demo import probe
 from proxy.demo.ports import free_addresses
-from proxy.net.clock import now_ms
-from proxy.net.reload_status import ReloadStatus
+from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.reload_status import ReloadStatus
 from proxy.reload import EXIT_CONFIG, EXIT_NO_OUTCOME, EXIT_RESTART, reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from proxy.net.connection import Connection
-from proxy.net.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.clients.connection import Connection
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce
 from tests.support.edges import an_edge_and_its_broker, on_uvloop

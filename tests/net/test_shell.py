@@ -11,7 +11,7 @@ import yaml
 
 from proxy.demo.broker import Broker
 from proxy.demo.tools import KafkaTools
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.shell.run import Question, run_shell
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_controller_topic_owner import creation

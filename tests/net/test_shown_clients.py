@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.net.exposition import exposition
-from proxy.net.shown_clients import MAX_REPLACED, MAX_SHOWN, OTHER
-from proxy.net.telemetry import StateCollector, Telemetry
+from proxy.net.pages.http_server import exposition
+from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
+from proxy.net.telemetry.quota_metrics import MAX_REPLACED, MAX_SHOWN, OTHER
 from proxy.quota.throttle import IDLE_MS, PRODUCER_BYTE_RATE, ClientQuotas
 from tests.net.test_audit_log_and_http import Sink, an_audit_log
 from tests.session.conversation import NOW_MS, gate_with

@@ -7,8 +7,7 @@ import pytest
 import trustme
 import uvloop
 
-from proxy.net.buffers import ReceiveBuffers
-from proxy.net.side import Side
+from proxy.net.clients.relay_protocol import ReceiveBuffers, Side
 
 
 class Echo(Side):

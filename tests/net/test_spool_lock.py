@@ -17,10 +17,10 @@ import yaml
 from proxy.demo.node import penstock
 from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
-from proxy.net.clock import now_ms
-from proxy.net.reload_status import STATUS
-from proxy.net.spool import Spool
-from proxy.net.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
+from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.reload_status import STATUS
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D3", "O5")]
 

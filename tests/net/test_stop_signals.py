@@ -6,8 +6,8 @@ import signal
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.net import stop_signals
-from proxy.net.stop_signals import StopSignals
+from proxy.net.runtime import stop_signals
+from proxy.net.runtime.stop_signals import StopSignals
 from tests.support.edges import SHOULD_NOT_TAKE_S, on_uvloop
 
 pytestmark = pytest.mark.spec("O4")

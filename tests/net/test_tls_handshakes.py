@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net import tls_acceptor
-from proxy.net.turns import Turns
+from proxy.net.clients import acceptor
+from proxy.net.clients.turns import Turns
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace
 from tests.net.test_tls_listener import Authority, a_tls_edge, tls_of
@@ -96,7 +96,7 @@ async def test_a_client_that_leaves_before_its_client_hello_gives_its_place_back
 async def test_a_client_that_is_silent_for_too_long_gives_its_place_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_acceptor, "HANDSHAKE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(acceptor, "HANDSHAKE_TIMEOUT_S", 0.1)
     async with a_tls_edge(tls_of(Authority(tmp_path))) as (edge, _):
         client = await connected(edge)
         await edge.until(lambda: edge.quotas.count == 1)

@@ -13,9 +13,9 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
-from proxy.net.certificates import Certificates
-from proxy.net.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.certificates import Certificates
+from proxy.net.files.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.files.watched_file import FileReloads
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import (
     MAPPING_RULES,

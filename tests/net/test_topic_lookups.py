@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.net import topic_lookups
-from proxy.net.topic_lookups import MAX_IDS
+from proxy.net.kafka import topic_lookups
+from proxy.net.kafka.topic_lookups import MAX_IDS
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.traced_session import CONNECTION_CLOSED, TracedSession
+from proxy.net.telemetry.traced_session import CONNECTION_CLOSED, TracedSession
 from proxy.session.controller_reply import ControllerReply
 from proxy.session.effects import ToController
 from proxy.session.session import Session

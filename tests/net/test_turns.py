@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from proxy.net.turns import CROWDED_NS, ENDS_IN_A_TURN, SMALL_WORK_NS, Turns
+from proxy.net.clients.turns import CROWDED_NS, ENDS_IN_A_TURN, SMALL_WORK_NS, Turns
 from proxy.wire.work import Pace
 
 pytestmark = pytest.mark.spec("O8")

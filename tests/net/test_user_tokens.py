@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.channel import SaslLogin
-from proxy.net.user_tokens import UserTokens
+from proxy.net.kafka.channel import SaslLogin
+from proxy.net.kafka.user_tokens import UserTokens
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

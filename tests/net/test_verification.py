@@ -5,7 +5,7 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.net.verification import Verifications
+from proxy.net.logins.verification import Verifications
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
 from tests.support.edges import on_uvloop

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.net.watched_file import FileReloads, WatchedFile
+from proxy.net.files.watched_file import FileReloads, WatchedFile
 
 
 @pytest.mark.spec("A4", "O3")

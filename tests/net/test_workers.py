@@ -19,7 +19,7 @@ from proxy.demo import probe
 from proxy.demo.node import CHECKOUT, penstock
 from proxy.demo.ports import free_addresses
 from proxy.demo.process import ChildProcess
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.workers import supervisor as supervision
 from proxy.workers.spools import left_over
 

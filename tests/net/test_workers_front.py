@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from proxy.net.readiness import Readiness
+from proxy.net.pages.readiness import Readiness
 from proxy.workers.child import STARTING, Child
 from proxy.workers.control import METRICS
 from proxy.workers.front import Front

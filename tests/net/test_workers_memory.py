@@ -12,7 +12,7 @@ import pytest
 from proxy.config import ProxyConfig
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.quota.connections import (
     CONNECTION_CREATION_RATE,
     TOO_FAST,
@@ -301,7 +301,7 @@ def in_another_process(segment: Segment, program: str) -> Other:
 
 _BEGIN = """
 import sys
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.workers.member import Member
 from proxy.workers.segment import Segment, layout
 from tests.net.test_workers_memory import ALICE, configuration

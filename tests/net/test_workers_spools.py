@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.spool import Spool
-from proxy.net.spool_files import encode_line
-from proxy.net.spool_lock import Holder, lock_spool
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import encode_line
+from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.workers.spools import left_over, ship_left_over, spool_directory
 
 pytestmark = pytest.mark.spec("D2", "D3")

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from proxy.demo.errors import SetupError
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.users import Entrance, User, librdkafka_settings
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.pictures.drawing import Span
 from tests.pictures.scraped import Scraper, Target
 from tests.rolling import changing

@@ -15,7 +15,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.demo import probe
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 
 INTERVAL_S = 2.0
 

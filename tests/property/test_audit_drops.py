@@ -22,12 +22,12 @@ from proxy.audit.chain import Chain
 from proxy.audit.classes import ADMIN, AUTHENTICATION, DENIAL, SUMMARY
 from proxy.audit.events import class_of
 from proxy.audit.record import AuditEvent, Author
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_room import DROP_AND_COUNT, REFUSE, AuditPolicy
-from proxy.net.audit_writer import Fsync
-from proxy.net.clock import now_ms
-from proxy.net.spool import Spool
-from proxy.net.spool_files import SpoolError
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.capacity import DROP_AND_COUNT, REFUSE, AuditPolicy
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import SpoolError
+from proxy.net.audit.writer import Fsync
+from proxy.net.runtime.clock import now_ms
 
 pytestmark = [pytest.mark.spec("D2", "D3")]
 

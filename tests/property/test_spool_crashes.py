@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.spool import Spool
-from proxy.net.spool_files import decode_line, encode_line
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import decode_line, encode_line
 from tests.support.disk_faults import DiskFaults
 from tests.support.disk_model import Change, Disk, Files, read_trace
 
@@ -30,8 +30,8 @@ KEY = b"proxy-1/cafe"
 PROGRAM = """
 import random, sys
 from pathlib import Path
-from proxy.net.spool import Spool, SpoolError
-from proxy.net.spool_files import encode_line
+from proxy.net.audit.spool import Spool, SpoolError
+from proxy.net.audit.spool_files import encode_line
 
 spool, chance = Spool(Path(sys.argv[1]), 2400), random.Random(int(sys.argv[2]))
 number = shipped = 0

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 
 PAUSE_S = 0.01
 """Between two records of a client."""

@@ -16,7 +16,7 @@ from proxy.demo.node import Node
 from proxy.demo.process import ChildProcess
 from proxy.demo.stack import Stack
 from proxy.demo.users import Entrance, User, librdkafka_settings
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from tests.rolling import changing
 from tests.rolling.clients import logs_in
 from tests.rolling.ledger import Ledger

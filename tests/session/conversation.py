@@ -163,7 +163,7 @@ class Conversation:
     effects: list[Effect] = field(default_factory=list)
     correlation_id: int = 0
     takes_turns: ClassVar[bool] = False
-    """Whether it plays proxy.net.turns too: see tests/session/conftest.py."""
+    """Whether it plays proxy.net.clients.turns too: see tests/session/conftest.py."""
 
     def __init__(
         self,

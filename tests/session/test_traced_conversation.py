@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.spans import Sampler
-from proxy.net.traced_session import CONNECTION_CLOSED, TracedSession
+from proxy.net.telemetry.spans import Sampler
+from proxy.net.telemetry.traced_session import CONNECTION_CLOSED, TracedSession
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.principal import Principal
 from proxy.session.authentication import Authentication

@@ -20,7 +20,7 @@ from proxy.demo.side_by_side import side_by_side
 from proxy.demo.stack import LISTENERS, Stack, StackSettings
 from proxy.demo.tools import KafkaTools
 from proxy.demo.users import Entrance, User, java_properties
-from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.identity_provider import AUDIENCE, ISSUER
 from tests.support.office_certificates import OfficeCertificates

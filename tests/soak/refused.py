@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 
 from proxy.demo.users import aiokafka_settings, librdkafka_settings
-from proxy.net.channel import Channel
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import Channel
+from proxy.net.runtime.clock import now_ms
 from tests.soak import place as P
 from tests.soak.place import Place
 from tests.soak.working import QUIET, Work, quiet

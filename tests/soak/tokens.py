@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any
 
 from proxy.demo.users import User
-from proxy.net.channel import Channel
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.soak.place import Place, Side

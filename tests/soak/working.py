@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import KafkaException
 
-from proxy.net.channel import ChannelError
+from proxy.net.kafka.channel import ChannelError
 from tests.soak.place import Place
 
 Work = Callable[[Place, threading.Event], None]

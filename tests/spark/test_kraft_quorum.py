@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from proxy.demo.broker import Broker
 from proxy.demo.stack import Stack
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from spark_audit import schema as S
 from spark_audit import sources
 from spark_audit.copies import each_record_once

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from proxy.net.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

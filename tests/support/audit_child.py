@@ -15,10 +15,10 @@ from pathlib import Path
 import uvloop
 
 from proxy.audit.record import AuditEvent, Author
-from proxy.net.audit_log import AuditLog
-from proxy.net.audit_sink import AuditSink
-from proxy.net.clock import now_ms
-from proxy.net.spool import Spool
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.spool import Spool
+from proxy.net.runtime.clock import now_ms
 from tests.support.controllers import endpoint_of
 
 STEP = 500

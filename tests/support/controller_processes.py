@@ -18,9 +18,9 @@ import yaml
 from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.channel import EndpointSettings
-from proxy.net.metadata_feed import TopicFeed
-from proxy.net.transactions import Committed
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.metadata.transactions import Committed
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTHORIZER = {

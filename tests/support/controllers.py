@@ -21,12 +21,12 @@ from proxy.audit.record import AuditEvent
 from proxy.config import Listener
 from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
-from proxy.net.backoff import Backoff
-from proxy.net.channel import EndpointSettings, SaslLogin
-from proxy.net.clock import now_ms
-from proxy.net.credentials import Credentials, sasl_listener
-from proxy.net.plain_users import PlainUsers
-from proxy.net.spans import NO_SPANS, Spans
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
+from proxy.net.logins.credentials import Credentials, sasl_listener
+from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.reachability import Backoff
+from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize

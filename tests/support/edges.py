@@ -18,14 +18,14 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent
-from proxy.net.admission import Admission
-from proxy.net.audit_log import AuditLog
-from proxy.net.connection import Connection
-from proxy.net.descriptors import UNLIMITED
-from proxy.net.listener import Listener
-from proxy.net.spans import Tracing
-from proxy.net.tls import ServerTls
-from proxy.net.verification import Verifications
+from proxy.net.audit.audit_log import AuditLog
+from proxy.net.clients.admission import Admission
+from proxy.net.clients.connection import Connection
+from proxy.net.clients.listener import Listener
+from proxy.net.files.tls import ServerTls
+from proxy.net.logins.verification import Verifications
+from proxy.net.runtime.descriptors import UNLIMITED
+from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener

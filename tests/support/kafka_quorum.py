@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
 from proxy.demo.side_by_side import side_by_side
-from proxy.net.channel import Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import endpoint_of, login

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.demo.broker import Broker
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from spark_audit import kraft_log
 from spark_audit.kraft_commit import SETTLE_MS, Scan
 from spark_audit.kraft_log import files_of, rows_of

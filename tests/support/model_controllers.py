@@ -1,7 +1,7 @@
 """Controllers of the real code over a topic in memory, one after another without sockets or time.
 
-A `Follower` reads the topic as proxy.net.metadata_feed does: step by step at its end, in one piece when it
-had fallen behind. A `Node` is a follower that decides, writes and responds:
+A `Follower` reads the topic as proxy.net.metadata.topic_feed does: step by step at its end, in one piece when
+it had fallen behind. A `Node` is a follower that decides, writes and responds:
 forwarding.net.request_processor and below.
 """
 
@@ -18,8 +18,8 @@ from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import RequestProcessor
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.metadata_feed import FeedTimeout
-from proxy.net.transactions import Committed, TransactionReader
+from proxy.net.metadata.topic_feed import FeedTimeout
+from proxy.net.metadata.transactions import Committed, TransactionReader
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import Principal, deserialize

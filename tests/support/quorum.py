@@ -7,8 +7,8 @@ async with following(endpoint_of(kafka.controller)) as follower:
 from contextlib import AbstractAsyncContextManager
 
 from proxy.metadata.loader import Loader
-from proxy.net.channel import EndpointSettings
-from proxy.net.quorum_feed import QuorumFeed
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.metadata.quorum_feed import QuorumFeed
 from tests.support import followed
 from tests.support.followed import Shown
 

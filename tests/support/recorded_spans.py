@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.net.spans import Attributes, Kind, OpenSpan, Sampler, Tracing
+from proxy.net.telemetry.spans import Attributes, Kind, OpenSpan, Sampler, Tracing
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Self
 
-from proxy.net.channel import EndpointSettings
+from proxy.net.kafka.channel import EndpointSettings
 
 
 class Relay:

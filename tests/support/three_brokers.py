@@ -20,7 +20,7 @@ from proxy.demo.process import ChildProcess
 from proxy.demo.side_by_side import side_by_side
 from proxy.demo.stack import Stack, StackSettings
 from proxy.demo.users import Entrance, User
-from proxy.net.channel import EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 
 REWRITING, KEEPING = "rewriting", "keeping"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.demo.stack import Stack
-from proxy.net.channel import AuthenticationError, Channel, EndpointSettings, SaslLogin
-from proxy.net.clock import now_ms
+from proxy.net.kafka.channel import AuthenticationError, Channel, EndpointSettings, SaslLogin
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import acl_creation, endpoint_of, login

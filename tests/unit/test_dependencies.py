@@ -17,8 +17,8 @@ PRODUCT = ("proxy", "forwarding", "spark_audit")
 EXTRAS = {
     "spark_audit/": "spark",
     "proxy/demo/": "demo",
-    "proxy/net/kerberos.py": "gssapi",
-    "proxy/net/otlp.py": "otel",
+    "proxy/net/logins/kerberos.py": "gssapi",
+    "proxy/net/telemetry/otlp.py": "otel",
 }
 """Where what an extra brings may be imported."""
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

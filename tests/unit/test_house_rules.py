@@ -6,6 +6,7 @@ Each test gathers all offences, so that one run names everything that is to be p
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ MAX_MODULE_LINES = 600
 MAX_ANY = 186
 MAX_EVENTS_MADE_DIRECTLY = 15
 PLACEHOLDER_DOCSTRING = "To be mapped."
+MAP_LINE = re.compile(r"^(?P<name>\w+)/? {2,}\S", re.MULTILINE)
 
 BANNED_MODULE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "base", "manager", "impl"}
 BANNED_CLASS_NAMES = re.compile(r"^Abstract\w*$|^\w*(Manager|Helper|Utils|Impl)$|^Handler$")
@@ -40,10 +42,18 @@ OUTSIDE_THE_CORE = {
     "process",
     "control_plane",
     "gate_setup",
-    "files_limit",
     "shell",
     "starter",
     "workers",
+}
+
+# Packages whose rooms are being rebuilt: take a package out once its map is right.
+WITHOUT_A_MAP_YET = {
+    "proxy/demo",
+    "proxy/session",
+    "proxy/session/apis",
+    "spark_audit",
+    "spark_audit/reconcile",
 }
 
 # Said of a test, on purpose: it proves no requirement of docs/spec.md.
@@ -79,6 +89,13 @@ def parts_of(package: str) -> Iterator[str]:
             yield f"{package}.{path.name}"
 
 
+def wrong_lines(package: str, docstring: str) -> set[str]:
+    """The names that a package's map lacks, has twice, or has without a module."""
+    named = Counter(line["name"] for line in MAP_LINE.finditer(docstring))
+    there = Counter(part.rpartition(".")[2] for part in parts_of(package))
+    return set((named - there) + (there - named))
+
+
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -101,6 +118,19 @@ def test_every_module_opens_with_a_docstring_of_its_own() -> None:
     ]
 
     assert lacking == []
+
+
+def test_the_map_of_a_package_has_one_line_for_each_of_its_modules() -> None:
+    """`name  what it is for`, a line each, in the docstring of `__init__`; a package may end in a slash."""
+    packages = {
+        path.removesuffix("/__init__.py"): ast.get_docstring(tree) or ""
+        for path, tree in trees().items()
+        if path.endswith("/__init__.py") and not path.startswith("tests/")
+    }
+    wrong = {package: found for package, map_ in packages.items() if (found := wrong_lines(package, map_))}
+
+    assert {package: wrong[package] for package in wrong.keys() - WITHOUT_A_MAP_YET} == {}
+    assert WITHOUT_A_MAP_YET - wrong.keys() == set(), "their maps are right now: take them out of the list"
 
 
 def test_no_module_hides_behind_a_name_without_a_meaning() -> None:

@@ -32,7 +32,7 @@ MAKERS = re.compile(r"(?P<kind>counter|Counter|Gauge|Histogram|Info)(MetricFamil
 @cache
 def families() -> dict[str, tuple[str, ...]]:
     """Name of each metric of ours -> the names of its series."""
-    sources = [path for folder in FOLDERS for path in (ROOT / folder).glob("*.py")]
+    sources = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
     calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
     found: dict[str, tuple[str, ...]] = {}

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.tooling
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_REQUESTS = {
-    "proxy/net/audit_producer.py",
-    "proxy/net/user_tokens.py",
+    "proxy/net/audit/producer.py",
+    "proxy/net/kafka/user_tokens.py",
     "proxy/session/apis/existing_topics.py",
     "forwarding/net/broker.py",
     # Audit events of what the controller removes by itself.

@@ -1,7 +1,7 @@
 """PLAIN, SCRAM and OAUTHBEARER, client side: how the proxy logs in to its broker and to the controller.
 
-proxy.net.channel sends `first` and passes each challenge to `respond` until `done`. A server that accepts
-without a proof that it knows the SCRAM credential is an AuthenticationError.
+proxy.net.kafka.channel sends `first` and passes each challenge to `respond` until `done`. A server that
+accepts without a proof that it knows the SCRAM credential is an AuthenticationError.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 There are three steps: the tokens of a GSS-API context until it is complete; an empty token, to which the
 server responds with its security layers; the client's choice, which can only be none. SecurityContext
-interprets the tokens and has the service's key: proxy.net.kerberos has the real one.
+interprets the tokens and has the service's key: proxy.net.logins.kerberos has the real one.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A SASL mechanism of a listener: a name, and an exchange for each login.
 
-proxy.net.credentials makes the built-in ones; `sasl.server.mechanism.classes` of a listener names others,
-which are loaded here.
+proxy.net.logins.credentials makes the built-in ones; `sasl.server.mechanism.classes` of a listener names
+others, which are loaded here.
 """
 
 import re

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from proxy.net.clock import now_ms
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.hostile.attack import Found, Size, attack

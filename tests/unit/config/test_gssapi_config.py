@@ -10,7 +10,7 @@ import yaml
 from proxy.check import check
 from proxy.config import ConfigError, load
 from proxy.config.listener import Listener
-from proxy.net.kerberos import GssapiMechanism, GssapiSettings
+from proxy.net.logins.kerberos import GssapiMechanism, GssapiSettings
 from tests.unit.config.test_proxy_config import document, written
 from tests.unit.config.test_proxy_config import listener as entry
 

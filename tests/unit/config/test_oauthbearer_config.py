@@ -10,9 +10,8 @@ from proxy.config import ConfigError, Part, load
 from proxy.config.listener import Listener
 from proxy.config.login import Login
 from proxy.config.upstream import Upstream
-from proxy.net.bearer_token import EndpointToken, FileToken
-from proxy.net.jwks import JwksSettings
-from proxy.net.oauthbearer import OAuthBearerSettings
+from proxy.net.logins.bearer_token import EndpointToken, FileToken
+from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
 from proxy.security.jwk_set import ALGORITHMS
 from proxy.security.jwt import JwtPolicy
 

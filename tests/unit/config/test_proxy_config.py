@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, load
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.watched_file import FileReloads
 
 pytestmark = pytest.mark.spec("O5")
 

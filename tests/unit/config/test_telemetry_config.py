@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from proxy.check import checked
 from proxy.config import ConfigError, ProxyConfig, Telemetry, load, traces
-from proxy.net.otlp import OtlpTraces
-from proxy.net.traces import NoTraces
-from proxy.net.watched_file import FileReloads
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.telemetry.otlp import OtlpTraces
+from proxy.net.telemetry.spans import NoTraces
 from tests.support.office_certificates import OfficeCertificates
 from tests.unit.config.test_proxy_config import document, written
 from tests.unit.config.test_warnings import closed
@@ -98,7 +98,7 @@ def test_certificates_are_tried(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "proxy.net.otlp")
+    monkeypatch.delitem(sys.modules, "proxy.net.telemetry.otlp")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
 
     with pytest.raises(ConfigError, match=r"telemetry.otlp needs .* pip install 'penstock\[otel\]'"):

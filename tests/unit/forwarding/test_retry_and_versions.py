@@ -4,7 +4,7 @@ import pytest
 
 from forwarding.retry import AUTHORIZER_NOT_READY, CONNECTION_LOST, Step, next_step
 from forwarding.versions import for_clients
-from proxy.net.backoff import Backoff
+from proxy.net.runtime.reachability import Backoff
 from proxy.session.apis.table import FORWARDED
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from proxy.net.telemetry import Telemetry
+from proxy.net.telemetry.event_metrics import Telemetry
 from proxy.session import ending
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

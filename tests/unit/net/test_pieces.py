@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.pieces import SLICE_MS, done_in_pieces, in_pieces
+from proxy.net.runtime.chunked import SLICE_MS, done_in_pieces, in_pieces
 
 
 def busy(count: int, item_ms: float) -> Iterator[int]:

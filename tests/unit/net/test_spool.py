@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net import spool as spool_module
-from proxy.net.spool import Spool
-from proxy.net.spool_files import SpoolError, encode_line
+from proxy.net.audit import spool as spool_module
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import SpoolError, encode_line
 
 pytestmark = pytest.mark.spec("D3")
 

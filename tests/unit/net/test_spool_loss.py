@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from proxy.audit.record import AuditEvent, Author, Encoder
-from proxy.net import spool as spool_module
-from proxy.net.spool import Spool
-from proxy.net.spool_files import encode_line
-from proxy.net.spool_loss import REMOVED, REPLACED, TRUNCATED, Loss
+from proxy.net.audit import spool as spool_module
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.spool_files import encode_line
+from proxy.net.audit.spool_loss import REMOVED, REPLACED, TRUNCATED, Loss
 
 pytestmark = pytest.mark.spec("D2", "D3")
 

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from proxy.audit.record import AuditEvent
-from proxy.net import watched_file as watched_file_module
-from proxy.net.watched_file import FileReloads, WatchedFile
+from proxy.net.files import watched_file as watched_file_module
+from proxy.net.files.watched_file import FileReloads, WatchedFile
 
 pytestmark = pytest.mark.spec("A4", "O3")
 

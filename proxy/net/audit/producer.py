@@ -1,0 +1,248 @@
+"""Batches of audit lines to the leader of their partition: idempotent, one in flight (KIP-98).
+
+Used by proxy.net.audit.delivery, which decides when to try again and what to tell. A batch whose fate is
+not known is sent again under the same producer id and sequence, so that the broker takes it once. Nothing is
+ever sent past one that is refused. Not aiokafka's producer: that tries again in silence after whatever it
+holds for a passing fault, and knows no error beyond code 79 (docs/decisions/0038).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from aiokafka.partitioner import DefaultPartitioner
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from proxy.net.kafka.channel import (
+    AuthenticationError,
+    Channel,
+    ChannelError,
+    ChannelTimeout,
+    EndpointSettings,
+)
+from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+CREATE_TOPICS_VERSIONS = (4, 7)
+"""From 4 on the broker's own replication factor can be asked for."""
+METADATA_VERSIONS = (5, 12)
+INIT_PRODUCER_ID_VERSIONS = (0, 4)
+PRODUCE_VERSIONS = (3, 12)
+"""Up to 12 a Produce names topics, not their ids."""
+ACKS_ALL = -1
+MAX_SEQUENCE = 0x7FFFFFFF
+
+NO_ANSWER, NOT_REACHED, FAULT = "no_answer", "not_reached", "fault"
+"""Reasons that are none of Kafka's error codes."""
+
+TOO_LARGE = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
+REFUSED = TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP, ErrorCode.POLICY_VIOLATION}
+"""Said of what is in a batch: sent again as it is it is refused again, until somebody changes the topic."""
+_NOT_OURS = frozenset((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+Records = Sequence[tuple[bytes, bytes]]
+
+
+class NotTaken(Exception):
+    """Kafka does not have it, or has not said so. The text is for people."""
+
+    def __init__(self, reason: str, detail: str, error_code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
+        """`reason`: the name of Kafka's error, or one of NO_ANSWER, NOT_REACHED, FAULT: few, for a metric."""
+        super().__init__(detail)
+        self.reason = reason
+        self.error_code = error_code
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Under which a broker knows a batch again; compared by being the same one."""
+
+    producer_id: int
+    producer_epoch: int
+    sequences: dict[int, int] = field(default_factory=dict)
+    """Partition -> sequence number of its next record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    identity: Identity
+    partition: int
+    count: int
+    data: bytes
+
+
+class AuditProducer:
+    """Of one topic."""
+
+    def __init__(self, broker: EndpointSettings, topic: str) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._channels: dict[str, Channel] = {}
+        self._leaders: dict[int, EndpointSettings] = {}
+        self._partitions: frozenset[int] = frozenset()
+        self._identity: Identity | None = None
+
+    async def prepare(self) -> None:
+        """Reach the cluster, make the topic if there is none, get an identity; NotTaken when that fails."""
+        try:
+            if not self._leaders:
+                await self._locate()
+            if self._identity is None:
+                self._identity = await self._introduce()
+        except ChannelError as error:
+            raise _unreached(error) from error
+
+    def owns(self, batch: Batch) -> bool:
+        """Whether it may be sent (again) as it is."""
+        return batch.identity is self._identity
+
+    def batch(self, records: Records, max_bytes: int, max_count: int) -> Batch:
+        """Of the first records, as many as fit; at least one. After `prepare`."""
+        assert self._identity is not None
+        key = records[0][0]
+        partition = self._partition(key)
+        identity, sequence = self._identity, self._identity.sequences.get(partition, 0)
+        builder = DefaultRecordBatchBuilder(
+            2, 0, False, identity.producer_id, identity.producer_epoch, sequence, max_bytes
+        )
+        count = 0
+        for other, value in records[:max_count]:
+            if other != key and self._partition(other) != partition:
+                break
+            if builder.append(count, None, other, value, []) is None:
+                break
+            count += 1
+        return Batch(identity, partition, count, bytes(builder.build()))
+
+    async def deliver(self, batch: Batch) -> int:
+        """How long Kafka wants to hear nothing, in ms, once it has the batch; NotTaken when it has not."""
+        try:
+            answer = await self._produce(batch)
+        except ChannelError as error:
+            self._leaders.clear()
+            raise _unreached(error) from error
+        told = answer.responses[0].partition_responses[0]
+        if told.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            raise self._refusal(told)
+        following = (batch.identity.sequences.get(batch.partition, 0) + batch.count) & MAX_SEQUENCE
+        batch.identity.sequences[batch.partition] = following
+        return int(answer.throttle_time_ms)
+
+    def forget(self) -> None:
+        """What was sent and not acknowledged will never be sent again as it was."""
+        self._identity = None
+
+    async def close(self) -> None:
+        """End the connections; used again, it opens others."""
+        self._leaders.clear()
+        while self._channels:
+            _, channel = self._channels.popitem()
+            await channel.close()
+
+    def _partition(self, key: bytes) -> int:
+        # Where Kafka's own producers put the key.
+        partitions = sorted(self._leaders)
+        return int(DefaultPartitioner()(key, partitions, partitions))
+
+    async def _produce(self, batch: Batch) -> types.ProduceResponse:
+        channel = await self._channel(self._leaders[batch.partition])
+        request = types.ProduceRequest
+        partition = request.PartitionProduceData(index=batch.partition, records=batch.data)
+        message = request(
+            acks=ACKS_ALL,
+            # Sooner than we give up, so that the broker can say what it waited for.
+            timeout_ms=self._broker.request_timeout_ms * 2 // 3,
+            topic_data=[request.TopicProduceData(name=self._topic, partition_data=[partition])],
+        )
+        version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
+        return await channel.request(ApiKey.PRODUCE, version, message)
+
+    def _refusal(self, told: types.ProduceResponse.PartitionProduceResponse) -> NotTaken:
+        code = told.error_code
+        if code in REFUSED or code in _NOT_OURS:
+            pass
+        elif code in _RETRIABLE:
+            self._leaders.clear()  # For most of them another broker is to be asked; Metadata says which.
+        else:
+            self._identity = None
+        why = told.error_message or "; ".join(
+            f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors
+        )
+        return _error("Produce", code, why)
+
+    async def _locate(self) -> None:
+        channel = await self._channel(self._broker)
+        answer = await self._metadata(channel)
+        if answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await self._create(channel)
+            answer = await self._metadata(channel)
+        topic = answer.topics[0]
+        if topic.error_code != ErrorCode.NONE:
+            raise _error("Metadata", topic.error_code, f"topic {self._topic}")
+        brokers = {broker.node_id: self._broker.at(broker.host, broker.port) for broker in answer.brokers}
+        for partition in topic.partitions:
+            if partition.leader_id not in brokers:
+                code = partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE
+                raise _error("Metadata", code, f"partition {partition.partition_index} has no leader")
+        leaders = {part.partition_index: brokers[part.leader_id] for part in topic.partitions}
+        if self._partitions != leaders.keys():
+            self._identity = None  # What was made for one partition may belong into another now.
+        self._leaders, self._partitions = leaders, frozenset(leaders)
+
+    async def _metadata(self, channel: Channel) -> types.MetadataResponse:
+        wanted = types.MetadataRequest.MetadataRequestTopic(name=self._topic)
+        request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
+        version = channel.version(ApiKey.METADATA, METADATA_VERSIONS)
+        return await channel.request(ApiKey.METADATA, version, request)
+
+    async def _create(self, channel: Channel) -> None:
+        # One partition by default, so that the order of the trail is the order of the topic. An operator
+        # who wants more, or other retention, creates the topic beforehand.
+        request = types.CreateTopicsRequest
+        wanted = request.CreatableTopic(name=self._topic, num_partitions=1, replication_factor=-1)
+        version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
+        message = request(topics=[wanted], timeout_ms=self._broker.request_timeout_ms)
+        topic = (await channel.request(ApiKey.CREATE_TOPICS, version, message)).topics[0]
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise _error("CreateTopics", topic.error_code, topic.error_message)
+
+    async def _introduce(self) -> Identity:
+        channel = await self._channel(self._broker)
+        version = channel.version(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
+        request = types.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+        answer = await channel.request(ApiKey.INIT_PRODUCER_ID, version, request)
+        if answer.error_code != ErrorCode.NONE:
+            raise _error("InitProducerId", answer.error_code, None)
+        return Identity(answer.producer_id, answer.producer_epoch)
+
+    async def _channel(self, endpoint: EndpointSettings) -> Channel:
+        channel = self._channels.get(endpoint.address)
+        if channel is None or channel.closed:
+            if channel is not None:
+                await channel.close()
+            channel = self._channels[endpoint.address] = await Channel.open(endpoint)
+        return channel
+
+
+_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
+
+
+def _error(api: str, code: int, detail: str | None) -> NotTaken:
+    name = ErrorCode.name_of(code)
+    return NotTaken(name, f"{api}: {name}" + (f": {detail}" if detail else ""), code)
+
+
+def _unreached(error: ChannelError) -> NotTaken:
+    code = _UNREACHED.get(type(error))
+    if code is not None:
+        return NotTaken(code.name, str(error), code)
+    return NotTaken(NO_ANSWER if isinstance(error, ChannelTimeout) else NOT_REACHED, str(error))
+
+
+_UNREACHED = {
+    AuthenticationError: ErrorCode.SASL_AUTHENTICATION_FAILED,
+    NoCommonVersion: ErrorCode.UNSUPPORTED_VERSION,
+}

@@ -1,0 +1,172 @@
+"""The lock on a spool directory: one process at a time, or one supervisor and its workers.
+
+Taken by proxy.process, forwarding and proxy.workers before a spool is opened, held until the process ends.
+The kernel releases a flock with the last process that has the open file, so a killed process leaves no stale
+lock. The file says who holds it, for the error message of whoever comes second.
+"""
+
+import fcntl
+import json
+import os
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from proxy.net.audit.spool_files import SpoolError, make_directory
+from proxy.net.audit.spool_loss import identity_of
+
+LOCK = "lock"
+_MAX_HOLDER_BYTES = 4_096
+
+
+class SpoolLocked(SpoolError):
+    """Another process has the directory."""
+
+    def __init__(self, directory: Path, holder: "Holder | None") -> None:
+        self.holder = holder
+        who = "another process" if holder is None else holder.in_words()
+        super().__init__(
+            f"audit.spool.dir: {directory} is in use by {who}; two processes on one spool destroy each "
+            "other's records: give each an audit.spool.dir of its own, or stop the other one first"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who has the directory."""
+
+    role: str
+    proxy_id: str
+    boot_id: str | None
+    """None of a supervisor, which writes no records itself."""
+    pid: int
+    host: str
+
+    @classmethod
+    def this_process(cls, role: str, proxy_id: str, boot_id: str | None = None) -> "Holder":
+        return cls(role=role, proxy_id=proxy_id, boot_id=boot_id, pid=os.getpid(), host=socket.gethostname())
+
+    def in_words(self) -> str:
+        boot = "" if self.boot_id is None else f", boot {self.boot_id}"
+        return f"{self.role} {self.proxy_id} (pid {self.pid} on host {self.host}{boot})"
+
+    def has_ended(self) -> bool:
+        """Whether only processes that inherited the lock still have it: workers of a killed supervisor."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return True
+        return state.rpartition(")")[2].split()[:1] == ["Z"]
+
+
+class SpoolLock:
+    """Of one directory; not held before `take`."""
+
+    def __init__(self, directory: Path) -> None:
+        """Makes the directory. SpoolError when it cannot be used."""
+        self._path = directory / LOCK
+        self._holder: Holder | None = None
+        try:
+            make_directory(directory)
+            self.file = self._opened()
+        except OSError as error:
+            raise SpoolError(f"{self._path}: {error.strerror}") from error
+
+    def take(self, holder: Holder) -> "SpoolLock":
+        """SpoolLocked when another process has it."""
+        try:
+            # Of the open file, not of the process: whoever inherits the descriptor holds it too.
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpoolLocked(self._path.parent, _holder(self.file)) from None
+        except OSError as error:
+            raise SpoolError(f"{self._path}: {error.strerror}") from error
+        self._holder = holder
+        # The lock counts, not the text: a full disk costs only the name in an error message.
+        with suppress(OSError):
+            os.ftruncate(self.file, 0)
+            os.pwrite(self.file, json.dumps(asdict(holder)).encode() + b"\n", 0)
+        return self
+
+    def renew(self) -> None:
+        """Lock the directory again if the lock file was removed. SpoolLocked when another process was faster.
+
+        The descriptor stays the same, for those that are to inherit it.
+        """
+        if self._holder is None or self._is_in_place():
+            return
+        try:
+            again = SpoolLock(self._path.parent)
+        except SpoolError:
+            return  # Without its directory there is nothing to lock.
+        try:
+            again.take(self._holder)
+            os.dup2(again.file, self.file, inheritable=False)
+        finally:
+            again.close()
+
+    def close(self) -> None:
+        os.close(self.file)
+
+    def _is_in_place(self) -> bool:
+        try:
+            return identity_of(self._path) == identity_of(self.file)
+        except OSError:
+            return False
+
+    def _opened(self) -> int:
+        return os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+def lock_spool(directory: Path, holder: Holder) -> SpoolLock:
+    """Held from now on. SpoolLocked, SpoolError."""
+    lock = SpoolLock(directory)
+    try:
+        return lock.take(holder)
+    except SpoolError:
+        lock.close()
+        raise
+
+
+def holder_of(directory: Path) -> Holder | None:
+    """Who has the directory now, as the lock file says; None: nobody, or we may not look."""
+    try:
+        file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return None
+
+
+def locked_by_another(directory: Path) -> str | None:
+    """Why a process could not start on this directory now; None when it could. Changes nothing."""
+    try:
+        file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None  # Nobody has ever locked it, or we may not look.
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return str(SpoolLocked(directory, _holder(file)))
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return None
+
+
+def _holder(file: int) -> Holder | None:
+    try:
+        return Holder(**json.loads(os.pread(file, _MAX_HOLDER_BYTES, 0)))
+    except (OSError, ValueError, TypeError):
+        return None

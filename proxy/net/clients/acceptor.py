@@ -1,0 +1,235 @@
+"""Listening sockets, plain or under TLS, whose connections are accepted here and not by the event loop.
+
+Used by proxy.net.clients.listener. The loop's own server closes connections silently when no descriptors are
+left, accepts any number at once, and cannot delay one (max.connection.creation.rate). Its TLS server drops
+failed handshakes silently, but an operator must be able to prove which client failed for which certificate:
+here each handshake is a task, and a failure is reported. A handshake costs about a millisecond, so addresses
+take turns, and a handshake starts when the ClientHello is complete. Until then a slow client costs a socket,
+but no SSL object and no wake-up for each byte: the kernel reports the socket once the record is there
+(SO_RCVLOWAT).
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from proxy.net.clients.turns import Turns
+from proxy.net.files.tls import ServerTls
+from proxy.net.runtime.listening import opening
+from proxy.quota.connections import Slot
+
+ACCEPT_PAUSE_S = 0.1
+"""After an accept that failed: with no descriptor left, another try at once would fail as well."""
+ACCEPTED_IN_A_TURN = 32
+"""More at once would hold the loop."""
+NO_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""Errors of ours. Others are those of the connection that would have been accepted: that is over."""
+
+Pace = Callable[[], Awaitable[None]]
+"""Waits until the connection that has just come may be treated."""
+
+_HEAD_BYTES = 5
+_HANDSHAKE = 22
+_MAX_RECORD_BYTES = (1 << 14) + 256
+HANDSHAKE_TIMEOUT_S = 30.0
+
+log = structlog.get_logger(__name__)
+
+
+def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = False) -> socket.socket:
+    """CannotListen when the address cannot be had. `reuse_port`: other processes of ours accept there too."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with opening(host, port):
+        listening = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
+    listening.setblocking(False)
+    return listening
+
+
+class Acceptor:
+    """Accepts, waits its time, and begins each connection in a task."""
+
+    has_handshakes = False
+    """Whether `begin` may take long. If not, it must not be cancelled: uvloop would close a connection that
+    has just been made, and never say that it is lost."""
+
+    def __init__(
+        self,
+        connection: Callable[[Slot], asyncio.BaseProtocol],
+        enter: Callable[[str, Callable[[], None]], Slot | None],
+        accept_failed: Callable[[str], None],
+        tasks: asyncio.TaskGroup,
+        pace: Pace | None = None,
+    ) -> None:
+        """`enter` gets the address and what closes the connection, which it calls where it gives no place.
+
+        `accept_failed` gets the name of the error.
+        """
+        self._connection = connection
+        self._enter = enter
+        self._accept_failed = accept_failed
+        self._tasks = tasks
+        self._pace = pace
+        self._socket: socket.socket | None = None
+        self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._beginning: set[asyncio.Task[None]] = set()
+
+    def listen(self, listening: socket.socket) -> int:
+        """Accept at this socket; returns its port."""
+        self._socket = listening
+        self._resume()
+        return int(listening.getsockname()[1])
+
+    def hand_over(self) -> socket.socket | None:
+        """Accept no more, but leave the socket open for another acceptor; None when there is none."""
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+        return listening
+
+    def wait_with(self, pace: Pace | None) -> None:
+        """Another pace, from the next connection on."""
+        self._pace = pace
+
+    def close(self) -> None:
+        """Accept no more. Connections that have begun go on; handshakes that are unfinished end.
+
+        They would keep the process from its end for as long as a client is silent.
+        """
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        if self._pause is not None:
+            self._pause.cancel()
+        if self.has_handshakes:
+            for task in self._beginning:
+                task.cancel()
+
+    async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
+        """Make a connection of the socket; what it raises ends that connection."""
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._connection(slot), client)
+
+    def _resume(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_IN_A_TURN):
+            try:
+                client, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in NO_RESOURCES:
+                    self._wait(listening, errno.errorcode[error.errno])
+                    return
+                continue
+            if self._pace is not None:
+                asyncio.get_running_loop().remove_reader(listening)
+                self._pause = self._tasks.create_task(self._paced(client, address[0], self._pace))
+                return
+            self._treat(client, address[0])
+
+    def _wait(self, listening: socket.socket, error: str) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        self._accept_failed(error)
+        self._pause = loop.call_later(ACCEPT_PAUSE_S, self._resume)
+
+    async def _paced(self, client: socket.socket, host: str, pace: Pace) -> None:
+        try:
+            await pace()
+        except asyncio.CancelledError:
+            client.close()
+            raise
+        self._treat(client, host)
+        self._resume()
+
+    def _treat(self, client: socket.socket, host: str) -> None:
+        slot = self._enter(host, client.close)
+        if slot is not None:
+            client.setblocking(False)
+            task = self._tasks.create_task(self._begin(client, host, slot))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
+        try:
+            await self.begin(client, host, slot)
+        except OSError as error:
+            # Gone before it was done, or silent: whoever checks that a port is open does no more than that.
+            log.debug("connection not begun", host=host, error=str(error))
+        finally:
+            if not slot.kept:
+                slot.leave()
+                client.close()
+
+
+async def hello_arrived(client: socket.socket) -> None:
+    """Return once the record is there, or it is clear that there will be none. OSError."""
+    await _readable(client, _HEAD_BYTES)
+    head = client.recv(_HEAD_BYTES, socket.MSG_PEEK)
+    if len(head) == _HEAD_BYTES and head[0] == _HANDSHAKE:
+        size_bytes = int.from_bytes(head[3:], "big")
+        await _readable(client, _HEAD_BYTES + min(size_bytes, _MAX_RECORD_BYTES))
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+
+async def _readable(client: socket.socket, size_bytes: int) -> None:
+    """Return when so many bytes can be read, or the client has closed the connection."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(client, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(client)
+
+
+class TlsAcceptor(Acceptor):
+    """Connections count from the beginning of their handshake."""
+
+    has_handshakes = True
+
+    def __init__(
+        self,
+        tls: ServerTls,
+        failed: Callable[[str, str], None],
+        turns: Turns,
+        connection: Callable[[Slot], asyncio.BaseProtocol],
+        enter: Callable[[str, Callable[[], None]], Slot | None],
+        accept_failed: Callable[[str], None],
+        tasks: asyncio.TaskGroup,
+        pace: Pace | None = None,
+    ) -> None:
+        """`failed` gets a client's address and what was wrong, for a handshake that was rejected."""
+        super().__init__(connection, enter, accept_failed, tasks, pace)
+        self._tls = tls
+        self._failed = failed
+        self._turns = turns
+
+    async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + HANDSHAKE_TIMEOUT_S
+        try:
+            async with asyncio.timeout_at(ends_s):
+                await hello_arrived(client)
+                await self._turns.next(host)
+            await loop.connect_accepted_socket(
+                lambda: self._connection(slot),
+                client,
+                ssl=self._tls.context,
+                ssl_handshake_timeout=max(1.0, ends_s - loop.time()),
+            )
+        except ssl.SSLError as error:
+            self._failed(host, _told(error))
+
+
+def _told(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"client certificate: {error.verify_message}"
+    return f"TLS handshake: {error.reason or error}"

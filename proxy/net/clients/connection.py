@@ -1,0 +1,569 @@
+"""One client: what comes from its socket goes into its session, and what the session wants is carried out.
+
+Made by proxy.net.clients.listener for each connection. No rule of Kafka's is here: effects are carried out in
+their order, before anything more is read. Reading stops while the session is blocked, while the broker's side
+is not up yet, and while it is slower than the client; the broker's side stops while the client is slow.
+"""
+
+import asyncio
+from collections.abc import Callable
+from fcntl import ioctl
+from termios import TIOCOUTQ
+from typing import Any
+
+from proxy.net.clients import request_timing
+from proxy.net.clients.connection_host import Edge
+from proxy.net.clients.deferred_effects import Held, owned
+from proxy.net.clients.relay_protocol import ReceiveBuffers, Side, joined
+from proxy.net.kafka.channel import reauthentication_wait_s
+from proxy.quota.connections import Slot
+from proxy.security.sasl.exchange import Settled
+from proxy.session import draining, ending, forwarding, request_time
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import (
+    Close,
+    Data,
+    Effect,
+    LookUpTopics,
+    MuteClient,
+    Recorded,
+    ToBroker,
+    ToClient,
+    ToController,
+    UpstreamLoggedIn,
+    UpstreamRefused,
+    Verify,
+)
+from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
+from proxy.session.session import Session
+from proxy.session.topic_lookup import TopicLookup
+from proxy.session.upstream_login import UpstreamLogin
+
+MAX_LINGER_S = 10.0
+"""How long a closed connection may take to deliver what was written before."""
+DRAIN_TIMEOUT = "drain_timeout"
+PARTING_S = 0.5
+"""How long the client of a drained connection may take to close its end once it was sent everything."""
+
+
+class Connection(Side):
+    """The client's side."""
+
+    __slots__ = (
+        "_close_reason",
+        "_connecting",
+        "_early",
+        "_edge",
+        "_held",
+        "_in_turns",
+        "_last_activity_ms",
+        "_linger",
+        "_renewal",
+        "_rest",
+        "session",
+        "slot",
+        "upstream",
+    )
+
+    session: Session
+
+    def __init__(self, edge: Edge, slot: Slot) -> None:
+        """`slot`: its place among the connections."""
+        super().__init__(edge.buffers)
+        self.slot = slot
+        self._edge = edge
+        self.upstream: Upstream | None = None
+        self._connecting = False
+        self._early: list[bytes] = []  # For the broker, while its side is not up.
+        self._close_reason: str | None = None
+        self._last_activity_ms = edge.now_ms()
+        self._linger: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.TimerHandle | None = None
+        self._held: Held | None = None
+        self._rest: list[Effect] = []  # That a slice was too short for.
+        self._in_turns = False
+        # Of one read; 0: as much as fits into the buffer.
+        self.read_limit_bytes = STRANGERS_FREE_BYTES
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert self.transport is not None
+        session = self._edge.new_session(self, self.transport)
+        if session is None:
+            self._close_reason = "turned_away"
+            return
+        self.session = session
+        session.on_turn_due = self._join_turns
+        self.on_drained = self._client_drained
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._close_reason is not None:
+            return
+        now_ms = self._last_activity_ms = self._edge.now_ms()
+        data = self._buffers.current[:nbytes]
+        upstream = self.upstream
+        if upstream is not None and self.session.passes(data, now_ms):
+            upstream.write(data)
+            if upstream.full:
+                self._update_reading()
+        else:
+            if request_time.is_measured(self.session):
+                request_timing.on_requests(self, lambda: self._received(data, now_ms), now_ms)
+            else:
+                self.carry_out(self._received(data, now_ms))
+            self._edge.turns.worked()
+
+    def broker_sent(self, nbytes: int) -> None:
+        """So many bytes of the broker, in the receive buffer."""
+        if self._close_reason is None:
+            now_ms = self._last_activity_ms = self._edge.now_ms()
+            data = self._buffers.current[:nbytes]
+            if self.session.reply_passes(data, now_ms):
+                self.write(data)
+                if self.full:
+                    self._update_reading()
+            else:
+                if request_time.is_measured(self.session):
+                    request_timing.on_answers(self, lambda: self._broker_replied(data, now_ms), now_ms)
+                else:
+                    self.carry_out(self._broker_replied(data, now_ms))
+                self._edge.turns.worked()
+
+    def take_turn(self) -> bool:
+        """Go on with the work that is left, for a slice; whether there is more that can be done now."""
+        try:
+            self._take_turn(self._edge.now_ms())
+        except BaseException:
+            # As uvloop does it with a connection whose callback raises: this one ends, and no other.
+            self._in_turns = False
+            self.abort("internal_error")
+            raise
+        self._in_turns = bool(self._rest) or (self.session.turn_due and not self._has_to_wait)
+        return self._in_turns
+
+    def _take_turn(self, now_ms: int) -> None:
+        if self._rest:
+            self.session.gate.pace.begin(own_turn=True)
+            effects, self._rest = self._rest, []
+            self.carry_out(effects)
+        elif self.session.turn_due and not self._has_to_wait:
+            request_timing.on_requests(self, lambda: self.session.take_turn(now_ms), now_ms)
+
+    def _received(self, data: memoryview, now_ms: int) -> list[Effect]:
+        effects = self.session.receive(data, now_ms)
+        self._lend_buffer()
+        return effects
+
+    def _broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
+        effects = self.session.broker_replied(data, now_ms)
+        self._lend_buffer()
+        return effects
+
+    def _lend_buffer(self) -> None:
+        if self.session.working:
+            # Its bytes are still looked at. It is not taken back: it goes with the last view of it.
+            self._buffers.give_away()
+
+    def controller_told(self, correlation_id: int, reply: ControllerReply) -> None:
+        """Record what came of a `ToController`, whether its client is still there or not."""
+        event = forwarding.told(self.session, correlation_id, reply, self._edge.now_ms())
+        if event is not None:
+            self._edge.record(event)
+
+    def controller_replied(self, correlation_id: int, reply: ControllerReply) -> None:
+        """What came of a `ToController`, once its record is kept."""
+        if self._close_reason is None:
+            now_ms = self._edge.now_ms()
+            request_timing.on_answers(
+                self, lambda: self.session.controller_replied(correlation_id, reply, now_ms), now_ms
+            )
+
+    def verified(self, outcome: Settled) -> None:
+        """What came of a `Verify`."""
+        if self._close_reason is None:
+            self.carry_out(self.session.verified(outcome, self._edge.now_ms()))
+            return
+        # Who left before the answer has tried to log in all the same; nothing else of theirs is looked at.
+        self.session.gone()
+        for effect in self.session.verified(outcome, self._edge.now_ms()):
+            if isinstance(effect, Recorded | Verify):
+                _CARRY_OUT[type(effect)](self, effect)
+
+    def topics_looked_up(self) -> None:
+        """What came of a `LookUpTopics`."""
+        if self._close_reason is None:
+            self.session.topics_looked_up()
+
+    def upstream_ready(self, upstream: "Upstream") -> None:
+        """The broker's side is up: what waited for it goes out."""
+        self._connecting = False
+        self.upstream = upstream
+        upstream.on_drained = self._update_reading
+        early, self._early = self._early, []
+        for data in early:
+            upstream.write(data)
+        if self._close_reason is not None:
+            self.upstream = None
+            upstream.close()
+            return
+        self._renew_login_after(upstream.session_lifetime_ms)
+        self._update_reading()
+
+    def log_in_upstream(self, login: UpstreamLogin) -> None:
+        """Renew our session at the broker between two requests."""
+        if self._close_reason is None:
+            self.carry_out(self.session.log_in_upstream(login))
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        """Do what the session asks, in order."""
+        if self._held is not None:
+            self._defer(effects)
+            return
+        if self._rest:
+            self._rest += map(owned, effects)
+            return
+        to_client: list[Data] = []
+        to_broker: list[Data] = []
+        for count, effect in enumerate(effects, 1):
+            if type(effect) is ToClient:
+                to_client.append(effect.data)
+            elif type(effect) is ToBroker:
+                to_broker.append(effect.data)
+            else:
+                if type(effect) is not Recorded:
+                    self._write(to_client, to_broker)
+                _CARRY_OUT[type(effect)](self, effect)
+                if self._held is not None:
+                    self._write(to_client, to_broker)
+                    self._defer(effects[count:])
+                    self._edge.hold(self)
+                    return
+                if self.session.gate.pace.is_over:
+                    self._rest = [owned(each) for each in effects[count:]]
+                    break
+        self._write(to_client, to_broker)
+        self._update_reading()
+
+    def _write(self, to_client: list[Data], to_broker: list[Data]) -> None:
+        """Write what was put there, and empty both."""
+        for data in joined(to_client):
+            self.write(data)
+        for data in joined(to_broker):
+            self._to_broker(data)
+        to_client.clear()
+        to_broker.clear()
+
+    def unkept(self) -> set[str]:
+        """Classes of records that have to be kept before this connection goes on."""
+        return set() if self._held is None else self._held.unkept()
+
+    def go_on(self) -> None:
+        """What was held back leaves now."""
+        held, self._held = self._held, None
+        if held is not None and self._close_reason is None:
+            self.carry_out(held.effects)
+
+    def sweep(self, now_ms: int, idle_since_ms: int, incomplete_since_ms: int = 0) -> None:
+        """Write out what was counted.
+
+        End a connection on which nothing has happened since `idle_since_ms`, or whose client has not yet sent
+        all of a request that it began before `incomplete_since_ms`.
+        """
+        if self._close_reason is None:
+            self.carry_out(self.session.sweep(now_ms))
+            # One that is closed after its last responses has no claim to be waited for, nor has one whose
+            # client neither sends the rest of a request nor takes its responses.
+            since_ms = self.session.incomplete_since_ms
+            waits_for_client = self.session.closing or self.full or since_ms is not None
+            if self._last_activity_ms < idle_since_ms and (self.quiet or waits_for_client):
+                self.close("idle")
+            elif since_ms is not None and since_ms < incomplete_since_ms:
+                self.close("request_incomplete")
+
+    def end_if_expired(self, now_ms: int) -> None:
+        """Past its session's end, and idle (connections.expired.close.idle)."""
+        if self._close_reason is None:
+            self.carry_out(ending.expired_idle(self.session, now_ms))
+
+    def end_if_revoked(self) -> None:
+        """Its credential is not in force any more (sessions.revoke.immediately)."""
+        if self._close_reason is None:
+            self.carry_out(ending.revoked(self.session))
+
+    def drain(self) -> bool:
+        """Take no further request; what is in flight is answered, then it ends (proxy.session.draining).
+
+        Returns whether that begins now.
+        """
+        if self._close_reason is not None or self.session.draining:
+            return False
+        self.carry_out(draining.drain(self.session))
+        return True
+
+    def end_if_unanswered(self, late: bool) -> bool:
+        """End it while it drains, if nothing is lost by that; `late`: also if its client takes no responses.
+
+        Returns whether it was cut off.
+        """
+        if self._close_reason is not None:
+            if self._close_reason != draining.DRAINED and self.transport is not None and self._is_delivered():
+                self.transport.abort()
+        elif not self._has_to_wait and not self._rest and draining.needs_no_answer(self.session):
+            self.close(draining.DRAINED)
+        elif late and self.full:
+            self.abort(DRAIN_TIMEOUT)
+            return True
+        return False
+
+    def close(self, reason: str) -> None:
+        """End it; what was written before is still delivered, to a peer that takes it within a while."""
+        if self._close_reason is not None:
+            return
+        self._close_reason = reason
+        self._early.clear()
+        if self.upstream is not None:
+            self.upstream.close()
+        if self.transport is not None and reason == draining.DRAINED:
+            self._part(self.transport)
+        elif self.transport is not None:
+            self.transport.close()
+            self._linger = self._later(MAX_LINGER_S * 1000, self.transport.abort)
+
+    def _part(self, transport: asyncio.Transport) -> None:
+        """Tell the client that no more will come, and let it close first.
+
+        What it still sends is read and dropped. If it were left unread, the kernel would reset the
+        connection, and responses on their way would be lost: the client would repeat what was carried out.
+        """
+        if transport.is_closing():
+            return  # The client has left, and we are about to be told.
+        self.read_limit_bytes = 0
+        self.read(True)
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()  # Under TLS a close_notify, and the transport reads on until the client's.
+        self._linger = self._later(PARTING_S * 1000, self._end_parting)
+
+    def _end_parting(self) -> None:
+        if self.transport is not None:
+            if self._is_delivered():
+                self.transport.abort()
+            else:
+                self._linger = self._later((MAX_LINGER_S - PARTING_S) * 1000, self.transport.abort)
+
+    def _is_delivered(self) -> bool:
+        """The client's kernel has all that was written."""
+        transport = self.transport
+        if transport is None or transport.get_write_buffer_size():
+            return transport is None
+        # Under TLS some of it may be in a buffer that cannot be seen; then the kernel's is not empty either.
+        try:
+            unsent = ioctl(transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+        except (OSError, ValueError):
+            return True
+        return not any(unsent)
+
+    def abort(self, reason: str) -> None:
+        """End it now, whatever is still to be delivered."""
+        self.close(reason)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # What one who left had sent goes out still, as at Kafka: with acks=0 nobody waits for an answer.
+        self._close_reason = self._close_reason or (
+            "connection_reset" if exc is not None else "client_closed"
+        )
+        if self._linger is not None:
+            self._linger.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
+        # Without these nothing refers to the connection from within: it is free without the collector.
+        upstream, self.upstream, self.on_drained = self.upstream, None, None
+        if upstream is not None:
+            upstream.close()
+        for buffer in self._kept:
+            self._buffers.take_back(buffer)
+        self._kept.clear()
+        if hasattr(self, "session"):
+            self.session.gone()
+            self._edge.turns.end(self._end)
+
+    def _end(self) -> None:
+        records = [effect for effect in self._rest if type(effect) is Recorded]
+        self._rest = []
+        self.carry_out([*records, *self.session.sweep(self._edge.now_ms())])
+        self._edge.gone(self, self._close_reason or "client_closed")
+
+    def eof_received(self) -> bool:
+        """A client that will send no more gets no more, not even what is in flight: Kafka closes too."""
+        return False
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is in flight: it may be closed without a request being lost."""
+        if not hasattr(self, "session"):
+            return True
+        session = self.session
+        waits = self._has_to_wait or session.turn_due or type(session.waits_for) is TopicLookup
+        return not waits and not len(session.pipeline)
+
+    @property
+    def _has_to_wait(self) -> bool:
+        """Nothing more may be done now: the client does not read, or records are not on disk yet."""
+        return self._close_reason is None and (self.full or self._held is not None)
+
+    def _to_broker(self, data: Data) -> None:
+        upstream = self.upstream
+        if upstream is not None:
+            upstream.write(data)
+            return
+        if self._close_reason is not None:
+            return
+        self._early.append(bytes(data))
+        if not self._connecting:
+            self._connecting = True
+            self._edge.connect_upstream(self)
+
+    def _to_controller(self, effect: ToController) -> None:
+        self._edge.forward(self, effect)
+
+    def _verify(self, effect: Verify) -> None:
+        self._edge.verify(self, effect)
+
+    def _look_up_topics(self, effect: LookUpTopics) -> None:
+        if self._close_reason is None:
+            self._edge.look_up_topics(self, effect.topic_ids)
+
+    def _mute(self, effect: MuteClient) -> None:
+        self._later(effect.duration_ms, self._unmute)
+
+    def _carry_out_record(self, effect: Recorded) -> None:
+        self._edge.record(effect.event)
+        event_class = self._edge.held_class(effect.event)
+        if event_class is not None and self._close_reason is None:
+            if self._held is None:
+                self._held = Held()
+            self._held.classes.add(event_class)
+
+    def _defer(self, effects: list[Effect]) -> None:
+        held = self._held
+        assert held is not None
+        for effect in effects:
+            if type(effect) is Recorded:
+                self._carry_out_record(effect)
+            else:
+                held.take(effect)
+        self._update_reading()
+
+    def _close(self, effect: Close) -> None:
+        if effect.delay_ms:
+            self._later(effect.delay_ms, lambda: self._close_with(effect))
+        else:
+            self._close_with(effect)
+
+    def _close_with(self, effect: Close) -> None:
+        if effect.last_words:
+            self.write(effect.last_words)
+        self.close(effect.reason)
+
+    def _upstream_logged_in(self, effect: UpstreamLoggedIn) -> None:
+        self._renew_login_after(effect.session_lifetime_ms)
+
+    def _upstream_refused(self, effect: UpstreamRefused) -> None:
+        self._edge.login_refused(effect.message)
+
+    def _renew_login_after(self, session_lifetime_ms: int) -> None:
+        if session_lifetime_ms > 0:
+            wait_s = reauthentication_wait_s(session_lifetime_ms)
+            self._renewal = asyncio.get_running_loop().call_later(wait_s, self._renew_login)
+
+    def _renew_login(self) -> None:
+        if self.upstream is not None and self._close_reason is None:
+            self._edge.renew_login(self, self.upstream)
+
+    def _unmute(self) -> None:
+        if self._close_reason is None:
+            now_ms = self._edge.now_ms()
+            request_timing.on_requests(self, lambda: self.session.unmuted(now_ms), now_ms)
+
+    def _later(self, delay_ms: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, call)
+
+    def _update_reading(self) -> None:
+        # A client that does not take its answers is not heard either: our own would pile up here.
+        session, upstream = self.session, self.upstream
+        if self._close_reason is not None:
+            self._join_turns()  # For records that are left.
+            return
+        stops = self._has_to_wait or bool(self._rest)
+        waits = stops or (session.blocked and not draining.takes_rest(session))
+        limit_bytes = FREE_BYTES if session.gate.memory.is_short(stranger=False) else 0
+        self.read_limit_bytes = limit_bytes if session.authentication.known else STRANGERS_FREE_BYTES
+        if upstream is None:
+            self.read(not waits and not self._connecting)
+        else:
+            self.read(not waits and not upstream.full)
+            upstream.read_limit_bytes = limit_bytes
+            upstream.read(not stops and not session.turn_due and not session.response_waits)
+        session.count_held(self.transport.get_write_buffer_size() if self.full and self.transport else 0)
+        self._join_turns()
+
+    def _join_turns(self) -> None:
+        session = self.session
+        if self._in_turns or not (self._rest or (session.turn_due and not self._has_to_wait)):
+            return
+        self._in_turns = True
+        self._edge.turns.add(session.memory.owner, self, stranger=not session.authentication.known)
+
+    def _client_drained(self) -> None:
+        self._update_reading()
+
+
+_CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
+    ToController: Connection._to_controller,
+    Verify: Connection._verify,
+    LookUpTopics: Connection._look_up_topics,
+    MuteClient: Connection._mute,
+    Recorded: Connection._carry_out_record,
+    Close: Connection._close,
+    UpstreamLoggedIn: Connection._upstream_logged_in,
+    UpstreamRefused: Connection._upstream_refused,
+}
+
+
+class Upstream(Side):
+    """The broker's side of one client's connection."""
+
+    __slots__ = ("_connection", "_lost", "authenticate_version", "session_lifetime_ms")
+
+    def __init__(self, connection: Connection, buffers: ReceiveBuffers) -> None:
+        super().__init__(buffers)
+        self._connection = connection
+        self._lost = False
+        self.session_lifetime_ms = 0
+        """Of our own session at the broker, as told at the first login; 0: it does not end."""
+        self.authenticate_version = 0
+        """Of SaslAuthenticate, for the next logins."""
+
+    def buffer_updated(self, nbytes: int) -> None:
+        connection = self._connection
+        connection.broker_sent(nbytes)
+        if connection.full:
+            self.read(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
+        for buffer in self._kept:
+            self._buffers.take_back(buffer)
+        self._kept.clear()
+        self._connection.close("upstream_closed")
+
+    def eof_received(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """The client is gone."""
+        if self.transport is not None and not self._lost:
+            self.transport.close()

@@ -1,0 +1,335 @@
+"""Listening sockets of the proxy: accept, count, hand to connections.
+
+Put together by proxy.process. Owns the tasks that connections need (the way to the broker, requests that the
+controller has), in the process's TaskGroup; what goes wrong in one of them ends its connection and no other.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Protocol
+
+import structlog
+
+from proxy.audit import events
+from proxy.audit.record import AuditEvent
+from proxy.net.clients.acceptor import Acceptor, TlsAcceptor, listening_socket
+from proxy.net.clients.admission import Admission
+from proxy.net.clients.connection import Connection, Upstream
+from proxy.net.clients.connection_host import NoTrail, Trail
+from proxy.net.clients.pending_logins import Logins
+from proxy.net.clients.relay_protocol import ReceiveBuffers
+from proxy.net.clients.turns import Turns
+from proxy.net.clients.upstream import UpstreamError, connect, next_login
+from proxy.net.files.tls import ServerTls
+from proxy.net.kafka.channel import ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.topic_lookups import TopicLookups
+from proxy.net.kafka.user_tokens import Identity, ProxyIdentity
+from proxy.net.logins.verification import Verifications
+from proxy.net.runtime.cause import cause_of
+from proxy.net.runtime.chunked import in_slices
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.reachability import StateLine
+from proxy.net.telemetry.spans import Tracing
+from proxy.net.telemetry.traced_session import TracedSession
+from proxy.quota.connections import Slot
+from proxy.security.host import host_address
+from proxy.security.principal import Principal
+from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
+from proxy.session.authentication import Authentication
+from proxy.session.controller_reply import ControllerReply
+from proxy.session.effects import ToController, Verify
+from proxy.session.gate import Gate, ListenerPolicy, Peer
+from proxy.session.session import Session
+
+BACKLOG = 4_096
+
+log = structlog.get_logger(__name__)
+
+
+@lru_cache(maxsize=1_024)
+def _address(text: str) -> tuple[str, bytes]:
+    """A client's address as ACLs name it, and its raw bytes; clients come back, so it is remembered."""
+    host = host_address(text)
+    return host, ip_address(host.partition("%")[0]).packed
+
+
+class Observer(Protocol):
+    """Who counts connections."""
+
+    def opened(self, listener: str) -> None: ...
+
+    def closed(self, listener: str, reason: str) -> None: ...
+
+    def accept_failed(self, listener: str, error: str) -> None: ...
+
+    def upstream_error(self) -> None: ...
+
+
+class Forwarder(Protocol):
+    """The way to the controller; proxy.process hands in forwarding's."""
+
+    def __call__(self, request: ToController) -> Awaitable[ControllerReply]: ...
+
+
+class Listener:
+    """One address that clients connect to."""
+
+    now_ms = staticmethod(now_ms)
+
+    def __init__(
+        self,
+        gate: Gate,
+        policy: ListenerPolicy,
+        broker: EndpointSettings,
+        forwarder: Forwarder,
+        record: Callable[[AuditEvent], None],
+        observer: Observer,
+        tasks: asyncio.TaskGroup,
+        admission: Admission,
+        verifications: Verifications,
+        identity: Identity | None = None,
+        trail: Trail | None = None,
+        turns: Turns | None = None,
+        lookups: TopicLookups | None = None,
+        tracing: Tracing | None = None,
+    ) -> None:
+        """`admission`: of all listeners; `identity`: as whom we log in to the broker.
+
+        `trail`: what was given to `record` is kept by. `turns`, `lookups`: of all listeners. `tracing`: None:
+        requests have no spans, and do not pay for them.
+        """
+        self._tracing = tracing
+        self.lookups = lookups or TopicLookups(gate.topic_names, broker)
+        self.turns = turns or Turns(gate.pace)
+        self.buffers = ReceiveBuffers()
+        self.policy = policy
+        self.connections: set[Connection] = set()
+        self.record = record
+        self._gate = gate
+        self._broker = broker
+        self._forwarder = forwarder
+        self._observer = observer
+        self._tasks = tasks
+        self._admission = admission
+        self._identity = identity or ProxyIdentity(broker.sasl)
+        self._trail = trail or NoTrail()
+        self.held_class = self._trail.held_class
+        timeout_ms = 0 if policy.sasl is None else policy.login_timeout_ms
+        self._logins = Logins(policy.name, verifications, timeout_ms, record)
+        self._upstream_line = StateLine("broker reached for clients", "broker not reached for clients")
+        self._server: Acceptor | None = None
+
+    async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
+        """Listen; returns the port. `reuse_port`: other processes of ours accept there too."""
+        return self.accept_at(listening_socket(host, port, BACKLOG, reuse_port=reuse_port), tls)
+
+    def accept_at(self, listening: socket.socket, tls: ServerTls | None) -> int:
+        """Accept at a socket that listens already; returns its port."""
+        pace = self._admission.pace(self.policy.name)
+        parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
+        self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
+        return self._server.listen(listening)
+
+    def hand_over(self) -> socket.socket | None:
+        """Accept no more; the listening socket stays open, for another listener. Connections stay."""
+        return None if self._server is None else self._server.hand_over()
+
+    def renew_pace(self) -> None:
+        """max.connection.creation.rate may have changed."""
+        if self._server is not None:
+            self._server.wait_with(self._admission.pace(self.policy.name))
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
+        """The session of a new connection; None: it is not served, and gets closed."""
+        session, slot = None, connection.slot
+        try:
+            session = self._session(transport)
+        finally:
+            if session is None:
+                slot.leave()
+                transport.abort()
+        if session is not None:
+            slot.kept = True
+            self.connections.add(connection)
+            self._logins.begin(connection)
+            self._observer.opened(self.policy.name)
+        return session
+
+    def _session(self, transport: asyncio.Transport) -> Session | None:
+        raw_socket = transport.get_extra_info("socket")
+        with suppress(OSError):
+            raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = Peer(secrets.token_hex(6), *_address(transport.get_extra_info("peername")[0]))
+        principal = self._principal(transport, peer)
+        if principal is None:
+            return None
+        authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
+        if self._tracing is None:
+            return Session(self._gate, self.policy, peer, authentication)
+        return TracedSession(self._gate, self.policy, peer, authentication, self._tracing)
+
+    def connect_upstream(self, connection: Connection) -> None:
+        """Open the broker's side of a connection."""
+        self._tasks.create_task(self._connect_upstream(connection))
+
+    def forward(self, connection: Connection, request: ToController) -> None:
+        """Send an admin request to the controller."""
+        self._tasks.create_task(self._forward(connection, request))
+
+    def hold(self, connection: Connection) -> None:
+        """Let it go on once its records are kept."""
+        self._tasks.create_task(self._hold(connection))
+
+    def verify(self, connection: Connection, login: Verify) -> None:
+        """Find out whether a login holds."""
+        self._tasks.create_task(self._verify(connection, login))
+
+    def look_up_topics(self, connection: Connection, topic_ids: bytes) -> None:
+        """Have the broker name these topic ids."""
+        self.lookups.want(connection.session.memory.owner, connection, topic_ids, self._tasks)
+
+    def renew_login(self, connection: Connection, upstream: Upstream) -> None:
+        """Log in to the broker once more on a connection that is in use (KIP-368)."""
+        self._tasks.create_task(self._renew_login(connection, upstream))
+
+    def login_refused(self, message: str) -> None:
+        self._observer.upstream_error()
+        log.error("broker refused our re-authentication", error=message, listener=self.policy.name)
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        self.connections.discard(connection)
+        self._logins.ended(connection)
+        self.lookups.leave(connection)
+        connection.slot.leave()
+        self._observer.closed(self.policy.name, reason)
+        log.debug(
+            "connection closed",
+            listener=self.policy.name,
+            connection_id=connection.session.peer.connection_id,
+            reason=reason,
+        )
+
+    def drained(self) -> None:
+        """No connection is left: write out what was counted."""
+        self._logins.close()
+
+    def _new_connection(self, slot: Slot) -> Connection:
+        return Connection(self, slot)
+
+    def _accept_failed(self, error: str) -> None:
+        self._admission.accept_failed(self.policy.name, error)
+
+    def _enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+        return self._admission.enter(self.policy.name, host, close)
+
+    def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
+        """Whom the transport alone proves the client to be; None when it must not come in."""
+        tls = transport.get_extra_info("ssl_object")
+        context = AuthenticationContext(
+            listener=self.policy.name,
+            security_protocol=self.policy.security_protocol,
+            host=peer.host,
+            certificate=None if tls is None else tls.getpeercert(binary_form=True),
+        )
+        try:
+            return self.policy.principal_builder.build(context)
+        except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
+            self._failed(peer.host, f"principal builder: {error or repr(error)}")
+            return None
+
+    def _principal_of(self, host: str) -> Callable[[str, Principal], Principal] | None:
+        builder = self.policy.principal_builder
+        if isinstance(builder, DefaultPrincipalBuilder):
+            return None  # It leaves a SASL user as it is.
+
+        def build(mechanism: str, authenticated: Principal) -> Principal:
+            return builder.build(
+                AuthenticationContext(
+                    listener=self.policy.name,
+                    security_protocol=self.policy.security_protocol,
+                    host=host,
+                    mechanism=mechanism,
+                    authenticated=authenticated,
+                )
+            )
+
+        return build
+
+    def _failed(self, host: str, reason: str) -> None:
+        """A client that was turned away for what its transport proves, or does not."""
+        self.record(
+            events.authentication_failed(
+                listener=self.policy.name,
+                host=host_address(host),
+                mechanism="SSL",
+                message=reason,
+            )
+        )
+
+    async def _connect_upstream(self, connection: Connection) -> None:
+        try:
+            login = await self._login(connection)
+            endpoint = replace(self._broker, sasl=login)
+            await connect(endpoint, connection, Upstream(connection, self.buffers))
+            if self._upstream_line.cause is not None:
+                self._upstream_line.is_up(listener=self.policy.name)
+        except (UpstreamError, ChannelError) as error:
+            self._observer.upstream_error()
+            self._upstream_line.is_down(cause_of(error), listener=self.policy.name)
+            connection.close("upstream_unreachable")
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _login(self, connection: Connection) -> SaslLogin | None:
+        return await self._identity.login(connection.session.authentication.principal)
+
+    async def _renew_login(self, connection: Connection, upstream: Upstream) -> None:
+        try:
+            login = await self._login(connection)
+            assert login is not None, "a session that ends began with a login"
+            connection.log_in_upstream(await next_login(login, upstream))
+        except ChannelError as error:
+            self.login_refused(str(error))
+            connection.close("upstream_reauthentication_failed")
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _forward(self, connection: Connection, request: ToController) -> None:
+        try:
+            reply = await self._forwarder(request)
+            await in_slices(lambda: connection.controller_told(request.correlation_id, reply))
+            await self._trail.kept()
+            connection.controller_replied(request.correlation_id, reply)
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _hold(self, connection: Connection) -> None:
+        try:
+            while classes := connection.unkept():
+                if not await self._trail.lets_go_on(classes):
+                    connection.close("audit_unavailable")
+                    return
+            connection.go_on()
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    async def _verify(self, connection: Connection, login: Verify) -> None:
+        try:
+            await self._logins.verify(connection, login, lambda: connection in self.connections)
+        except Exception:  # noqa: BLE001 - the task boundary: see _fault
+            self._fault(connection)
+
+    def _fault(self, connection: Connection) -> None:
+        # The task boundary of a connection: a fault of ours ends this connection and is told.
+        log.exception("fault in a connection", listener=self.policy.name)
+        connection.close("internal_error")

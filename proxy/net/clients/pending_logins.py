@@ -1,0 +1,85 @@
+"""Clients of one listener that are logging in: their checks are made, those that take too long are closed.
+
+Part of proxy.net.clients.listener. A connection whose login cannot be checked now is closed without a
+response: after that a client tries again, whereas SASL_AUTHENTICATION_FAILED is final.
+"""
+
+import select
+from collections.abc import Callable
+
+from proxy.audit.record import AuditEvent
+from proxy.net.clients.connection import Connection
+from proxy.net.logins.unfinished_logins import IncompleteLogins, LoginTimeouts
+from proxy.net.logins.verification import Client, NotChecked, Verifications
+from proxy.net.runtime.clock import now_ms
+from proxy.session.effects import Verify
+
+LOGIN_TIMEOUT = "login_timeout"
+_LEFT = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+
+
+class Logins:
+    """See the module."""
+
+    def __init__(
+        self,
+        listener: str,
+        verifications: Verifications,
+        timeout_ms: int,
+        record: Callable[[AuditEvent], None],
+    ) -> None:
+        """`timeout_ms`: from the beginning of a connection to the end of its first login; 0: no limit."""
+        self._listener = listener
+        self._verifications = verifications
+        self._incomplete = IncompleteLogins(listener, record, now_ms)
+        self._timeouts: LoginTimeouts[Connection] = LoginTimeouts(timeout_ms, self._over)
+
+    def begin(self, connection: Connection) -> None:
+        """A stranger has connected."""
+        self._timeouts.begin(connection)
+
+    def ended(self, connection: Connection) -> None:
+        self._timeouts.forget(connection)
+
+    def close(self) -> None:
+        """No connection is left."""
+        self._timeouts.close()
+        self._incomplete.flush()
+
+    async def verify(self, connection: Connection, login: Verify, is_open: Callable[[], bool]) -> None:
+        """Make the check, and tell the connection. `is_open`: we have not closed it yet."""
+        left_s = self._timeouts.pause(connection)  # How long we take is not the client's fault.
+        try:
+            outcome = await self._verifications.outcome(login.check, self._client(connection, login, is_open))
+        except NotChecked as error:
+            self._incomplete.add(connection.session.peer.host, error.reason)
+            connection.close(error.reason)
+            return
+        connection.verified(outcome)
+        if is_open():
+            self._timeouts.resume(connection, left_s)
+
+    def _client(self, connection: Connection, login: Verify, is_open: Callable[[], bool]) -> Client:
+        authentication = connection.session.authentication
+        return Client(
+            listener=self._listener,
+            mechanism=login.mechanism,
+            host=connection.session.peer.host,
+            principal=str(authentication.principal) if authentication.known else None,
+            is_there=lambda: is_open() and not _has_left(connection),
+        )
+
+    def _over(self, connection: Connection) -> None:
+        if not connection.session.authentication.known:
+            self._incomplete.add(connection.session.peer.host, LOGIN_TIMEOUT)
+            connection.close(LOGIN_TIMEOUT)
+
+
+def _has_left(connection: Connection) -> bool:
+    """The client has closed its end. While nothing is read from it, the loop does not notice."""
+    transport = connection.transport
+    if transport is None or transport.is_closing():
+        return True
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket"), _LEFT)
+    return bool(poll.poll(0))

@@ -1,0 +1,73 @@
+"""Connections to the broker for clients: plain or TLS, logged in as the proxy, then handed to the relay.
+
+Asked by proxy.net.clients.listener when a session first has something for the broker. The login is that of
+proxy.net.kafka.channel; once it is done the transport is given another protocol, the relay's.
+"""
+
+import asyncio
+
+from proxy.net.clients.connection import Connection, Upstream
+from proxy.net.kafka.channel import (
+    SASL_AUTHENTICATE_VERSION,
+    Channel,
+    ChannelError,
+    EndpointSettings,
+    SaslLogin,
+    sasl_client,
+)
+from proxy.net.runtime.cause import TIMED_OUT, reason_of_connecting
+from proxy.session.upstream_login import UpstreamLogin
+from proxy.wire.api_keys import ApiKey
+
+
+class UpstreamError(Exception):
+    """The broker cannot be reached or rejects our login. `reason`: a few words (proxy.net.runtime.cause)."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
+    """Open and log in; `connection.upstream_ready` is called when the bytes may flow."""
+    loop = asyncio.get_running_loop()
+    try:
+        if endpoint.sasl is not None:
+            await _logged_in(endpoint, upstream)
+        else:
+            async with asyncio.timeout(endpoint.request_timeout_ms / 1000):
+                await loop.create_connection(
+                    lambda: upstream,
+                    endpoint.host,
+                    endpoint.port,
+                    ssl=endpoint.ssl,
+                    server_hostname=endpoint.host if endpoint.ssl else None,
+                )
+    except (ChannelError, OSError) as error:
+        raise UpstreamError(f"broker {endpoint.address}: {error!r}", _reason(error)) from error
+    connection.upstream_ready(upstream)
+
+
+def _reason(error: ChannelError | OSError) -> str:
+    if isinstance(error, ChannelError):
+        return error.reason
+    # A TimeoutError is an OSError as well.
+    return TIMED_OUT if isinstance(error, TimeoutError) else reason_of_connecting(error)
+
+
+async def next_login(login: SaslLogin, upstream: Upstream) -> UpstreamLogin:
+    """What renewing the session of an open connection takes; ChannelError when there is no credential."""
+    return UpstreamLogin(login.mechanism, await sasl_client(login), upstream.authenticate_version)
+
+
+async def _logged_in(endpoint: EndpointSettings, upstream: Upstream) -> None:
+    channel = await Channel.open(endpoint)
+    upstream.session_lifetime_ms = channel.session_lifetime_ms
+    upstream.authenticate_version = channel.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
+    transport = channel.detach()
+    # The loop picks how it reads when reading begins: a protocol that brings its own buffer has to be
+    # set while it is paused.
+    transport.pause_reading()
+    transport.set_protocol(upstream)
+    upstream.connection_made(transport)
+    transport.resume_reading()

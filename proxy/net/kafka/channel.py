@@ -1,0 +1,398 @@
+"""A client connection to a Kafka endpoint: TLS, ApiVersions, SASL login, pipelined requests (KIP-368).
+
+The proxy holds one to the controller and one for the metadata topic, the controller one to a broker.
+Has no task of its own and so needs no owner but the one who closes it: re-authentication is begun by
+the first request after its time has come, which holds the others back until it is done.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from ssl import SSLContext
+from typing import Self
+
+from proxy.metadata.scram import ScramMechanism
+from proxy.net.files.tls import ClientTls
+from proxy.net.kafka.response_protocol import ReplyProtocol
+from proxy.net.logins.bearer_token import TokenError, TokenSource
+from proxy.net.runtime import cause
+from proxy.net.runtime.chunked import in_slices
+from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
+from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
+from proxy.wire.header import decode_response_header, encode_request
+from proxy.wire.message import Request, Response
+
+API_VERSIONS_VERSION = 3
+SASL_AUTHENTICATE_VERSION = 2
+MIN_REAUTHENTICATION_INTERVAL_S = 1.05
+"""A Kafka server refuses a second login within a second of the one before (KIP-368)."""
+
+
+class ChannelError(Exception):
+    """The connection cannot be had or is gone; what was asked on it may or may not have been done."""
+
+    reason = cause.CLOSED
+    """In few words that give nothing away."""
+
+    def __init__(self, text: str, reason: str | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason or self.reason
+
+
+class ChannelTimeout(ChannelError):
+    """No answer came in time."""
+
+    reason = cause.TIMED_OUT
+
+
+class AuthenticationError(ChannelError):
+    """The endpoint does not accept our login."""
+
+    reason = cause.LOGIN
+
+
+class UnsupportedVersionError(ChannelError):
+    """The endpoint does not speak this API in any version we could use."""
+
+    reason = cause.VERSION
+
+
+_MOST_TELLING = (AuthenticationError, UnsupportedVersionError, ChannelTimeout, ChannelError)
+"""Of several addresses that failed, whose error is raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslLogin:
+    """Who we are to the endpoint."""
+
+    mechanism: str
+    """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."""
+    username: str
+    password: Callable[[], str] = field(repr=False)
+    """Read at each login, so that a changed secret is used from the next one on."""
+    token_auth: bool = False
+    """The two are a delegation token's id and HMAC (KIP-48)."""
+    tokens: TokenSource | None = None
+    """OAUTHBEARER: where a token comes from at each login; the name is then told and no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """Where and how to connect."""
+
+    host: str
+    port: int
+    others: tuple[tuple[str, int], ...] = ()
+    """Further addresses of the same cluster, tried in turn when the first cannot be reached."""
+    ssl: SSLContext | None = None
+    tls: ClientTls | None = None
+    """Who holds the context, where its files are to be watched."""
+    sasl: SaslLogin | None = None
+    client_id: str = "penstock"
+    request_timeout_ms: int = 30_000
+    max_response_bytes: int = 100 * 1024 * 1024
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(f"{host}:{port}" for host, port in ((self.host, self.port), *self.others))
+
+    @property
+    def address(self) -> str:
+        """As bootstrap.servers: all addresses there are."""
+        return ",".join(self.addresses)
+
+    def at(self, host: str, port: int) -> "EndpointSettings":
+        """One node, reached in the same way."""
+        return replace(self, host=host, port=port, others=())
+
+
+class Channel:
+    """An open connection; use it with `async with await Channel.open(endpoint) as channel`."""
+
+    def __init__(self, endpoint: EndpointSettings, protocol: ReplyProtocol) -> None:
+        self.endpoint = endpoint
+        self.api_versions: dict[int, tuple[int, int]] = {}
+        """What the endpoint speaks: API key -> lowest and highest version."""
+        self.api_versions_tags: dict[int, bytes] = {}
+        """Tagged fields of its ApiVersions response that Kafka does not have."""
+        self._protocol = protocol
+        self._correlation_id = 0
+        self._login_lock = asyncio.Lock()
+        self._reauthenticate_at_s: float | None = None
+        self.session_lifetime_ms = 0
+        """As the endpoint told it at the last login; 0: the session does not end."""
+
+    @classmethod
+    async def open(cls, endpoint: EndpointSettings) -> Self:
+        """Connect, negotiate versions, log in; ChannelError (or AuthenticationError) when any of it fails.
+
+        Of several addresses each is tried in turn, all within the request timeout.
+        """
+        if not endpoint.others:
+            return await cls._open_one(endpoint, endpoint.request_timeout_ms)
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + endpoint.request_timeout_ms / 1000
+        addresses = [(endpoint.host, endpoint.port), *endpoint.others]
+        errors: list[ChannelError] = []
+        for index, (host, port) in enumerate(addresses):
+            # One that is silent must not use up the time of those after it.
+            share_ms = (ends_s - loop.time()) * 1000 / (len(addresses) - index)
+            try:
+                return await cls._open_one(endpoint.at(host, port), int(share_ms))
+            except ChannelError as error:
+                errors.append(error)
+        raise _most_telling(errors) from errors[-1]
+
+    @classmethod
+    async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int) -> Self:
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                channel = cls(endpoint, await _connect(endpoint))
+                try:
+                    await channel._negotiate()
+                    await channel._log_in()
+                except BaseException:
+                    await channel.close()
+                    raise
+                return channel
+        except TimeoutError:
+            raise ChannelTimeout(f"{endpoint.address}: no connection within {limit_ms} ms") from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def closed(self) -> bool:
+        """No further request can be sent."""
+        return not self._protocol.open
+
+    @property
+    def silent_ms(self) -> int:
+        """For how long the endpoint has sent nothing at all although requests are in flight."""
+        return self._protocol.silent_ms
+
+    async def close(self) -> None:
+        """End the connection; requests still pending fail with ChannelError."""
+        await self._protocol.close()
+
+    def detach(self) -> asyncio.Transport:
+        """Give the transport away, logged in; nothing may be in flight, and the channel is over."""
+        return self._protocol.detach()
+
+    async def wait_closed(self) -> None:
+        """Until the connection is gone, whoever ended it."""
+        await self._protocol.wait_lost()
+
+    def version(self, api_key: int, ours: tuple[int, int]) -> int:
+        """The highest version of `ours` (lowest, highest) that the endpoint speaks too."""
+        low, high = self.api_versions.get(api_key, (0, -1))
+        best = min(high, ours[1])
+        if best < max(low, ours[0]):
+            raise UnsupportedVersionError(
+                f"{self.endpoint.address}: speaks {ApiKey.name_of(api_key)} v{low}-v{high}, "
+                f"needed v{ours[0]}-v{ours[1]}"
+            )
+        return best
+
+    async def request(
+        self, api_key: int, version: int, message: Request[Response], *, timeout_ms: int | None = None
+    ) -> Response:
+        """Send a message of ours, give back the decoded response."""
+        await self._keep_authenticated()
+        return await self._request(api_key, version, message, timeout_ms)
+
+    async def send_body(
+        self,
+        api_key: int,
+        version: int,
+        client_id: str | None,
+        body: bytes,
+        *,
+        timeout_ms: int | None = None,
+    ) -> memoryview:
+        """Send a request body that is encoded already, give back the response body, undecoded."""
+        await self._keep_authenticated()
+        return await self._exchange(api_key, version, client_id, body, timeout_ms)
+
+    async def _request(
+        self, api_key: int, version: int, message: Request[Response], timeout_ms: int | None
+    ) -> Response:
+        body = await in_slices(partial(codecs.request(api_key, version).encode, message))
+        answer = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
+        try:
+            codec: codecs.Codec[Response] = codecs.response(api_key, version)
+            response, _ = await in_slices(partial(codec.decode, answer))
+        except WireError as error:
+            self._protocol.abort(error)
+            raise ChannelError(
+                f"{self.endpoint.address}: {ApiKey.name_of(api_key)} v{version} response: {error}"
+            ) from error
+        return response
+
+    async def _exchange(
+        self, api_key: int, version: int, client_id: str | None, body: bytes, timeout_ms: int | None
+    ) -> memoryview:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        frame = encode_request(api_key, version, self._correlation_id, client_id, body)
+        limit_ms = self.endpoint.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                answer = await self._protocol.exchange(self._correlation_id, frame)
+            _, body_offset = decode_response_header(api_key, version, answer)
+        except (TimeoutError, ConnectionError, WireError) as error:
+            raise self._failed(api_key, error, limit_ms, ours=timeout_ms is None) from error
+        return memoryview(answer)[body_offset:]
+
+    def _failed(self, api_key: int, error: Exception, limit_ms: int, *, ours: bool) -> ChannelError:
+        name = ApiKey.name_of(api_key)
+        if not isinstance(error, TimeoutError):
+            return ChannelError(f"{self.endpoint.address}: {name}: {error}")
+        failure = ChannelTimeout(f"{self.endpoint.address}: no answer to {name} within {limit_ms} ms")
+        if ours:
+            # An endpoint that is silent for the whole request timeout is taken for dead; one that was
+            # given less by the caller is not.
+            self._protocol.abort(failure)
+        return failure
+
+    async def _negotiate(self) -> None:
+        ours = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+        version = API_VERSIONS_VERSION
+        body = codecs.of(types.ApiVersionsRequest, version).encode(ours)
+        answer = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, body, None)
+        if int.from_bytes(answer[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+            # KIP-511: whoever does not know our version answers in version 0.
+            response = await self._request(ApiKey.API_VERSIONS, 0, types.ApiVersionsRequest(), None)
+        else:
+            response, _ = codecs.of(types.ApiVersionsResponse, version).decode(answer)
+        if response.error_code != ErrorCode.NONE:
+            raise ChannelError(f"{self.endpoint.address}: ApiVersions: {_name(response.error_code)}")
+        self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self.api_versions_tags = response.unknown_tags or {}
+
+    async def _keep_authenticated(self) -> None:
+        if not self._is_due():
+            return
+        async with self._login_lock:
+            if self._is_due():
+                await self._log_in()
+
+    def _is_due(self) -> bool:
+        at_s = self._reauthenticate_at_s
+        return at_s is not None and asyncio.get_running_loop().time() >= at_s
+
+    async def _log_in(self) -> None:
+        """One login, or one more on the live connection; requests on their way keep their answers."""
+        login = self.endpoint.sasl
+        if login is None:
+            return
+        try:
+            lifetime_ms = await self._authenticate(login)
+        except AuthenticationError as error:
+            self._protocol.abort(error)
+            raise
+        self._reauthenticate_at_s = None
+        self.session_lifetime_ms = lifetime_ms
+        if lifetime_ms > 0:
+            wait_s = reauthentication_wait_s(lifetime_ms)
+            self._reauthenticate_at_s = asyncio.get_running_loop().time() + wait_s
+
+    async def _authenticate(self, login: SaslLogin) -> int:
+        """The exchange of one login; gives back session_lifetime_ms, 0 for a session without end."""
+        handshake = types.SaslHandshakeRequest(mechanism=login.mechanism)
+        offered = await self._request(ApiKey.SASL_HANDSHAKE, 1, handshake, None)
+        if offered.error_code != ErrorCode.NONE:
+            raise self._refused(login, _name(offered.error_code), f"offered: {offered.mechanisms}")
+        version = self.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
+        client = await sasl_client(login)
+        token: bytes | None = client.first()
+        lifetime_ms = 0
+        while token is not None:
+            message = types.SaslAuthenticateRequest(auth_bytes=token)
+            answer = await self._request(ApiKey.SASL_AUTHENTICATE, version, message, None)
+            if answer.error_code != ErrorCode.NONE:
+                raise self._refused(login, _name(answer.error_code), answer.error_message)
+            lifetime_ms = answer.session_lifetime_ms
+            challenge = bytes(answer.auth_bytes)
+            try:
+                if client.takes_long(challenge):
+                    token = await asyncio.to_thread(client.respond, challenge)
+                else:
+                    token = client.respond(challenge)
+            except ServerNotTrusted as error:
+                raise self._refused(login, "server not trusted", str(error)) from error
+        if not client.done:
+            raise self._refused(login, "login did not complete", None)
+        return lifetime_ms
+
+    def _refused(self, login: SaslLogin, what: str, detail: str | None) -> AuthenticationError:
+        who = f"{login.mechanism} login as {login.username}"
+        return AuthenticationError(
+            f"{self.endpoint.address}: {who}: {what}" + (f": {detail}" if detail else "")
+        )
+
+
+async def _connect(endpoint: EndpointSettings) -> ReplyProtocol:
+    loop = asyncio.get_running_loop()
+    try:
+        _, protocol = await loop.create_connection(
+            lambda: ReplyProtocol(endpoint.max_response_bytes),
+            endpoint.host,
+            endpoint.port,
+            ssl=endpoint.ssl,
+            server_hostname=endpoint.host if endpoint.ssl else None,
+        )
+    except OSError as error:
+        raise ChannelError(
+            f"{endpoint.address}: cannot connect: {error}", cause.reason_of_connecting(error)
+        ) from error
+    return protocol
+
+
+def _most_telling(errors: list[ChannelError]) -> ChannelError:
+    """One error for all, of the kind that an operator has to do something about."""
+    kind = next(kind for kind in _MOST_TELLING if any(isinstance(error, kind) for error in errors))
+    reasons = ", ".join(dict.fromkeys(error.reason for error in errors))
+    return kind("; ".join(map(str, errors)), reasons)
+
+
+def reauthentication_wait_s(session_lifetime_ms: int) -> float:
+    """How long to wait before the next login of a session that lasts so long."""
+    # Kafka's clients wait for 85 to 95 % of the lifetime (KIP-368), and a late one only hurts itself. Late
+    # here, we would have clients cut off that have done nothing wrong. Spread, so that not all come at once.
+    share = 0.6 + secrets.randbelow(1000) / 10_000
+    return max(session_lifetime_ms / 1000 * share, MIN_REAUTHENTICATION_INTERVAL_S)
+
+
+async def sasl_client(login: SaslLogin) -> SaslClient:
+    """Our side of one exchange; ChannelError when there is no token for it."""
+    if login.tokens is not None:
+        try:
+            return OAuthBearerClient(await login.tokens.token())
+        except (TokenError, ValueError) as error:
+            raise AuthenticationError(f"no token to log in with: {error}") from error
+    if login.mechanism == "PLAIN":
+        return PlainClient(login.username, login.password())
+    mechanism = ScramMechanism.named(login.mechanism)
+    return ScramClient(
+        mechanism,
+        login.username,
+        login.password(),
+        secrets.token_urlsafe(24),
+        token_auth=login.token_auth,
+    )
+
+
+def _name(error_code: int) -> str:
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return f"error {error_code}"

@@ -1,0 +1,219 @@
+"""A client's principal in, a login at the broker as that very user out (KIP-48, KIP-373).
+
+Asked by proxy.net.clients.listener for each broker connection where `upstream.identity` is `user`. The
+proxy's own principal makes a delegation token that the user owns, keeps it for all of the user's connections,
+renews it while it is used and has it expire when it is not: the broker's own ACLs, quotas and logs see the
+user. Needs CREATE_TOKENS on the users at the broker, and a broker with `delegation.token.secret.key`.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+import structlog
+
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.security.principal import Principal
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Request
+
+TokenResponse = TypeVar(
+    "TokenResponse",
+    "types.CreateDelegationTokenResponse",
+    "types.RenewDelegationTokenResponse",
+    "types.ExpireDelegationTokenResponse",
+)
+
+CREATE_VERSIONS = (3, 3)
+"""From version 3 on the owner can be another than who asks (KIP-373)."""
+RENEW_VERSIONS = EXPIRE_VERSIONS = (1, 2)
+RENEW_BEFORE = 0.5
+"""Of a token's lifetime: with so little left it is renewed."""
+KNOWN_WITHIN_S = 10.0
+"""A new token reaches a broker through the metadata log, a moment after it was made."""
+KNOWN_POLL_S = 0.05
+
+log = structlog.get_logger(__name__)
+
+
+class Identity(Protocol):
+    """As whom we log in to the broker for a client."""
+
+    async def login(self, principal: Principal) -> SaslLogin | None:
+        """The login for a connection of that client; ChannelError when there is none to be had."""
+        ...
+
+    async def run(self) -> None:
+        """Whatever has to be done beside, until cancelled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyIdentity:
+    """As the proxy itself, whoever the client is."""
+
+    own: SaslLogin | None
+
+    async def login(self, principal: Principal) -> SaslLogin | None:
+        return self.own
+
+    async def run(self) -> None:
+        """A login of our own needs no upkeep."""
+
+
+@dataclass(slots=True)
+class _Token:
+    """One user's token at the broker."""
+
+    token_id: str = ""
+    hmac: bytes = field(default=b"", repr=False)
+    lifetime_ms: int = 0
+    expires_at_ms: int = 0
+    max_at_ms: int = 0
+    used_at_ms: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def fresh(self, now_ms: int) -> bool:
+        return self.expires_at_ms - now_ms > self.lifetime_ms * RENEW_BEFORE
+
+
+class UserTokens:
+    """The tokens of all users of this proxy. `run` belongs in the process's TaskGroup."""
+
+    def __init__(
+        self, broker: EndpointSettings, mechanism: str, idle_ms: int, now_ms: Callable[[], int]
+    ) -> None:
+        """`mechanism`: of logins with a token, SCRAM-SHA-256 or -512; unused for `idle_ms`, a token goes."""
+        if broker.sasl is None:
+            raise ValueError("upstream.identity user needs a login: a broker makes tokens for nobody else")
+        self._broker = broker
+        self._own = Principal("User", broker.sasl.username)
+        self._mechanism = mechanism
+        self._idle_ms = idle_ms
+        self._now_ms = now_ms
+        self._tokens: dict[Principal, _Token] = {}
+        self._channel: Channel | None = None
+        self._channel_lock = asyncio.Lock()
+
+    @property
+    def count(self) -> int:
+        """Users that have a token now."""
+        return len(self._tokens)
+
+    async def login(self, principal: Principal) -> SaslLogin:
+        """As that user, with a token that is good for a while yet."""
+        token = self._tokens.setdefault(principal, _Token())
+        # One of the user's connections asks for the token, the others wait for it.
+        async with token.lock:
+            now_ms = token.used_at_ms = self._now_ms()
+            if not token.fresh(now_ms) and not await self._renewed(token):
+                await self._create(principal, token)
+        return self._login_with(token)
+
+    async def run(self) -> None:
+        """Let go of what is not used, until cancelled; then of everything."""
+        try:
+            while True:
+                await asyncio.sleep(self._idle_ms / 4_000)
+                await self._expire_unused(self._now_ms() - self._idle_ms)
+        finally:
+            await self._close()
+
+    async def _create(self, principal: Principal, token: _Token) -> None:
+        request = types.CreateDelegationTokenRequest
+        answer = await self._ask(
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            CREATE_VERSIONS,
+            request(
+                owner_principal_type=principal.principal_type,
+                owner_principal_name=principal.name,
+                # Only the owner and the renewers may renew a token or have it expire.
+                renewers=[
+                    request.CreatableRenewers(
+                        principal_type=self._own.principal_type, principal_name=self._own.name
+                    )
+                ],
+                max_lifetime_ms=-1,
+            ),
+        )
+        token.token_id, token.hmac = answer.token_id, bytes(answer.hmac)
+        token.expires_at_ms, token.max_at_ms = answer.expiry_timestamp_ms, answer.max_timestamp_ms
+        token.lifetime_ms = answer.expiry_timestamp_ms - answer.issue_timestamp_ms
+        await self._until_known(token)
+        log.info("token made", principal=str(principal), token_id=token.token_id)
+
+    async def _renewed(self, token: _Token) -> bool:
+        """Whether an old token could be given more time."""
+        now_ms = self._now_ms()
+        if not token.hmac or token.expires_at_ms <= now_ms:
+            return False
+        message = types.RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
+        try:
+            answer = await self._ask(ApiKey.RENEW_DELEGATION_TOKEN, RENEW_VERSIONS, message)
+        except ChannelError as error:
+            log.warning("token not renewed; another is made", token_id=token.token_id, error=str(error))
+            return False
+        token.expires_at_ms = answer.expiry_timestamp_ms
+        token.lifetime_ms = min(token.lifetime_ms, max(1, token.expires_at_ms - now_ms))
+        # At the end of its time no renewal gives it more: then it is another's turn.
+        return token.fresh(now_ms) and token.expires_at_ms < token.max_at_ms
+
+    async def _until_known(self, token: _Token) -> None:
+        endpoint = replace(self._broker, sasl=self._login_with(token))
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + KNOWN_WITHIN_S
+        while True:
+            try:
+                await (await Channel.open(endpoint)).close()
+                return
+            except AuthenticationError:
+                if loop.time() >= deadline_s:
+                    raise
+            await asyncio.sleep(KNOWN_POLL_S)
+
+    def _login_with(self, token: _Token) -> SaslLogin:
+        hmac = b64encode(token.hmac).decode()
+        return SaslLogin(
+            mechanism=self._mechanism, username=token.token_id, password=lambda: hmac, token_auth=True
+        )
+
+    async def _expire_unused(self, since_ms: int) -> None:
+        for principal, token in list(self._tokens.items()):
+            if token.used_at_ms < since_ms and not token.lock.locked():
+                del self._tokens[principal]
+                await self._expire(principal, token)
+
+    async def _expire(self, principal: Principal, token: _Token) -> None:
+        if not token.hmac:
+            return
+        message = types.ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
+        try:
+            await self._ask(ApiKey.EXPIRE_DELEGATION_TOKEN, EXPIRE_VERSIONS, message)
+        except ChannelError as error:
+            # It ends by itself, only later.
+            log.warning("token not expired", principal=str(principal), error=str(error))
+
+    async def _close(self) -> None:
+        await self._expire_unused(self._now_ms() + 1)
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _ask(
+        self, api_key: int, versions: tuple[int, int], message: Request[TokenResponse]
+    ) -> TokenResponse:
+        channel = await self._open_channel()
+        answer = await channel.request(api_key, channel.version(api_key, versions), message)
+        if answer.error_code != ErrorCode.NONE:
+            name, code = ApiKey.name_of(api_key), ErrorCode(answer.error_code).name
+            raise ChannelError(f"{self._broker.address}: {name} as {self._own}: {code}")
+        return answer
+
+    async def _open_channel(self) -> Channel:
+        async with self._channel_lock:
+            if self._channel is None or self._channel.closed:
+                self._channel = await Channel.open(self._broker)
+            return self._channel

@@ -1,0 +1,233 @@
+"""Checks of logins that take long, in a few threads of their own: the loop goes on meanwhile.
+
+One for each process, used by proxy.net.clients.pending_logins and the controller's server. Checks wait in
+lanes, so that those of one mechanism do not wait behind those of another; within a lane addresses take turns,
+each with a limit.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from proxy.net.logins.fair_queue import FairQueue, Path
+from proxy.security.sasl.exchange import Deferred, Rejected, Settled
+
+BLOCKING_THREADS = 4
+"""Of a lane whose checks wait for somebody else, and cost little."""
+GROUP_LIMIT, MEMBER_LIMIT = 512, 64
+"""Checks that wait in a lane: of all strangers (and as many of known clients), of one address or user."""
+DROPS_IN_A_TURN = 64
+"""Of clients that left: more at once would hold the loop."""
+NICENESS = 5
+"""Of threads that hash: the loop is served first where cores are short. With more of it logins would starve
+beside a broker that is busy."""
+
+CLIENT_LEFT, QUEUE_FULL = "client_left_before_login_check", "login_checks_queue_full"
+
+log = structlog.get_logger(__name__)
+
+
+class NotChecked(Exception):
+    """The login was not checked: the connection is to be closed, without an error that would be final."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who waits for the outcome of a check."""
+
+    listener: str = ""
+    mechanism: str = ""
+    host: str = ""
+    """As proxy.security.host has it."""
+    principal: str | None = None
+    """Of a client that is known already and renews its login."""
+    is_there: Callable[[], bool] = _always
+    """Asked when its turn comes: a check that nobody waits for is not made."""
+
+    def path(self, user: str) -> Path:
+        """Its place in the queue. Known clients and strangers take turns, however many there are."""
+        if self.principal is not None:
+            return ("known", self.principal, "")
+        # Whoever has one IPv6 address usually has the 2^64 of its network.
+        network = ":".join(self.host.split(":")[:4])
+        return ("strangers", network, user)
+
+
+def hashing_threads(processes: int = 1) -> int:
+    """Of one lane, in each of so many processes on this machine: half of the cores are left to the loops."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, cores // (2 * processes))
+
+
+class Verifications:
+    """See the module."""
+
+    def __init__(self, registry: CollectorRegistry, threads: int | None = None) -> None:
+        """`threads`: that hash at a time, for each mechanism."""
+        self._hashing_threads = threads or hashing_threads()
+        self._lanes: dict[str, _Lane] = {}
+        self._errors = Counter(
+            "penstock_authentication_errors_total",
+            "Checks of a login that ended in an error, and so in a rejection",
+            registry=registry,
+        )
+        self._dropped = Counter(
+            "penstock_authentication_checks_dropped_total",
+            "Checks of a login that were not made: too many waited, or the client had left",
+            ("reason",),
+            registry=registry,
+        )
+        waiting = Gauge(
+            "penstock_authentication_checks_waiting",
+            "Checks of a login that wait for a thread",
+            registry=registry,
+        )
+        waiting.set_function(lambda: sum(lane.waiting for lane in self._lanes.values()))
+        for reason in (CLIENT_LEFT, QUEUE_FULL):
+            self._dropped.labels(reason)
+
+    async def outcome(self, check: Deferred, client: Client | None = None) -> Settled:
+        """What the check finds; a rejection when it fails or finds nothing. NotChecked: it was not made."""
+        try:
+            outcome = await self._outcome(check, client or Client())
+        except NotChecked as dropped:
+            self._dropped.labels(dropped.reason).inc()
+            raise
+        except Exception:
+            log.exception("login rejected because its check failed", stranger=True)
+        else:
+            if isinstance(outcome, Settled):
+                return outcome
+            log.error(
+                "login rejected because its check gave no outcome",
+                outcome=type(outcome).__name__,
+                stranger=True,
+            )
+        self._errors.inc()
+        return Rejected("", "the check of the credentials failed")
+
+    def close(self) -> None:
+        """Nobody waits for an outcome any more."""
+        for lane in self._lanes.values():
+            lane.close()
+
+    async def _outcome(self, check: Deferred, client: Client) -> Settled:
+        if check.delay_ms:
+            await asyncio.sleep(check.delay_ms / 1000)
+            return check.work()
+        if check.ready is not None:
+            await check.ready()
+        return await self._lane(check, client).result(check, client)
+
+    def _lane(self, check: Deferred, client: Client) -> "_Lane":
+        # What blocks blocks its own listener only: each may ask somebody else.
+        name = client.mechanism if check.hashes else f"{client.listener} {client.mechanism}"
+        if name not in self._lanes:
+            self._lanes[name] = (
+                _Lane(self._hashing_threads, True) if check.hashes else _Lane(BLOCKING_THREADS, False)
+            )
+        return self._lanes[name]
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    work: Callable[[], Settled]
+    client: Client
+    future: "asyncio.Future[Settled]"
+
+    @property
+    def is_wanted(self) -> bool:
+        return not self.future.done() and self.client.is_there()
+
+    def drop(self, reason: str) -> None:
+        if not self.future.done():
+            self.future.set_exception(NotChecked(reason))
+
+
+class _Lane:
+    """Checks that wait for the same threads."""
+
+    def __init__(self, threads: int, hashes: bool) -> None:
+        self._queue: FairQueue[_Job] = FairQueue(GROUP_LIMIT, MEMBER_LIMIT)
+        self._threads = ThreadPoolExecutor(threads, "verification", _give_way if hashes else None)
+        self._free = threads
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    async def result(self, check: Deferred, client: Client) -> Settled:
+        job = _Job(check.work, client, asyncio.get_running_loop().create_future())
+        if self._closed:
+            job.future.cancel()
+        else:
+            self._enqueue(client.path(check.user), job)
+            self._serve()
+        return await job.future
+
+    def close(self) -> None:
+        self._closed = True
+        for job in self._queue.drain():
+            job.future.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _enqueue(self, path: Path, job: _Job) -> None:
+        if self._queue.is_full(path):
+            for left in self._queue.keep(path, lambda each: each.is_wanted):
+                left.drop(CLIENT_LEFT)
+        rejected = self._queue.push(path, job)
+        if rejected is not None:
+            rejected.drop(QUEUE_FULL)
+
+    def _serve(self) -> None:
+        dropped = 0
+        while self._free and dropped < DROPS_IN_A_TURN and not self._closed:
+            job = self._queue.pop()
+            if job is None:
+                return
+            if job.is_wanted:
+                self._start(job)
+            else:
+                job.drop(CLIENT_LEFT)
+                dropped += 1
+        if dropped == DROPS_IN_A_TURN:
+            asyncio.get_running_loop().call_soon(self._serve)
+
+    def _start(self, job: _Job) -> None:
+        self._free -= 1
+        under_way = asyncio.get_running_loop().run_in_executor(self._threads, job.work)
+        under_way.add_done_callback(lambda done: self._ended(job, done))
+
+    def _ended(self, job: _Job, done: "asyncio.Future[Settled]") -> None:
+        self._free += 1
+        if not job.future.done():
+            if done.cancelled():
+                job.future.cancel()
+            elif (error := done.exception()) is not None:
+                job.future.set_exception(error)
+            else:
+                job.future.set_result(done.result())
+        self._serve()
+
+
+def _give_way() -> None:
+    if sys.platform == "linux":  # Elsewhere a thread has no priority of its own.
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -1,0 +1,173 @@
+"""Record batches as KRaft's leader gives them out -> those that are committed, in order, each whole.
+
+Fed by quorum_feed with the bytes of Fetch and FetchSnapshot. A follower is given more than is committed: what
+lies at or behind the high watermark may still be taken back, and is kept here until it is known. Control
+batches (leader changes, voters, a snapshot's header and footer) only move the offset. What the values mean
+is not known here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.memory_records import MemoryRecords
+
+from proxy.net.metadata.transactions import PIECE_RECORDS, BrokenBatch, LogBatch, LogRecord
+
+LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
+"""Within a batch: its length from LENGTH_END on, and behind it the leader's epoch."""
+SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
+"""Types of control records (KIP-630)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    last_offset: int
+    epoch: int
+    values: tuple[bytes, ...]
+    """None of a control batch."""
+
+
+class QuorumLog:
+    """A follower's copy of the log, as far as it has to be kept: what is fetched and not yet committed."""
+
+    def __init__(self) -> None:
+        self._uncommitted: list[Batch] = []
+        self._committed = (0, 0)
+
+    @property
+    def position(self) -> int:
+        """The offset to fetch next."""
+        return self._uncommitted[-1].last_offset + 1 if self._uncommitted else self._committed[0]
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record fetched; 0 before the first."""
+        return self._uncommitted[-1].epoch if self._uncommitted else self._committed[1]
+
+    @property
+    def has_uncommitted(self) -> bool:
+        return bool(self._uncommitted)
+
+    def start_at(self, offset: int, epoch: int) -> None:
+        """Everything before `offset` is known otherwise, or (0) nothing is."""
+        self._uncommitted = []
+        self._committed = (offset, epoch)
+
+    def forget_uncommitted(self) -> None:
+        """The leader has another log than we: it can differ only in what was not committed."""
+        self._uncommitted = []
+
+    def feed(self, records: bytes) -> None:
+        """Take in whole batches, the last perhaps cut off; BrokenBatch names what cannot be read."""
+        for _ in self.steps(records):
+            pass
+
+    def steps(self, records: bytes) -> Iterator[None]:
+        """As `feed`, in pieces of PIECE_RECORDS, for who lets others go on in between."""
+        whole, _ = split(records)
+        for raw in whole:
+            batch = checked(raw)
+            if batch.next_offset <= self.position:
+                continue
+            if batch.base_offset > self.position:
+                raise BrokenBatch(f"the log goes on at offset {batch.base_offset}, not {self.position}")
+            values: list[bytes] = []
+            if not batch.is_control_batch:
+                yield from _values(batch, self.position, values)
+            self._uncommitted.append(Batch(batch.next_offset - 1, _epoch(raw), tuple(values)))
+            yield
+
+    def committed(self, high_watermark: int) -> list[Batch]:
+        """The batches that lie before the high watermark, each given out once."""
+        count = sum(batch.last_offset < high_watermark for batch in self._uncommitted)
+        ready, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
+        if ready:
+            self._committed = (ready[-1].last_offset + 1, ready[-1].epoch)
+        return ready
+
+
+class SnapshotReader:
+    """The values of a snapshot, from chunks that are cut anywhere."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._values: list[bytes] = []
+        self._control_types: list[int] = []
+
+    def feed(self, chunk: bytes) -> None:
+        for _ in self.steps(chunk):
+            pass
+
+    def steps(self, chunk: bytes) -> Iterator[None]:
+        """As `feed`, in pieces of PIECE_RECORDS, for who lets others go on in between."""
+        whole, self._rest = split(self._rest + chunk)
+        for raw in whole:
+            batch = checked(raw)
+            if batch.is_control_batch:
+                self._control_types += [int.from_bytes(record.key[2:4], "big") for record in batch]
+            else:
+                yield from _values(batch, batch.base_offset, self._values)
+            yield
+
+    def values(self) -> list[bytes]:
+        """Everything in it; BrokenBatch when it does not begin and end as a whole snapshot does."""
+        if self._rest:
+            raise BrokenBatch(f"the snapshot ends within a batch, {len(self._rest)} bytes behind the last")
+        if not {SNAPSHOT_HEADER, SNAPSHOT_FOOTER} <= set(self._control_types):
+            raise BrokenBatch("the snapshot has no header or no footer")
+        return self._values
+
+
+def split(records: bytes) -> tuple[list[bytes], bytes]:
+    """Whole batches, and what is left of one that is cut off."""
+    batches = []
+    start = 0
+    while len(records) - start >= EPOCH_END:
+        length = int.from_bytes(records[start + LENGTH_AT : start + LENGTH_END], "big", signed=True)
+        if length <= 0:
+            raise BrokenBatch(f"a batch of {length} bytes")
+        end = start + LENGTH_END + length
+        if end > len(records):
+            break
+        batches.append(records[start:end])
+        start = end
+    return batches, records[start:]
+
+
+def checked(raw: bytes) -> LogBatch:
+    """One batch, decoded; BrokenBatch when it is not what its checksum or its header says."""
+    try:
+        batch: LogBatch | None = MemoryRecords(raw).next_batch()
+    except CorruptRecordException as error:
+        raise BrokenBatch(str(error)) from error
+    if batch is None or not hasattr(batch, "is_control_batch"):
+        raise BrokenBatch("a batch of message format 0 or 1, which no KRaft writes")
+    if not batch.validate_crc():
+        raise BrokenBatch(f"the batch at offset {batch.base_offset} does not match its CRC")
+    return batch
+
+
+def _values(batch: LogBatch, position: int, into: list[bytes]) -> Iterator[None]:
+    for number, record in enumerate(_records(batch), 1):
+        if record.offset >= position:
+            into.append(_value(record))
+        if number % PIECE_RECORDS == 0:
+            yield
+
+
+def _records(batch: LogBatch) -> Iterator[LogRecord]:
+    try:
+        yield from batch
+    except CorruptRecordException as error:
+        raise BrokenBatch(f"the batch at offset {batch.base_offset}: {error}") from error
+
+
+def _value(record: LogRecord) -> bytes:
+    if record.value is None:
+        raise BrokenBatch(f"the record at offset {record.offset} has no value")
+    return bytes(record.value)
+
+
+def _epoch(raw: bytes) -> int:
+    return int.from_bytes(raw[LENGTH_END:EPOCH_END], "big", signed=True)

@@ -1,0 +1,103 @@
+"""The bytes of one HTTP connection, in the clear or under TLS, over asyncio's streams.
+
+Used by proxy.net.pages.http_server. The handshake is made here and not by the loop, so that a connection
+counts, has its time limit and can give way to others from its first byte on.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import TypeVar
+
+READ_BYTES = 16 * 1024
+
+Done = TypeVar("Done")
+
+
+class PlainStream:
+    """Not encrypted."""
+
+    has_client_certificate = False
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        """Some bytes; none at the end."""
+        return await self._reader.read(READ_BYTES)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def finish(self) -> None:
+        """Nothing more is written."""
+
+
+class TlsStream:
+    """Encrypted, with the certificate of the moment; begins with `handshake`."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    @property
+    def has_client_certificate(self) -> bool:
+        """The client has shown one, and the listener's CA has signed it: another one fails the handshake."""
+        return bool(self._tls.getpeercert(binary_form=True))
+
+    async def handshake(self, turns: asyncio.Lock) -> None:
+        """ssl.SSLError when there is no agreement. `turns`: of all connections of the port.
+
+        A step costs a millisecond or more, and with the lock there is one in each turn of the loop.
+        """
+        await self._driven(self._tls.do_handshake, turns)
+
+    async def read(self) -> bytes:
+        """Some bytes; none at the end."""
+        try:
+            return await self._driven(lambda: self._tls.read(READ_BYTES))
+        except ssl.SSLZeroReturnError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        for at in range(0, len(view), READ_BYTES):
+            piece = view[at : at + READ_BYTES]
+            await self._driven(lambda piece=piece: self._tls.write(piece))  # type: ignore[misc]
+
+    async def finish(self) -> None:
+        """Say that nothing more comes, so that the end cannot be taken for a cut."""
+        # It would wait for the other side's word; ours is written.
+        with suppress(ssl.SSLError):
+            self._tls.unwrap()
+        await self._send()
+
+    async def _driven(self, step: Callable[[], Done], turns: asyncio.Lock | None = None) -> Done:
+        while True:
+            try:
+                async with turns or nullcontext():
+                    done = step()
+            except ssl.SSLWantReadError:
+                await self._send()
+                data = await self._reader.read(READ_BYTES)
+                if not data:
+                    raise ConnectionResetError("the connection was closed within TLS") from None
+                self._incoming.write(data)
+            except ssl.SSLError:
+                await self._send()  # The alert that says why.
+                raise
+            else:
+                await self._send()
+                return done
+
+    async def _send(self) -> None:
+        if self._outgoing.pending:
+            self._writer.write(self._outgoing.read())
+            await self._writer.drain()

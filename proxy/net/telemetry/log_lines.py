@@ -1,0 +1,197 @@
+"""How log lines look: one JSON object a line, on standard error, with level, UTC time, process and logger.
+
+Each process's entry point calls `configure` once; all other code only calls structlog. Proxies and
+controllers write through a queue (proxy.net.telemetry.log_queue), commands write directly. Lines that any
+client can cause are marked `stranger=True` by the caller: of each such event ten lines a second are written,
+and the next line says how many were left out.
+"""
+
+import atexit
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import TextIO, cast
+
+import structlog
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.log_queue import FAILED, FULL, LogQueue
+
+STRANGER = "stranger"
+LINES_A_SECOND = 10
+
+LAST_LINES_S = 1.0
+"""How long the end of a process may wait for its last lines to be written."""
+
+log = structlog.get_logger(__name__)
+_queues: list[LogQueue] = []
+
+
+@dataclass(slots=True)
+class _Seen:
+    second: int = -1
+    lines: int = 0
+    suppressed: int = 0
+
+
+class Sampling:
+    """Allows LINES_A_SECOND lines of each event a second. Events are few: their names are in the code."""
+
+    def __init__(self, clock_ms: Callable[[], int] = now_ms) -> None:
+        self.suppressed = 0
+        """Lines of all events that were left out."""
+        self._clock_ms = clock_ms
+        self._seen: dict[str, _Seen] = {}
+
+    def __call__(
+        self, _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        if not event.pop(STRANGER, False):
+            return event
+        seen = self._seen.setdefault(str(event["event"]), _Seen())
+        second = self._clock_ms() // 1000
+        if second != seen.second:
+            seen.second, seen.lines = second, 0
+        if seen.lines >= LINES_A_SECOND:
+            seen.suppressed += 1
+            self.suppressed += 1
+            raise structlog.DropEvent
+        seen.lines += 1
+        if seen.suppressed:
+            event["suppressed"], seen.suppressed = seen.suppressed, 0
+        return event
+
+
+_sampling = Sampling()
+
+
+def configure(level: str, process: Mapping[str, object] | None = None, *, queued: bool = False) -> None:
+    """`level`: DEBUG, INFO, WARNING or ERROR. Lines of libraries' own loggers come the same way.
+
+    `process`: what each line says of the process besides its pid: proxy_id or controller_id, worker.
+    `queued`: nothing waits for standard error.
+    """
+    identity = dict(process or {}) | {"pid": os.getpid()}
+    file = _queue(identity) if queued else sys.stderr
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_logger_name,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        partial(_finish, identity),
+    ]
+    structlog.configure(
+        processors=[_sampling, *shared, structlog.processors.JSONRenderer()],
+        wrapper_class=_Filtering,
+        logger_factory=partial(_Logger, file),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(file)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], force=True)
+    set_level(level)
+    if queued:
+        _wrap_the_interpreters_own_lines()
+
+
+def set_level(level: str) -> None:
+    """DEBUG, INFO, WARNING or ERROR, from the next line on, also of loggers that are in use already."""
+    number = logging.getLevelNamesMapping()[level]
+    filtering = structlog.make_filtering_bound_logger(number)
+    for name in _LEVEL_METHODS:
+        setattr(_Filtering, name, getattr(filtering, name))
+    logging.getLogger().setLevel(max(number, logging.WARNING))
+
+
+class _Filtering(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
+    """Loggers are cached at their first use, so a level is changed in their class: no line pays for it."""
+
+
+_LEVEL_METHODS = tuple(
+    name
+    for name in dir(structlog.make_filtering_bound_logger(logging.DEBUG))
+    if not name.startswith("_")
+    and getattr(structlog.make_filtering_bound_logger(logging.DEBUG), name)
+    is not getattr(structlog.make_filtering_bound_logger(logging.CRITICAL), name)
+)
+
+
+class _Logger(structlog.WriteLogger):
+    """Has the name that structlog's `add_logger_name` asks for."""
+
+    def __init__(self, file: TextIO, name: str = "penstock") -> None:
+        super().__init__(file)
+        self.name = name
+
+
+def _finish(
+    identity: dict[str, object],
+    _logger: structlog.typing.WrappedLogger,
+    _method: str,
+    event: structlog.typing.EventDict,
+) -> structlog.typing.EventDict:
+    """Say which process it is; a field without a value is left out."""
+    return {name: value for name, value in event.items() if value is not None} | identity
+
+
+def _queue(identity: dict[str, object]) -> TextIO:
+    # Closed at our start: the number may be a spool's file or a socket soon.
+    descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
+    queue = LogQueue(descriptor, partial(_report, identity))
+    _queues.append(queue)
+    atexit.register(queue.finish, LAST_LINES_S)
+    # What the interpreter still writes by itself must not block either.
+    sys.stderr = cast(TextIO, queue)
+    return sys.stderr
+
+
+def _report(identity: dict[str, object], lost: int) -> str:
+    time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    line = {"lost": lost, "event": "log lines were lost", "logger": __name__, "level": "warning"}
+    return json.dumps(line | {"timestamp": time} | identity) + "\n"
+
+
+def _wrap_the_interpreters_own_lines() -> None:
+    """Warnings and uncaught exceptions become lines like all others; else they are text over many lines."""
+    logging.captureWarnings(True)
+
+    def uncaught(
+        kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None and not issubclass(kind, KeyboardInterrupt):
+            log.error("uncaught exception", exc_info=(kind, error, traceback))
+
+    sys.excepthook = uncaught
+    threading.excepthook = lambda told: uncaught(told.exc_type, told.exc_value, told.exc_traceback)
+    sys.unraisablehook = lambda told: uncaught(told.exc_type, told.exc_value, told.exc_traceback)
+
+
+class LogSeries(Collector):
+    """What became of lines that were not written, at each scrape."""
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(
+            "penstock_log_lines_dropped_total", "Log lines that were not written", labels=["reason"]
+        )
+        for reason in (FULL, FAILED):
+            family.add_metric([reason], sum(queue.lost[reason] for queue in _queues))
+        family.add_metric(["sampled"], _sampling.suppressed)
+        yield family

@@ -1,0 +1,367 @@
+"""Trace spans to a receiver over OTLP/HTTP, with the OpenTelemetry SDK (the extra `otel`).
+
+Imported only where the configuration has `telemetry.otlp`. Spans end on the event loop, which puts them into
+a bounded queue; a thread of the SDK sends them. A receiver that is away or slow costs spans, and they are
+counted, but never a client. `run` belongs in the process's TaskGroup, `close` comes after the last request.
+"""
+
+import asyncio
+import logging
+import re
+import ssl
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import requests
+import structlog
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from prometheus_client import CollectorRegistry, Counter
+from requests.auth import AuthBase
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+from proxy.net.files.watched_file import FileReloads, WatchedFile
+from proxy.net.runtime.cause import CERTIFICATE, TIMED_OUT, TLS, Cause, reason_of_connecting
+from proxy.net.runtime.clock import now_ns
+from proxy.net.runtime.reachability import StateLine
+from proxy.net.telemetry.spans import NO_SPAN, Attributes, Kind, OpenSpan, Sampler, Tracing
+
+HEADERS_KIND = "otlp_headers"
+MAX_HEADERS = 32
+MAX_DETAIL_CHARACTERS = 200
+BATCH_SPANS = 256
+"""Of one request to the receiver."""
+INTERVAL_MS = 1_000
+"""How long a span may wait for others to be sent with it."""
+LIMITS = SpanLimits(
+    max_span_attributes=64,
+    max_span_attribute_length=256,
+    max_events=16,
+    max_event_attributes=8,
+    max_links=0,
+    max_link_attributes=0,
+    max_attributes=64,
+    max_attribute_length=256,
+)
+"""Client ids and names of topics are as long as clients like."""
+
+QUEUE_FULL, NOT_EXPORTED, AT_END = "queue_full", "not_exported", "at_end"
+
+_KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT}
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)[ \t]*")
+_OURS = frozenset(("host", "content-type", "content-length", "content-encoding", "transfer-encoding"))
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtlpSettings:
+    """What `telemetry.otlp` says, and who we are."""
+
+    endpoint: str
+    """Whole, with its path."""
+    instance: str
+    """proxy.id or controller.id; a worker's own."""
+    version: str = ""
+    service: str = "penstock"
+    sampling_ratio: float = 0.001
+    timeout_ms: int = 10_000
+    queue_max_spans: int = 2_048
+    headers_file: Path | None = None
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+class Headers(AuthBase):
+    """HTTP headers from a file, one `Name: value` a line; they may be secrets."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """ValueError names the file and the line that cannot be used, OSError the file."""
+        self._path = path
+        self._headers: Mapping[str, str] = {}
+        if path is not None:
+            self.take(path.read_bytes())
+
+    def take(self, content: bytes) -> None:
+        """The file's content, now or after a change."""
+        found: dict[str, str] = {}
+        lines = content.decode("ascii", "replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            matched = _HEADER.fullmatch(line.strip())
+            if matched is None or matched[1].lower() in _OURS or len(found) == MAX_HEADERS:
+                # What the line holds may be a secret.
+                raise ValueError(
+                    f"headers.file: {self._path}:{number}: expected one of at most {MAX_HEADERS} lines like"
+                    f" `Authorization: Bearer TOKEN`, and none of {', '.join(sorted(_OURS))}"
+                )
+            found[matched[1]] = matched[2]
+        if not found:
+            raise ValueError(
+                f"headers.file: {self._path}: no header in it; expected lines like `Name: value`"
+            )
+        self._headers = found
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers.update(self._headers)
+        return request
+
+
+class _HttpSession(requests.Session):
+    """Notes why the last request failed; the exporter only logs it."""
+
+    def __init__(self, headers: Headers) -> None:
+        super().__init__()
+        self.auth = headers  # Also keeps ~/.netrc out of it.
+        self.cause: Cause | None = None
+
+    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
+        # Named, since REQUESTS_CA_BUNDLE would otherwise take the place of what is configured.
+        kwargs["verify"] = self.verify
+        try:
+            response = super().request(*args, **kwargs)
+        except requests.RequestException as error:
+            self.cause = _cause_of(error)
+            # The next connection reads the certificates again.
+            self.close()
+            raise
+        self.cause = None if response.status_code < 300 else Cause(f"HTTP status {response.status_code}")
+        if 300 <= response.status_code < 400:
+            # The exporter would take it for success.
+            raise requests.TooManyRedirects(f"HTTP status {response.status_code}")
+        return response
+
+
+def _cause_of(error: requests.RequestException) -> Cause:
+    text = str(error)[:MAX_DETAIL_CHARACTERS]
+    if isinstance(error, requests.exceptions.SSLError):
+        return Cause(CERTIFICATE if "CERTIFICATE_VERIFY" in str(error) else TLS, text)
+    if isinstance(error, requests.Timeout):
+        return Cause(TIMED_OUT, text)
+    return Cause(reason_of_connecting(error), text)
+
+
+class _Queue(SpanProcessor):
+    """The SDK's queue and thread, with what does not fit counted. The thread alone changes `_taken`."""
+
+    def __init__(self, exporter: "_Exporter", max_spans: int, dropped: Counter) -> None:
+        self._exporter = exporter
+        self._max_spans = max_spans
+        self._put = 0
+        self._dropped = dropped.labels(QUEUE_FULL)
+        self._batches = BatchSpanProcessor(
+            exporter,
+            max_queue_size=max_spans,
+            schedule_delay_millis=INTERVAL_MS,
+            max_export_batch_size=min(BATCH_SPANS, max_spans),
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Spans in the queue."""
+        return self._put - self._exporter.taken
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self.waiting >= self._max_spans:
+            self._dropped.inc()
+        elif span.context is not None and span.context.trace_flags.sampled:
+            self._put += 1
+            self._batches.on_end(span)
+
+    def shutdown(self) -> None:
+        self._batches.shutdown()  # type: ignore[no-untyped-call]
+
+
+class _Exporter(SpanExporter):
+    """The SDK's exporter, with its outcomes counted and told; called by the thread."""
+
+    def __init__(self, settings: OtlpSettings, headers: Headers, traces: "OtlpTraces") -> None:
+        self.taken = 0
+        self._traces = traces
+        self._session = _HttpSession(headers)
+        self._inner = OTLPSpanExporter(
+            settings.endpoint,
+            certificate_file=_ca(settings.ca),
+            client_certificate_file=_text(settings.certificate),
+            client_key_file=_text(settings.key),
+            timeout=settings.timeout_ms / 1000,
+            compression=Compression.Gzip,
+            session=self._session,
+        )
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.taken += len(spans)
+        result = self._inner.export(spans)
+        is_exported = result is SpanExportResult.SUCCESS
+        cause = None if is_exported else self._session.cause or Cause(TIMED_OUT)
+        self._traces.exported(len(spans), cause)
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _ca(configured: Path | None) -> str:
+    """The system's certificates unless others are configured; requests would take its own."""
+    paths = ssl.get_default_verify_paths()
+    return str(configured or paths.cafile or paths.capath or DEFAULT_CA_BUNDLE_PATH)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+class _Span:
+    __slots__ = ("_span", "traceparent")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        carrier: dict[str, str] = {}
+        _PROPAGATOR.inject(carrier, set_span_in_context(span))
+        self.traceparent = carrier.get("traceparent")
+
+    def event(self, name: str, attributes: Attributes) -> None:
+        self._span.add_event(name, attributes)
+
+    def end(self, attributes: Attributes, error: str | None = None, end_ns: int | None = None) -> None:
+        self._span.set_attributes(attributes)
+        if error is not None:
+            self._span.set_attribute("error.type", error)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end(end_ns)
+
+
+_PROPAGATOR = TraceContextTextMapPropagator()
+
+
+class OtlpTraces:
+    """The traces of one process."""
+
+    def __init__(self, settings: OtlpSettings, registry: CollectorRegistry, reloads: FileReloads) -> None:
+        """ValueError or OSError name what cannot be used. Threads begin with `run`."""
+        self._settings = settings
+        self._headers = Headers(settings.headers_file)
+        self._file: WatchedFile | None = None
+        if settings.headers_file is not None:
+            self._file = WatchedFile(settings.headers_file, HEADERS_KIND, self._headers.take, reloads)
+            self._file.load()
+        self.tracing = Tracing(self, Sampler(settings.sampling_ratio, SystemRandom().random), now_ns)
+        self._exported = Counter(
+            "penstock_trace_spans_exported_total",
+            "Trace spans that the receiver has taken",
+            registry=registry,
+        )
+        self._dropped = Counter(
+            "penstock_trace_spans_dropped_total",
+            "Trace spans that were not exported: the queue was full, the receiver away or slow",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in (QUEUE_FULL, NOT_EXPORTED, AT_END):
+            self._dropped.labels(reason)
+        self._line = StateLine("trace receiver reached", "trace receiver not reached")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._provider: TracerProvider | None = None
+        self._tracer: Tracer | None = None
+        self._queue: _Queue | None = None
+
+    @property
+    def spans(self) -> "OtlpTraces":
+        return self
+
+    def begin(
+        self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
+    ) -> OpenSpan:
+        """See proxy.net.telemetry.spans.Spans."""
+        if self._tracer is None:
+            return NO_SPAN
+        context = None if parent is None else _PROPAGATOR.extract({"traceparent": parent})
+        return _Span(self._tracer.start_span(name, context, _KINDS[kind], start_time=start_ns))
+
+    async def run(self) -> None:
+        """Begin to trace; then mind the file of headers until cancelled."""
+        try:
+            self.start()
+        except Exception:
+            # Whatever the SDK makes of its environment: clients are served.
+            log.exception("there are no traces")
+            return
+        if self._file is not None:
+            await self._file.run()
+
+    def start(self) -> None:
+        """Begin to trace, on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        # Each failure of each batch would be a line, and more with retries: `_line` has the changes of state.
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
+        settings = self._settings
+        exporter = _Exporter(settings, self._headers, self)
+        self._queue = _Queue(exporter, settings.queue_max_spans, self._dropped)
+        resource = Resource.create(
+            {
+                "service.name": settings.service,
+                "service.instance.id": settings.instance,
+                "service.version": settings.version,
+            }
+        )
+        # What is sampled was chosen before (Sampler), or by whoever began the trace.
+        self._provider = TracerProvider(
+            ParentBased(ALWAYS_ON), resource, shutdown_on_exit=False, span_limits=LIMITS
+        )
+        self._provider.add_span_processor(self._queue)
+        self._tracer = self._provider.get_tracer("penstock", settings.version)
+        log.info("traces are exported", endpoint=settings.endpoint, ratio=settings.sampling_ratio)
+
+    def exported(self, count: int, cause: Cause | None) -> None:
+        """What came of a batch; called by the thread."""
+        if cause is None:
+            self._exported.inc(count)
+        else:
+            self._dropped.labels(NOT_EXPORTED).inc(count)
+        assert self._loop is not None
+        with suppress(RuntimeError):  # The loop may be closed by now.
+            self._loop.call_soon_threadsafe(self._note, cause)
+
+    async def close(self, timeout_ms: int) -> None:
+        """Send what is left, for so long at most."""
+        provider, queue = self._provider, self._queue
+        self._provider = self._tracer = None
+        if provider is None or queue is None:
+            return
+        loop, is_sent = asyncio.get_running_loop(), asyncio.Event()
+
+        def send() -> None:
+            provider.shutdown()
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(is_sent.set)
+
+        # A thread of our own: the end of the process does not wait for it.
+        threading.Thread(target=send, name="otlp-close", daemon=True).start()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await is_sent.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if queue.waiting:
+                self._dropped.labels(AT_END).inc(queue.waiting)
+                log.warning("trace spans were not exported at the end", spans=queue.waiting)
+
+    def _note(self, cause: Cause | None) -> None:
+        if cause is not None:
+            self._line.is_down(cause, endpoint=self._settings.endpoint)
+        elif self._line.cause is not None:
+            self._line.is_up(endpoint=self._settings.endpoint)

@@ -1,0 +1,254 @@
+"""The metrics of quotas: rates and limits of active quota-ids, and how often each was throttled.
+
+Read by proxy.net.telemetry.event_metrics at each scrape, and fed by it with `throttled` events. There may be
+thousands of quota-ids, so a metric comes in parts, between which the loop serves clients
+(proxy.net.pages.http_server). Clients choose their client ids, so only some have series of their own
+(`ShownClients`); the others are summed as `other` (decision 0054). `review` belongs in the proxy's sweep.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappush, heappushpop
+from itertools import islice
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.audit.record import AuditEvent
+from proxy.quota.request_time import REQUEST_PERCENTAGE
+from proxy.quota.throttle import IDLE_MS, Bucket, ClientQuotas
+
+MAX_SHOWN = 100
+"""Client ids by kind of quota."""
+MAX_REPLACED = 10
+"""In one review: series that come and go are as dear as many series."""
+OTHER = "other"
+_AT_LEAST_TIMES = 2
+"""So much more traffic than the least shown one has a client id that takes its place."""
+
+_Name = tuple[str, str]
+"""User and client id."""
+
+PART = 250
+"""Series in one part."""
+Labels = tuple[str, str, str]
+Row = tuple[Labels, float]
+_NAMES = ("quota", "user", "client_id")
+_PERCENT = 100
+
+
+class ShownClients:
+    """The client ids with most traffic, but for short changes."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, set[_Name]] = {}
+
+    def label(self, quota_key: str, user: str, client_id: str) -> str:
+        """The client id, or `other`. One that is new gets a place as long as there is one.
+
+        A quota of a user alone has no client id, and always its series: users are known.
+        """
+        if not client_id:
+            return client_id
+        shown = self._shown.setdefault(quota_key, set())
+        if client_id != OTHER and (user, client_id) not in shown and len(shown) < MAX_SHOWN:
+            shown.add((user, client_id))
+        return client_id if self.shows(quota_key, user, client_id) else OTHER
+
+    def shows(self, quota_key: str, user: str, client_id: str) -> bool:
+        """Whether it has series of its own now."""
+        return not client_id or (user, client_id) in self._shown.get(quota_key, ())
+
+    def review(self, quotas: ClientQuotas, now_ms: int) -> Iterator[None]:
+        """Give places of those that are idle for an hour, or have little traffic, to those that have more.
+
+        A step for each quota-id.
+        """
+        rates: dict[str, dict[_Name, float]] = {key: {} for key in self._shown}
+        heaviest: dict[str, list[tuple[float, _Name]]] = {key: [] for key in self._shown}
+        for bucket in quotas.active(now_ms):
+            name, key = (bucket.user_tag, bucket.client_tag), bucket.key
+            if key in rates and bucket.client_tag and bucket.client_tag != OTHER:
+                rate = bucket.byte_rate(now_ms)
+                if name in self._shown[key]:
+                    rates[key][name] = rate
+                elif len(heaviest[key]) < MAX_REPLACED:
+                    heappush(heaviest[key], (rate, name))
+                else:
+                    heappushpop(heaviest[key], (rate, name))
+            yield
+        for key, shown in self._shown.items():
+            shown &= set(rates.get(key, ()))
+            self._admit(shown, rates.get(key, {}), heaviest.get(key, []))
+
+    def _admit(
+        self, shown: set[_Name], rates: dict[_Name, float], heaviest: list[tuple[float, _Name]]
+    ) -> None:
+        least = sorted(shown, key=lambda name: rates[name], reverse=True)
+        for rate, name in sorted(heaviest, reverse=True):
+            if len(shown) >= MAX_SHOWN:
+                if not least or not rate or rate < _AT_LEAST_TIMES * rates[least[-1]]:
+                    return
+                shown.discard(least.pop())
+            shown.add(name)
+
+
+def quota_series(quotas: ClientQuotas, shown: ShownClients, now_ms: int) -> Iterable[Metric]:
+    """Of the quota-ids that are active."""
+    active = quotas.active(now_ms)
+    timed = [bucket for bucket in active if bucket.key == REQUEST_PERCENTAGE]
+    others = [bucket for bucket in active if bucket.key != REQUEST_PERCENTAGE]
+    yield from _in_parts(_byte_rate, _rows(others, shown, lambda each: each.byte_rate(now_ms)))
+    yield from _in_parts(_byte_rate_limit, _limits(others, shown, 1))
+    yield from _in_parts(_request_time, _rows(timed, shown, lambda each: each.byte_rate(now_ms) / _PERCENT))
+    yield from _in_parts(_request_time_limit, _limits(timed, shown, _PERCENT))
+    yield GaugeMetricFamily(
+        "penstock_quota_exempt_request_time_ratio",
+        "Kafka: exempt-request-time of Request, as a share of one event loop",
+        quotas.exempt_time.measure(now_ms) / _PERCENT,
+    )
+
+
+@dataclass(slots=True)
+class _Told:
+    count: int = 0
+    seconds: float = 0
+    last_ms: int | None = None
+
+
+class ThrottledSeries(Collector):
+    """Who was told to wait, by quota-id."""
+
+    def __init__(self, shown: ShownClients) -> None:
+        self._shown = shown
+        self._told: dict[Labels, _Told] = {}
+
+    def read(self, event: AuditEvent) -> None:
+        """One `throttled` event."""
+        key = event.quota_key or ""
+        user, _, client_id = (event.quota_id or "").partition(":")
+        told = self._told.setdefault((key, user, self._shown.label(key, user, client_id)), _Told())
+        told.count += event.count or 0
+        told.seconds += (event.throttle_time_ms or 0) / 1000
+        told.last_ms = event.interval_end_ms
+
+    def end_idle(self, now_ms: int) -> Iterator[None]:
+        """End the series of quota-ids that nobody was throttled by for an hour, or that are not shown now.
+
+        A step for each.
+        """
+        for labels, told in list(self._told.items()):
+            if labels[2] != OTHER and not self._shown.shows(*labels):
+                del self._told[labels]
+            elif told.last_ms is None:
+                told.last_ms = now_ms
+            elif now_ms - told.last_ms >= IDLE_MS:
+                del self._told[labels]
+            yield
+
+    def collect(self) -> Iterable[Metric]:
+        told = list(self._told.items())
+        yield from _in_parts(_throttled, ((labels, each.count) for labels, each in told))
+        yield from _in_parts(_throttle_time, ((labels, each.seconds) for labels, each in told))
+
+
+class AcceptSeries(Collector):
+    """How long listeners have waited before they treated a connection."""
+
+    def __init__(self, waited_ms: Mapping[str, int]) -> None:
+        """By listener: those with a limit alone."""
+        self._waited_ms = waited_ms
+
+    def collect(self) -> Iterable[Metric]:
+        waited = CounterMetricFamily(
+            "penstock_accept_throttle_time_seconds_total",
+            "Kafka: connection-accept-throttle-time of max.connection.creation.rate, added up",
+            labels=["listener"],
+        )
+        for listener, waited_ms in self._waited_ms.items():
+            waited.add_metric([listener], waited_ms / 1000)
+        return (waited,)
+
+
+def _rows(
+    buckets: Iterable[Bucket], shown: ShownClients, value: Callable[[Bucket], float]
+) -> Iterator[Row | None]:
+    """A row for each bucket that is shown, and for the sum of each user's others; None for each of these."""
+    others: dict[tuple[str, str], float] = {}
+    for bucket in buckets:
+        label = shown.label(bucket.key, bucket.user_tag, bucket.client_tag)
+        if label == OTHER:
+            whose = bucket.key, bucket.user_tag
+            others[whose] = others.get(whose, 0.0) + value(bucket)
+            yield None
+        else:
+            yield (bucket.key, bucket.user_tag, label), value(bucket)
+    for (key, user), total in others.items():
+        yield (key, user, OTHER), total
+
+
+def _limits(buckets: Iterable[Bucket], shown: ShownClients, divided_by: float) -> Iterator[Row | None]:
+    """A sum of limits would be the limit of nobody."""
+    for bucket in buckets:
+        label = shown.label(bucket.key, bucket.user_tag, bucket.client_tag)
+        labels = bucket.key, bucket.user_tag, label
+        yield None if label == OTHER else (labels, bucket.limit / divided_by)
+
+
+def _in_parts(
+    family: Callable[[], CounterMetricFamily | GaugeMetricFamily], rows: Iterable[Row | None]
+) -> Iterator[Metric]:
+    """At least one part, so that the metric is known before anyone is in it."""
+    left = iter(rows)
+    part = list(islice(left, PART))
+    while True:
+        metric = family()
+        for labels, value in filter(None, part):
+            metric.add_metric(labels, value)
+        yield metric
+        part = list(islice(left, PART))
+        if not part:
+            return
+
+
+def _byte_rate() -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        "penstock_quota_byte_rate", "Kafka: byte-rate of Produce and Fetch by quota entity", labels=_NAMES
+    )
+
+
+def _request_time() -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        "penstock_quota_request_time_ratio",
+        "Kafka: request-time of Request by quota entity, as a share of one event loop",
+        labels=_NAMES,
+    )
+
+
+def _byte_rate_limit() -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        "penstock_quota_byte_rate_limit", "The quota in effect, bytes a second", labels=_NAMES
+    )
+
+
+def _request_time_limit() -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        "penstock_quota_request_time_limit_ratio",
+        "The quota in effect, as a share of one event loop",
+        labels=_NAMES,
+    )
+
+
+def _throttled() -> CounterMetricFamily:
+    return CounterMetricFamily(
+        "penstock_quota_throttled_total", "Answers that told to wait, or would have", labels=_NAMES
+    )
+
+
+def _throttle_time() -> CounterMetricFamily:
+    return CounterMetricFamily(
+        "penstock_quota_throttle_time_seconds_total",
+        "Time that clients were told to wait, or with quota.mode=observe would have been",
+        labels=_NAMES,
+    )

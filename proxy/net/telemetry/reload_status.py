@@ -1,0 +1,85 @@
+"""The outcome of the last reload: a file in the spool directory for `penstock reload`, and two metrics.
+
+Written by the process that holds the directory's lock, replaced as a whole. No value of a key is in it but
+those that stay in effect until a restart.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from proxy.net.audit.spool_files import make_directory
+from proxy.net.runtime.clock import now_ms
+
+STATUS = "reload.json"
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadStatus:
+    """What a process says of its last reload, or of its start (`reloads` 0)."""
+
+    pid: int
+    config: str
+    """Path of the file that it reads."""
+    reloads: int
+    """How many it has tried."""
+    began_ms: int
+    """When it began to read the file."""
+    error: str | None = None
+    """Why the file cannot be used: the configuration before it stays in effect."""
+    changed: Sequence[str] = ()
+    """Keys that have taken effect."""
+    restart: Sequence[str] = ()
+    """Keys that need a restart, each with the value in effect."""
+
+    def write(self, directory: Path) -> None:
+        """OSError when the disk does not take it."""
+        make_directory(directory)
+        beside = directory / f"{STATUS}.{self.pid}"
+        with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(json.dumps(asdict(self), indent=1).encode() + b"\n")
+        beside.replace(directory / STATUS)
+
+    @classmethod
+    def read(cls, directory: Path) -> "ReloadStatus | None":
+        """None: there is none, or it cannot be read."""
+        try:
+            with (directory / STATUS).open("rb") as file:
+                return cls(**json.loads(file.read(_MAX_BYTES)))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+class ReloadMetrics:
+    """Beside penstock_file_reloads_total{file_kind="configuration"}, which counts reloads."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._success = Gauge(
+            "penstock_config_last_reload_success_timestamp_seconds",
+            "When the configuration in effect was read",
+            registry=registry,
+        )
+        self._restart = Gauge(
+            "penstock_config_restart_needed",
+            "Keys whose value in the file takes effect after a restart only",
+            registry=registry,
+        )
+        self._success.set(now_ms() / 1000)
+
+    def read(self, status: ReloadStatus) -> None:
+        """A reload has ended."""
+        if status.error is None:
+            self._success.set(status.began_ms / 1000)
+            self._restart.set(len(status.restart))
+
+
+def written(status: ReloadStatus, directory: Path) -> None:
+    """As far as the disk takes it: a full one costs only `penstock reload` its answer."""
+    with suppress(OSError):
+        status.write(directory)
