@@ -161,7 +161,7 @@ async def _run(
     registry.register(LogSeries())
     registry.register(ProcessSeries())
     reloads.record = audit.append
-    until_durable = partial(audit.until_durable, CLASSES)
+    until_durable = partial(audit.kept, CLASSES)
     process = ControllerProcess(
         settings,
         logins.listener,
@@ -188,7 +188,7 @@ async def _run(
         try:
             await process.run()
         finally:
-            HANGUP.read_all(None)
+            HANGUP.tell(None)
             for task in background:
                 task.cancel()
             await http.close()

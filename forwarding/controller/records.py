@@ -39,8 +39,8 @@ def key_of(record: Message) -> str:
     """Return the path that is the record's key:
 
     /acl/id/<uuid>                       /topic/id/<uuid>
-      /config/users/<user>/<quota key>     /config/topics/<topic>/<config>
-      /scram/<mechanism>/<user>            /token/<id>
+    /config/users/<user>/<quota key>     /config/topics/<topic>/<config>
+    /scram/<mechanism>/<user>            /token/<id>
     """
     return RECORD_KINDS[type(record).__name__].key(record)
 

@@ -88,7 +88,7 @@ class Connection:
 
         Raises UnknownPrincipal, which is recorded.
         """
-        self._is_there = is_connected
+        self._is_connected = is_connected
         self._connection_id = connection_id
         self._host = host
         self._context = context
@@ -96,14 +96,14 @@ class Connection:
 
     def _principal(self, certificate: bytes | None) -> Principal:
         context = self._context
-        context = AuthenticationContext(
+        peer = AuthenticationContext(
             listener=context.listener,
             security_protocol=context.security_protocol,
             host=self._host,
             certificate=certificate,
         )
         try:
-            return context.principal_builder.build(context)
+            return context.principal_builder.build(peer)
         except Exception as error:
             event = events.authentication_failed(
                 connection_id=self._connection_id,
@@ -122,7 +122,7 @@ class Connection:
             mechanism=authentication.mechanism or "",
             host=self._host,
             principal=str(authentication.principal) if authentication.known else None,
-            is_connected=self._is_there,
+            is_there=self._is_connected,
         )
 
     @property

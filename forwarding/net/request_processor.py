@@ -470,4 +470,5 @@ def _error_name(error_code: int) -> str:
 
 def _rejected(forwarded: ForwardedRequest, error_code: ErrorCode, message: str | None = None) -> Message:
     header = forwarded.header
-    return rejection(header.api_key, header.api_version, forwarded.message, error_code, message)
+    response: Message = rejection(header.api_key, header.api_version, forwarded.message, error_code, message)
+    return response

@@ -4,8 +4,9 @@ A proxy authorizes a request before it forwards it, and the controller authorize
 call the same functions, each with its own `Authorization`. Nothing here depends on sessions, the metadata log
 or brokers.
 
-authorization a principal's rights at one image, and which decisions on them are recorded rejection the
-responses, and the parts of responses, that report an error topics CreateTopics, CreatePartitions,
-DeleteTopics: the rejected topics and their errors configs the right that each config resource needs tokens
-who may create a delegation token for whom, and the responses
+authorization    a principal's rights at one image, and which decisions on them are recorded
+rejection        the responses, and the parts of responses, that report an error
+topics           CreateTopics, CreatePartitions, DeleteTopics: the rejected topics and their errors
+configs          the right that each config resource needs
+tokens           who may create a delegation token for whom, and the responses
 """

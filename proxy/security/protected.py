@@ -1,6 +1,6 @@
 """Penstock's own topics, group and transactional id: no client may change them, and few may read them.
 
-topics               metadata log, audit trail    read by super users, and by an ACL on exactly that name
+    topics               metadata log, audit trail    read by super users, and by an ACL on exactly that name
     groups               election of the controllers  described by super users only
     transactional ids    the log's only writer        described by super users only
 

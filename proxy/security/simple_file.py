@@ -1,6 +1,6 @@
 """Parses the JSON ACL file of KIP-11's first draft into rules by resource (decision 0010).
 
-{"version": 1, "acls": [ACL, ...],                       the cluster's, as in the draft
+    {"version": 1, "acls": [ACL, ...],                       the cluster's, as in the draft
      "topics": {"orders": {"owner": "alice", "acls": [...]}}, "groups": {...}, "transactional.ids": {...}}
 
 Everything is checked and nothing is ignored: a mistyped key must not remove a DENY.

@@ -1,6 +1,6 @@
 """Decodes and encodes the body of a message in one version.
 
-codec = codecs.request(header.api_key, header.api_version)
+    codec = codecs.request(header.api_key, header.api_version)
     message, end = codec.decode(frame, header.body_offset)
 
 If the message is known beforehand, `codecs.of(types.CreateAclsRequest, 3)` returns the same codec, and type

@@ -71,7 +71,7 @@ def of_a_controller(trail: Trail) -> Iterator[AuditEvent]:
     quota = MutationQuotas().of_request(True, LIMITS, "alice", "the app", now_ms)
     assert quota is not None
     charged = charge_creation(request, t.CreateTopicsResponse(), quota, now_ms)
-    assert ([topic.name for topic in charged.left.topics], quota.taken) == (["a"], 20)
+    assert ([topic.name for topic in charged.remaining.topics], quota.taken) == (["a"], 20)
     yield mutations_counted(sender, forwarded, quota, trail.offset + 1, now_ms)
     yield mutations_throttled(sender, forwarded, quota, trail.offset + 1, quota.throttle_time_ms(now_ms))
 
