@@ -39,7 +39,7 @@ def forwarded_received(
     )
 
 
-def envelope_refused(sender: Sender, error_code: int, message: str) -> AuditEvent:
+def envelope_rejected(sender: Sender, error_code: int, message: str) -> AuditEvent:
     """An Envelope that was rejected before it was opened."""
     return events.request_refused(
         listener=sender.listener,

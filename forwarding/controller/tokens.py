@@ -29,7 +29,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
-Asking = TypeVar("Asking", bound=Message)
+Requested = TypeVar("Requested", bound=Message)
 
 LONG_MAX = 2**63 - 1
 MALFORMED = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -136,14 +136,14 @@ def _found(
     return ErrorCode.DELEGATION_TOKEN_NOT_FOUND if found is None else found
 
 
-def _may_request(inputs: DecisionInputs[Asking]) -> bool:
+def _may_request(inputs: DecisionInputs[Requested]) -> bool:
     # A token must not create further tokens: a stolen one could otherwise be used for ever.
     return not (
         inputs.tokens.plaintext_listener or inputs.authorization.context.principal.token_authenticated
     )
 
 
-def _may_change(inputs: DecisionInputs[Asking], token: DelegationToken) -> bool:
+def _may_change(inputs: DecisionInputs[Requested], token: DelegationToken) -> bool:
     return token.renewable_by(str(inputs.authorization.context.principal))
 
 
@@ -200,7 +200,7 @@ def _expired_by_duplicate(
     return types.ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
 
 
-def _committed_token(duplicate: DuplicateForward[Asking]) -> types.DelegationTokenRecord | None:
+def _committed_token(duplicate: DuplicateForward[Requested]) -> types.DelegationTokenRecord | None:
     """Return the record of the token; None if the forward committed none."""
     records = (each for each in duplicate.records if isinstance(each, types.DelegationTokenRecord))
     return next(records, None)

@@ -104,8 +104,8 @@ def authorization_fault(
     image: MetadataImage,
 ) -> Fault | None:
     """Return why the principal may not make this change, or None. Callers check ALTER_CONFIGS."""
-    mine = owner_of(name, topic_id, image) == str(authorization.context.principal)
-    if changes.acls is None and mine:
+    is_owner = owner_of(name, topic_id, image) == str(authorization.context.principal)
+    if changes.acls is None and is_owner:
         return None
     return None if authorization.allows_cluster(Operation.ALTER) else _needs_alter(name, changes)
 

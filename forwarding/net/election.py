@@ -69,14 +69,14 @@ class Election:
         self._disturbances = disturbances
         self._member_id = ""
         self._generation = -1
-        self._held_since_ms = 0
-        self._heard_s = 0.0
+        self._active_since_ms = 0
+        self._last_response_s = 0.0
         self._blocked_since_s: float | None = None
         self._unseated = False
         self._has_joined = False
         self._rejections = 0
         self.reach = Reach("controller election goes on", "controller election interrupted", 50)
-        self._asked = asyncio.Event()
+        self._heartbeat_now = asyncio.Event()
         self._confirmed = asyncio.Event()
         self.won = asyncio.Event()
         """Set while this controller should be the active one."""
@@ -86,7 +86,7 @@ class Election:
 
     async def run(self) -> None:
         """Be a member of the group until cancelled."""
-        self._heard_from_coordinator()
+        self._note_response()
         while True:
             try:
                 async with await Coordinator.open(self._endpoint, self._group_id) as group:
@@ -95,18 +95,18 @@ class Election:
                 # Kafka creates its topic for groups at the first request, and returns errors until then.
                 level = "warning" if self._has_joined else "info"
                 self.reach.lost(error, level=level, group=self._group_id)
-                if self._is_away():
+                if self._may_be_replaced():
                     self._set_won(won=False)
                 await self._pause()
 
     async def confirmed(self) -> bool:
         """Whether this controller should stay active, by a new heartbeat; called when its claim was lost."""
         self._confirmed.clear()
-        self._asked.set()
+        self._heartbeat_now.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(CONFIRM_TIMEOUT_MS / 1000):
                 await self._confirmed.wait()
-        if self._unseated or self._is_away():
+        if self._unseated or self._may_be_replaced():
             # The group has elected another controller, or may have, and the log was claimed.
             self._set_won(won=False)
         return self.won.is_set()
@@ -142,23 +142,23 @@ class Election:
 
     async def _join(self, group: Coordinator) -> bool:
         """Join the group; return whether this is a member of a group that works."""
-        claim, was_away = b"penstock:%d" % self._held_since_ms, self._is_away()
+        claim, was_replaceable = b"penstock:%d" % self._active_since_ms, self._may_be_replaced()
         try:
             joined = await group.join(self._member_id, claim, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)
         except ChannelTimeout:
             await self._rejoin_all()
             raise
         except GroupError as error:
-            if not was_away:
+            if not was_replaceable:
                 # However late the response: without this member the group has not elected.
-                self._heard_from_coordinator()
+                self._note_response()
             return await self._not_joined(group, error)
         self._member_id, self._generation = joined.member_id, joined.generation
         try:
             assignment = await group.sync(joined, _assignments(joined))
         except GroupError as error:
             return await self._not_joined(group, error)
-        self._heard_from_coordinator()
+        self._note_response()
         return await self._decided(group, joined, assignment)
 
     async def _not_joined(self, group: Coordinator, error: GroupError) -> bool:
@@ -166,9 +166,9 @@ class Election:
             case code if code in _OUT:
                 await self._removed(group)
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._heard_from_coordinator()
+                self._note_response()
             case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-                self._heard_from_coordinator()
+                self._note_response()
                 # The members use another protocol, so none of them is a controller: it could not have joined.
                 await self._blocked(group, [])
             case _:
@@ -205,16 +205,16 @@ class Election:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_INTERVAL_MS / 1000):
-                    await self._asked.wait()
-            self._asked.clear()
+                    await self._heartbeat_now.wait()
+            self._heartbeat_now.clear()
             try:
                 await group.heartbeat(self._generation, self._member_id)
-                self._heard_from_coordinator()
+                self._note_response()
             except GroupError as error:
                 if error.error_code in _OUT:
                     await self._removed(group)
                 elif error.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
-                    self._heard_from_coordinator()
+                    self._note_response()
                 else:
                     raise
                 return
@@ -223,9 +223,9 @@ class Election:
 
     async def _removed(self, group: Coordinator) -> None:
         self._member_id = ""
-        is_away = self._is_away()
-        self._heard_from_coordinator()
-        if is_away:
+        may_be_replaced = self._may_be_replaced()
+        self._note_response()
+        if may_be_replaced:
             self._set_won(won=False)
         elif self.won.is_set():
             self._disturbances.report(Kind.EVICTED, _reported((await group.describe()).members))
@@ -248,30 +248,30 @@ class Election:
     async def _rejoin_all(self) -> None:
         """Remove a member that delays the rebalance because it does not rejoin."""
         async with await Coordinator.open(self._endpoint, self._group_id) as group:
-            mine = [each for each in (await group.describe()).members if each.member_id == self._member_id]
-            if mine:
+            own = [each for each in (await group.describe()).members if each.member_id == self._member_id]
+            if own:
                 # This is still a member, so no new generation has formed without it.
-                self._heard_from_coordinator()
-            await self._blocked(group, mine)
+                self._note_response()
+            await self._blocked(group, own)
 
-    def _heard_from_coordinator(self) -> None:
-        self._heard_s = asyncio.get_running_loop().time()
+    def _note_response(self) -> None:
+        self._last_response_s = asyncio.get_running_loop().time()
 
-    def _is_away(self) -> bool:
+    def _may_be_replaced(self) -> bool:
         """Whether the broker was silent for so long that the others may have elected another controller."""
-        return asyncio.get_running_loop().time() - self._heard_s > SESSION_TIMEOUT_MS / 1000
+        return asyncio.get_running_loop().time() - self._last_response_s > SESSION_TIMEOUT_MS / 1000
 
     async def _pause(self) -> None:
-        await self.reach.pause(None if self._is_away() else MEMBER_PAUSE_MS)
+        await self.reach.pause(None if self._may_be_replaced() else MEMBER_PAUSE_MS)
 
     def _set_won(self, *, won: bool) -> None:
         if won != self.won.is_set() or not self._has_joined:
             log.info("controller elected" if won else "controller stands by", group=self._group_id)
         if not won:
-            self._held_since_ms = 0
+            self._active_since_ms = 0
             self._unseated = False
-        elif not self._held_since_ms:
-            self._held_since_ms = self._now_ms()
+        elif not self._active_since_ms:
+            self._active_since_ms = self._now_ms()
         (self.won.set if won else self.won.clear)()
         (self.lost.clear if won else self.lost.set)()
 

@@ -16,7 +16,7 @@ from functools import partial
 import structlog
 
 from forwarding.controller.audit_events import (
-    envelope_refused,
+    envelope_rejected,
     forwarded_received,
     quotas_changed,
     tokens_expired,
@@ -68,7 +68,7 @@ UNRECORDED_ERRORS = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 MANY_EVENTS = 50
 """A request with more events records them in slices."""
 
-OwnEvent = Callable[[Sequence[Message], tuple[int | None, int], int], AuditEvent]
+MaintenanceEvent = Callable[[Sequence[Message], tuple[int | None, int], int], AuditEvent]
 
 log = structlog.get_logger(__name__)
 
@@ -378,7 +378,7 @@ class RequestProcessor:
         await self._commit_unrequested(lambda image: deleted.records(image, found), topics_deleted)
 
     async def _commit_unrequested(
-        self, records_at: Callable[[MetadataImage], tuple[Message, ...]], event: OwnEvent
+        self, records_at: Callable[[MetadataImage], tuple[Message, ...]], event: MaintenanceEvent
     ) -> bool:
         """Commit records that no client requested; return whether there were any."""
         async with self._turn:
@@ -391,7 +391,7 @@ class RequestProcessor:
                 unknown_commit.on_committed(committed)
             return committed is not None
 
-    def _removed(self, records: Sequence[Message], event: OwnEvent, committed: Committed) -> None:
+    def _removed(self, records: Sequence[Message], event: MaintenanceEvent, committed: Committed) -> None:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
 
@@ -419,7 +419,7 @@ class RequestProcessor:
             log.warning(
                 "envelope rejected", principal=str(sender.principal), error=error, message=fault.message
             )
-            self._record(envelope_refused(sender, fault.error_code, fault.message))
+            self._record(envelope_rejected(sender, fault.error_code, fault.message))
         return error_response(fault.error_code, envelope_version)
 
     async def _regained(self) -> bool:

@@ -29,7 +29,7 @@ class ResponseCache:
 
     def __init__(self, max_responses: int = MAX_RESPONSES) -> None:
         self._responses: OrderedDict[ForwardKey, types.EnvelopeResponse] = OrderedDict()
-        self._max_answers = max_responses
+        self._max_responses = max_responses
 
     def get(self, key: ForwardKey | None) -> types.EnvelopeResponse | None:
         """Return the response to an earlier attempt, or None."""
@@ -40,5 +40,5 @@ class ResponseCache:
         if key is None:
             return
         self._responses[key] = response
-        while len(self._responses) > self._max_answers:
+        while len(self._responses) > self._max_responses:
             self._responses.popitem(last=False)

@@ -7,6 +7,5 @@ mutation       token buckets of created and deleted partitions (KIP-599)
 accept_rate    the rate at which listeners accept connections (KIP-612)
 connections    the number and the rate of connections from an address (KIP-612)
 request_time   time spent on requests, in percent of an event loop (KIP-124)
-counts         numbers of things, against limits
 throttle       one bucket for each quota-id; bytes in, throttle_time_ms out
 """

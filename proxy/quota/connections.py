@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
+from typing import Protocol
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.counts import Counts, OwnCounts
 from proxy.quota.rate import Rate, Rates, unshared
 
 CONNECTION_CREATION_RATE = "connection_creation_rate"
@@ -59,6 +59,48 @@ class AddressQuota:
     """The current connections to this process."""
 
 
+class Counts(Protocol):
+    """Counts by name, in this process and, if it is one of several workers, in all of them."""
+
+    def take(self, name: tuple[str, ...], limit: int) -> bool:
+        """Add one; False if there would be more than `limit`: then nothing has changed."""
+        ...
+
+    def release(self, name: tuple[str, ...]) -> None:
+        """Subtract one; ValueError if this process has none."""
+        ...
+
+    def own(self, name: tuple[str, ...]) -> int:
+        """Return the number of this process."""
+        ...
+
+
+class ProcessCounts:
+    """The counts of a process that shares no limits."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, ...], int] = {}
+
+    def take(self, name: tuple[str, ...], limit: int) -> bool:
+        count = self._counts.get(name, 0)
+        if count >= limit:
+            return False
+        self._counts[name] = count + 1
+        return True
+
+    def release(self, name: tuple[str, ...]) -> None:
+        left = self._counts.get(name, 0) - 1
+        if left > 0:
+            self._counts[name] = left
+        elif left == 0:
+            del self._counts[name]
+        else:
+            raise ValueError(f"there is none of {' '.join(name)}")
+
+    def own(self, name: tuple[str, ...]) -> int:
+        return self._counts.get(name, 0)
+
+
 class ConnectionQuotas:
     """The connections of all listeners of one proxy, or of one of its workers."""
 
@@ -82,7 +124,7 @@ class ConnectionQuotas:
         """quota.mode, which a reload may change."""
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
-        self._counts = counts or OwnCounts()
+        self._counts = counts or ProcessCounts()
         self._new_rate = rates
         self._rates: dict[str, _AddressRate] = {}
         self._sweep_at = _SWEEP_FROM
@@ -187,14 +229,14 @@ class ConnectionQuotas:
 class Slot:
     """One counted connection."""
 
-    __slots__ = ("_address", "_left", "_listener", "_quotas", "kept")
+    __slots__ = ("_address", "_left", "_listener", "_quotas", "has_session")
 
     def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
         self._quotas = quotas
         self._listener = listener
         self._address = address
         self._left = False
-        self.kept = False
+        self.has_session = False
         """Whether a session has been made of it, whose end releases the slot."""
 
     def leave(self) -> None:

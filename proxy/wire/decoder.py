@@ -67,7 +67,7 @@ class _DecoderWriter:
         self._source = Source(f"<decode {schema.name} v{version}>")
         self._run: list[tuple[str | None, str]] = []
         self._names = 0
-        self._keeps_views = bool(raw) or self._layout.has_bytes(schema.root)
+        self._returns_views = bool(raw) or self._layout.has_bytes(schema.root)
         self.structs: dict[str, object] = {}
 
     def write(self) -> Source:
@@ -75,9 +75,9 @@ class _DecoderWriter:
         with block("def decode(buffer, offset=0):"):
             # Strings are decoded faster from bytes than from a view; if slices are returned, the view has to
             # stay.
-            convert = "view_of" if self._keeps_views else "bytes"
+            convert = "view_of" if self._returns_views else "bytes"
             line(f"b = buffer if type(buffer) is bytes else {convert}(buffer)")
-            if self._keeps_views:
+            if self._returns_views:
                 line("v = memoryview(b)")
             line("end = len(b)")
             line("p = offset")
@@ -211,7 +211,7 @@ class _DecoderWriter:
     def _converted(self, is_string: bool) -> str:
         if not is_string:
             return "v[p:{}]"
-        return "str(b[p:{}], 'utf-8')" if self._keeps_views else "b[p:{}].decode()"
+        return "str(b[p:{}], 'utf-8')" if self._returns_views else "b[p:{}].decode()"
 
     def _slice(self, length: str, compact: bool, target: str | None, converted: str) -> None:
         stop = self._name("e")

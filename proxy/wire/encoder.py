@@ -129,12 +129,12 @@ class _EncoderWriter:
 
     def _struct_body(self, struct: Struct, owner: str) -> None:
         for field in struct.absent(self._version):
-            self._refuse_if_set(field, owner)
+            self._reject_if_set(field, owner)
         for field in struct.present(self._version):
             self._field(field, owner)
         self._tags(struct, owner)
 
-    def _refuse_if_set(self, field: Field, owner: str) -> None:
+    def _reject_if_set(self, field: Field, owner: str) -> None:
         if field.ignorable:
             return
         with self._source.field(field.attribute):

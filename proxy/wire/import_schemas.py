@@ -102,7 +102,7 @@ def _without_comments(text: str) -> MessageDefinition:
 
 def message(definition: MessageDefinition) -> MessageSchema:
     """Parse one JSON definition of Kafka's. ValueError for an unknown property."""
-    _refuse_unknown(definition, _MESSAGE_PROPERTIES, definition["name"])
+    _reject_unknown(definition, _MESSAGE_PROPERTIES, definition["name"])
     shared = {s["name"]: s for s in definition.get("commonStructs", ())}
     return MessageSchema(
         kind=definition["type"],
@@ -121,10 +121,10 @@ def _fields(definitions: Iterable[FieldDefinition], shared: Shared) -> tuple[Fie
 
 
 def _field(definition: FieldDefinition, shared: Shared) -> Field:
-    _refuse_unknown(definition, _FIELD_PROPERTIES, definition["name"])
+    _reject_unknown(definition, _FIELD_PROPERTIES, definition["name"])
     type_name = definition["type"].removeprefix("[]")
     is_array = definition["type"].startswith("[]")
-    _refuse_unsupported(definition, type_name, is_array)
+    _reject_unsupported(definition, type_name, is_array)
     return Field(
         name=definition["name"],
         type=type_name,
@@ -152,12 +152,12 @@ def _struct(type_name: str, definition: FieldDefinition, shared: Shared) -> Stru
     return Struct(type_name, _fields(fields, shared))
 
 
-def _refuse_unknown(definition: Mapping[str, object], known: set[str], name: str) -> None:
+def _reject_unknown(definition: Mapping[str, object], known: set[str], name: str) -> None:
     if unknown := definition.keys() - known:
         raise ValueError(f"{name} has properties this tool does not know: {', '.join(sorted(unknown))}")
 
 
-def _refuse_unsupported(definition: FieldDefinition, type_name: str, is_array: bool) -> None:
+def _reject_unsupported(definition: FieldDefinition, type_name: str, is_array: bool) -> None:
     is_struct = type_name[0].isupper()
     if not is_struct and type_name not in FIELD_TYPES:
         raise ValueError(f"{definition['name']} has the unknown type {type_name}")

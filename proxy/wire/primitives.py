@@ -19,7 +19,7 @@ MAX_STRING_BYTES = 0x7FFF
 
 _MAX_VARINT_BYTES = 5
 _UUID_BYTES = 16
-_KEPT_PACKERS = 128
+_CACHED_PACKERS = 128
 
 
 def view_of(buffer: Buffer) -> memoryview:
@@ -109,7 +109,7 @@ class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[object, ...]]]):
 
     def __missing__(self, count: int) -> Callable[[Buffer, int], tuple[object, ...]]:
         reader = array_struct(self._format, count).unpack_from
-        if count < _KEPT_PACKERS:
+        if count < _CACHED_PACKERS:
             self[count] = reader
         return reader
 
@@ -168,7 +168,7 @@ def array_writers(type_name: str, flexible: bool) -> Callable[[Sequence[object]]
 
     def packer(count: int) -> Callable[..., bytes]:
         pack = array_struct(element_format, count, "B" if flexible else "i").pack
-        if count < _KEPT_PACKERS:
+        if count < _CACHED_PACKERS:
             packers[count] = pack
         return pack
 

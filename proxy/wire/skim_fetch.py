@@ -30,10 +30,10 @@ _COMPACT_PARTITION_BYTES = 33
 _CONSUMER = -1
 _NO_SESSION = 0, -1
 
-Asked = tuple[int, int, list[bytes], int]
+FetchHead = tuple[int, int, list[bytes], int]
 
 
-def fetch(buffer: memoryview, offset: int, version: int) -> Asked | None:
+def fetch(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
     """Return session id and epoch (0 and -1 without), topics (names, from v13 ids), and where the body ends.
 
     The caller has to compare that end with the end of the frame: nothing before it is checked against it.
@@ -46,7 +46,7 @@ def fetch(buffer: memoryview, offset: int, version: int) -> Asked | None:
         return None
 
 
-def _plain(buffer: memoryview, offset: int, version: int) -> Asked | None:
+def _plain(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
     if version >= _FIRST_WITH_SESSION:
         replica_id, _, session_id, epoch, count = _PLAIN_HEAD.unpack_from(buffer, offset)
         position = offset + _PLAIN_HEAD.size
@@ -86,7 +86,7 @@ def _plain_partition_bytes(version: int) -> int:
     )
 
 
-def _compact(buffer: memoryview, offset: int, version: int) -> Asked | None:
+def _compact(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
     if version >= _FIRST_WITHOUT_REPLICA_ID:
         _, session_id, epoch, count = _LATE_HEAD.unpack_from(buffer, offset)
         position = offset + _LATE_HEAD.size

@@ -69,7 +69,7 @@ class Member(Collector):
         return SharedRate(window_ms, samples, partial(self._place, table, name, samples))
 
     def take(self, name: tuple[str, ...], limit: int) -> bool:
-        """As proxy.quota.counts.Counts; of two workers that take the last one at once neither gets it."""
+        """Of two workers that take the last one at once neither gets it (proxy.quota.connections.Counts)."""
         at = self._places.get(name) or self._count_cells(name, limit)
         own = self._own.get(name, 0)
         if at:

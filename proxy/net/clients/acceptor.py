@@ -164,7 +164,7 @@ class Acceptor:
             # Gone before it was done, or silent: whoever checks that a port is open does no more than that.
             log.debug("connection not begun", host=host, error=str(error))
         finally:
-            if not slot.kept:
+            if not slot.has_session:
                 slot.leave()
                 client.close()
 

@@ -175,7 +175,10 @@ class ScramExchange:
         if token is None or isinstance(outcome, Rejected):
             return outcome
         return Accepted(
-            principal, outcome.token, token.expiry_timestamp_ms, still_valid=partial(tokens.in_force, token)
+            principal,
+            outcome.token,
+            token.expiry_timestamp_ms,
+            still_valid=partial(tokens.still_valid, token),
         )
 
     def _settled(self, claim: _Claim, proof: _Proof) -> Accepted | Rejected:
@@ -185,8 +188,8 @@ class ScramExchange:
         if fault:
             return Rejected("", f"{shown(claim.name)}: {fault}", user=claim.name)
         # A credential that was set again has another salt, even with the same password.
-        in_force = partial(self._still, claim.name, claim.credential)
-        return Accepted(claim.principal, b"v=" + b64encode(signature), still_valid=in_force)
+        still_valid = partial(self._still, claim.name, claim.credential)
+        return Accepted(claim.principal, b"v=" + b64encode(signature), still_valid=still_valid)
 
     def _still(self, username: str, credential: ScramCredential) -> bool:
         return self._lookup(username) == credential

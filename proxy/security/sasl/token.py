@@ -30,7 +30,7 @@ class TokenLogins:
         """Return the token of that id, or None."""
         return self._tokens().by_id.get(token_id)
 
-    def in_force(self, token: DelegationToken) -> bool:
+    def still_valid(self, token: DelegationToken) -> bool:
         """Whether the token of a login is still valid: neither removed nor shortened."""
         now = self.token(token.token_id)
         return now is not None and now.expiry_timestamp_ms >= token.expiry_timestamp_ms
