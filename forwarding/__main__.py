@@ -127,7 +127,7 @@ def run_controller(config_path: str | Path) -> int:
         if (taken := refused(error)) is not None:
             log.error("controller cannot start", error=str(taken))
             return EXIT_CONFIG
-        log.exception("controller ended by a fault")
+        log.exception("controller failed")
         return EXIT_FAULT
     return 0
 

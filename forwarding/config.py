@@ -125,7 +125,7 @@ class ControllerConfig(Part):
     def _rates_are_not_for_controllers(self) -> None:
         if self.listener.max_connection_creation_rate is not None:
             key = "max.connection.creation.rate"
-            raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; take it out")
+            raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
 
     def _owners_are_known(self) -> None:
         if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):

@@ -120,7 +120,7 @@ async def end(producer: AIOKafkaProducer, name: str) -> None:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await producer.stop()
     except Exception as error:  # noqa: BLE001 - the producer is given up in any case
-        log.info("a producer did not stop in order", producer=name, error=repr(error))
+        log.info("producer did not stop cleanly", producer=name, error=repr(error))
         # A second call of `stop` does nothing: end the connections first, so that requests fail, then the
         # sender.
         await producer.client.close()

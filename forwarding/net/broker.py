@@ -107,7 +107,7 @@ class Broker:
             error_code, message = await self._create(topic, replication_factor)
             if error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 log.info(
-                    "metadata topic is there",
+                    "metadata topic exists",
                     topic=topic,
                     created=error_code == ErrorCode.NONE,
                     replication_factor=replication_factor,

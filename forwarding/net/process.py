@@ -212,7 +212,7 @@ class ControllerProcess:
 
     def degraded(self) -> Iterator[Note]:
         """Yield what fails although Envelopes are served."""
-        yield from degraded("what a broker carries out times out", self._versions.cause)
+        yield from degraded("requests that a broker carries out time out", self._versions.cause)
         if self.loader.ready and not self.feed.connected:
             yield from degraded("the metadata log is not followed", self.feed.reach.cause or NOT_YET)
 

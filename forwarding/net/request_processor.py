@@ -316,7 +316,7 @@ class RequestProcessor:
             low, high = (await self._broker.api_versions()).get(header.api_key, (0, -1))
             if not low <= header.api_version <= high:
                 name = ApiKey.name_of(header.api_key)
-                fault = f"{name} v{header.api_version}: the broker speaks v{low}-v{high}"
+                fault = f"{name} v{header.api_version}: the broker supports v{low}-v{high}"
                 return self._reject(
                     RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, fault), envelope_version, sender
                 )

@@ -87,7 +87,7 @@ class MetadataDelta:
         if replay is not None:
             replay(message)
         elif kind not in IGNORED_RECORDS:
-            raise MetadataError(f"{kind} is not a record we know how to apply")
+            raise MetadataError(f"{kind} is an unknown record type")
 
     def apply(self, offset: int) -> MetadataImage:
         """Return the image after all records so far, the last of which has this offset."""

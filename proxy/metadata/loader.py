@@ -229,7 +229,7 @@ class Loader:
 
     def _raise_after_fault(self) -> None:
         if self._fault is not None:
-            raise MetadataError(f"the metadata log could not be applied and is not read on: {self._fault}")
+            raise MetadataError(f"the metadata log could not be applied and is no longer read: {self._fault}")
 
 
 def _exhaust(steps: Iterator[None]) -> None:

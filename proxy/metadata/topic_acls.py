@@ -46,7 +46,7 @@ def parse_topic_acls(text: str) -> list[TopicAcl]:
     entries = [entry.strip() for entry in text.split(";")]
     found = [acl for entry in entries if entry for acl in _parsed(entry)]
     if not found:
-        raise ValueError(f"there is no entry in it; one is {FORM}")
+        raise ValueError(f"it has no entry; expected {FORM}")
     return list(dict.fromkeys(found))
 
 

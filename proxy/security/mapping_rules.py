@@ -93,7 +93,7 @@ class _Reader:
             self._position += 2 if character == "\\" else 1
             if character == "/":
                 return self._text[begin : self._position - 1]
-        raise ValueError(f"invalid rule: a slash is missing behind {self._text[begin:]!r}")
+        raise ValueError(f"invalid rule: a slash is missing after {self._text[begin:]!r}")
 
     def _took(self, word: str) -> bool:
         if not self._text.startswith(word, self._position):

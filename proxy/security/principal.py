@@ -55,7 +55,7 @@ def deserialize(raw: bytes) -> Principal:
         raise ValueError(f"principal data of {len(raw)} bytes has no version")
     (version,) = _VERSION.unpack_from(raw)
     if version != _DATA_VERSION:
-        raise ValueError(f"principal data version {version}, we know {_DATA_VERSION}")
+        raise ValueError(f"principal data version {version}, supported: {_DATA_VERSION}")
     try:
         codec = codecs.of(types.DefaultPrincipalData, version)
         data = codec.decode_exactly(memoryview(raw)[_VERSION.size :])

@@ -190,7 +190,7 @@ def _host(text: str, place: str) -> str:
 
 def _texts(value: object, place: str) -> list[tuple[str, str]]:
     if not isinstance(value, list) or not value:
-        raise ValueError(f"{place}: expected a list with something in it")
+        raise ValueError(f"{place}: expected a list that is not empty")
     return [(_text(each, f"{place}[{index}]"), f"{place}[{index}]") for index, each in enumerate(value)]
 
 
@@ -214,4 +214,4 @@ def _object(
 
 def _version(document: Mapping[str, object], place: str) -> None:
     if document["version"] != 1 or isinstance(document["version"], bool):
-        raise ValueError(f"{place}: version {document['version']!r}, we know 1")
+        raise ValueError(f"{place}: version {document['version']!r}, supported: 1")

@@ -78,7 +78,7 @@ class Codec(Generic[MessageType]):
         """Return the message that fills the buffer; WireError for trailing bytes."""
         message, end = self.decode(buffer)
         if end != len(buffer):
-            raise WireError(f"{self}: {len(buffer) - end} bytes behind the end at byte {end}")
+            raise WireError(f"{self}: {len(buffer) - end} bytes after the end at byte {end}")
         return message
 
     def __str__(self) -> str:

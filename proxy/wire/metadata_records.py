@@ -44,7 +44,7 @@ def decode_record(value: Buffer) -> Message:
     codec: codecs.Codec[Message] = codecs.record(api_key, version)
     message, end = codec.decode(value, position)
     if end != len(value):
-        raise WireError(f"{codec}: {len(value) - end} bytes behind the end at byte {end}")
+        raise WireError(f"{codec}: {len(value) - end} bytes after the end at byte {end}")
     return message
 
 

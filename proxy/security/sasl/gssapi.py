@@ -88,7 +88,7 @@ class GssapiExchange:
         response = context.step(token)
         if not context.complete:
             if response is None:
-                return Rejected("", "the context waits for more, and has nothing to tell the client")
+                return Rejected("", "the context expects another token, and has none to send")
             self._due = _Due.CONTEXT
             return Challenge(response)
         if response is None:

@@ -50,7 +50,7 @@ class OAuthBearerExchange:
             rejection, self._rejection, self._over = self._rejection, None, True
             if token == ERROR_READ:
                 return rejection
-            return Rejected("", f"{rejection.reason}; and another message than the one expected after it")
+            return Rejected("", f"{rejection.reason}; and the message after it is not the expected one")
         if self._over:
             return Rejected("", "a token after the end of the exchange")
         self._over = True
@@ -79,7 +79,7 @@ class OAuthBearerExchange:
     def _verdict(self, first: ClientFirst, now_ms: int) -> Claims | Invalid:
         keys = self._source.keys
         if keys is None:
-            return Invalid("no keys of the identity provider are there yet")
+            return Invalid("the identity provider's keys are not loaded yet")
         return verify(first.token, keys, self._policy, now_ms)
 
     def _challenge(self, invalid: Invalid) -> Challenge:
