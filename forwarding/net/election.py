@@ -36,7 +36,7 @@ _OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 log = structlog.get_logger(__name__)
 
 
-def chosen(members: Mapping[str, int]) -> str:
+def elected(members: Mapping[str, int]) -> str:
     """Return the member that is to be active.
 
     `members`: member id -> since when it has been active (ms), 0: not.
@@ -134,6 +134,7 @@ class Election:
                     self._rejections += 1
                     await asyncio.sleep(NOT_JOINED.pause_ms(self._rejections, 0.5) / 1000)
         except asyncio.CancelledError:
+            # Leaving lets the others elect at once, without waiting for the session timeout.
             self._set_won(won=False)
             with suppress(ChannelError, TimeoutError):
                 async with asyncio.timeout(1):
@@ -146,7 +147,7 @@ class Election:
         try:
             joined = await group.join(self._member_id, claim, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)
         except ChannelTimeout:
-            await self._rejoin_all()
+            await self._evict_others()
             raise
         except GroupError as error:
             if not was_replaceable:
@@ -164,7 +165,7 @@ class Election:
     async def _not_joined(self, group: Coordinator, error: GroupError) -> bool:
         match error.error_code:
             case code if code in _OUT:
-                await self._removed(group)
+                await self._on_removed(group)
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._note_response()
             case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
@@ -212,20 +213,23 @@ class Election:
                 self._note_response()
             except GroupError as error:
                 if error.error_code in _OUT:
-                    await self._removed(group)
+                    await self._on_removed(group)
                 elif error.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
                     self._note_response()
                 else:
                     raise
                 return
             finally:
+                # Also after an error: `confirmed` then decides by the state that the error has left.
                 self._confirmed.set()
 
-    async def _removed(self, group: Coordinator) -> None:
+    async def _on_removed(self, group: Coordinator) -> None:
+        """Handle that the coordinator no longer knows this member, which has to join with a new id."""
         self._member_id = ""
         may_be_replaced = self._may_be_replaced()
         self._note_response()
         if may_be_replaced:
+            # Its session timed out, and others may have elected another controller meanwhile.
             self._set_won(won=False)
         elif self.won.is_set():
             self._disturbances.report(Kind.EVICTED, _reported((await group.describe()).members))
@@ -245,8 +249,8 @@ class Election:
             self._disturbances.report(Kind.NO_ELECTION, _reported(aliens))
             self._set_won(won=True)
 
-    async def _rejoin_all(self) -> None:
-        """Remove a member that delays the rebalance because it does not rejoin."""
+    async def _evict_others(self) -> None:
+        """Remove all other members: one of them does not rejoin, which delays the rebalance for all."""
         async with await Coordinator.open(self._endpoint, self._group_id) as group:
             own = [each for each in (await group.describe()).members if each.member_id == self._member_id]
             if own:
@@ -282,7 +286,7 @@ def _assignments(joined: Joined) -> dict[str, bytes]:
     controllers = {member: claim for member, claim in claims.items() if claim is not None}
     if not joined.leads or not controllers:
         return {}
-    holder = chosen(controllers)
+    holder = elected(controllers)
     return {member: HOLDER if member == holder else NOT_HOLDER for member in joined.members}
 
 

@@ -96,9 +96,9 @@ class Forwarder:
         self._rejected: Cause | None = None
         """Why the controller did not carry out the last request."""
         self._channel: Channel | None = None
-        self._found = asyncio.Event()
-        self._reached = asyncio.Event()
-        self._abandoned = asyncio.Event()
+        self._found = asyncio.Event()  # Set while there is a channel.
+        self._reached = asyncio.Event()  # Set once there was one.
+        self._abandoned = asyncio.Event()  # Set when another controller is to be tried.
         self._numbers = count()
         self.controller_api_versions: ApiVersions | None = None
         """The versions that the last controller supported (E8); None before the first connection."""
@@ -181,6 +181,7 @@ class Forwarder:
             forward_id=forward_id,
             traceparent=span.traceparent,
         )
+        # All attempts have the same bytes and the same id. Version 1 has the layout of version 0.
         encoded = codecs.of(types.EnvelopeRequest, 0).encode(message)
         request = _Request(api_key, api_version, correlation_id, forward_id, encoded, span)
         self._metrics.count(client_id)

@@ -101,6 +101,7 @@ class MetadataLog:
         await self.resign()
         producer = AIOKafkaProducer(
             transactional_id=self._transactional_id,
+            # Not shorter than `append` waits: the broker must not abort a transaction that is in progress.
             transaction_timeout_ms=max(10_000, self._timeout_ms),
             acks="all",
             max_batch_size=MAX_BATCH_BYTES,
@@ -131,6 +132,7 @@ class MetadataLog:
             await self.resign()
             raise Fenced(f"fenced by another {self._transactional_id}") from error
         except FAILURES as error:
+            # aiokafka cannot tell whether the broker has received the commit, and its producer is unusable.
             await self.resign()
             raise CommitUnknown(repr(error)) from error
 

@@ -57,6 +57,7 @@ class Mutations:
             return await send(request)
         charged = await self._charged(charge, request, quota)
         if quota.taken:
+            # Before the request is sent: the quota is charged whatever the broker responds.
             self._record(mutations_counted(sender, forwarded, quota, image.offset, self._now_ms()))
         response: Any = (
             getattr(types, charge.response)() if charged.remaining is None else await send(charged.remaining)
@@ -67,8 +68,8 @@ class Mutations:
             if quota.enforced:
                 response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
             self._record(mutations_throttled(sender, forwarded, quota, image.offset, throttle_ms))
-        whole: Response = response
-        return whole
+        merged: Response = response
+        return merged
 
     async def _charged(self, charge: Charge, request: Any, quota: MutationQuota) -> Charged:
         found: Any = (

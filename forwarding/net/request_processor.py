@@ -103,7 +103,7 @@ class RequestProcessor:
         """`committed_forwards` is fed by `feed`."""
         self._committed_forwards = committed_forwards
         self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
-        self._may_write = may_record_changes
+        self._may_record_changes = may_record_changes
         self._until_durable = until_durable
         self._now_ms = now_ms
         self._controller = controller
@@ -113,8 +113,10 @@ class RequestProcessor:
         self._broker = broker
         self._record = record
         self._metrics = metrics
+        # One at a time: each decision is made on an image that has the commit before it.
         self._turn = asyncio.Lock()
         self._responses = ResponseCache()
+        # Forwards in progress: a retry waits for the response to the first attempt.
         self._running: dict[ForwardKey, asyncio.Future[types.EnvelopeResponse]] = {}
         self._unknown_commit: UnknownCommit | None = None
         self.active = False
@@ -125,9 +127,9 @@ class RequestProcessor:
         """Set when the claim of the log was lost, or may have been."""
         self.fenced = False
         """Whether it was lost because another producer claimed the log."""
-        self._decided = asyncio.Event()
+        self._claim_settled = asyncio.Event()
         """Cleared when the log is lost, set when it is claimed again or given up."""
-        self._decided.set()
+        self._claim_settled.set()
 
     async def activate(self) -> None:
         """Claim the log and read it to its end; LogUnavailable, ChannelError or FeedTimeout if that fails."""
@@ -135,29 +137,30 @@ class RequestProcessor:
             await self._log.claim()
             end = await self._feed.stable_offset()
             await self._feed.wait_for(end - 1, REPLAY_TIMEOUT_MS)
+            # Before the first request: the retry of that forward has to find its response.
             self._resolve_unknown_commit()
             self.lost.clear()
             self._set_active(True)
-            self._decided.set()
+            self._claim_settled.set()
             log.info("controller is active", metadata_offset=self._loader.image.offset)
 
     async def resign(self) -> None:
         """Respond NOT_CONTROLLER from now on; requests in progress are finished."""
         async with self._turn:
             self._set_active(False)
-            self._decided.set()
+            self._claim_settled.set()
             await self._log.resign()
 
     async def serve(
         self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
     ) -> types.EnvelopeResponse:
         """Return the EnvelopeResponse once the audit records of the request are durable."""
-        response = await self._served(envelope, envelope_version, sender)
+        response = await self._processed(envelope, envelope_version, sender)
         # If the records are late the response is sent anyway: the change is made, and the audit log warns.
         await self._until_durable()
         return response
 
-    async def _served(
+    async def _processed(
         self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
     ) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
@@ -168,11 +171,11 @@ class RequestProcessor:
         if image is None:
             fault = RejectedEnvelope(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
             return self._reject(fault, envelope_version, sender)
-        if not self.active and not await self._regained():
+        if not self.active and not await self._wait_until_active():
             return self._reject(NOT_CONTROLLER, envelope_version, sender)
-        return await self._once(opened, sender, envelope_version)
+        return await self._deduplicated(opened, sender, envelope_version)
 
-    async def _once(
+    async def _deduplicated(
         self, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         """Carry out the same forward once, however often it arrives."""
@@ -181,13 +184,14 @@ class RequestProcessor:
             return await self._carry_out(forwarded, sender, envelope_version)
         running = self._running.get(key)
         if running is not None:
+            # A retry whose connection ends must not cancel the first attempt.
             return await asyncio.shield(running)
         earlier = self._responses.get(key)
         if earlier is not None:
             return earlier
-        return await self._first(key, forwarded, sender, envelope_version)
+        return await self._first_attempt(key, forwarded, sender, envelope_version)
 
-    async def _first(
+    async def _first_attempt(
         self, key: ForwardKey, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         self._running[key] = result = asyncio.get_running_loop().create_future()
@@ -196,7 +200,7 @@ class RequestProcessor:
             response = await self._carry_out(forwarded, sender, envelope_version)
             until_ms = self._now_ms() + REGAIN_TIMEOUT_MS
             while response.error_code == ErrorCode.NOT_CONTROLLER and self._now_ms() < until_ms:
-                if not await self._regained():
+                if not await self._wait_until_active():
                     break
                 # After a new claim the log is read to its end, so a commit of this request is known.
                 response = self._responses.get(key) or await self._carry_out(
@@ -205,6 +209,7 @@ class RequestProcessor:
         finally:
             del self._running[key]
             result.set_result(response)
+        # Envelope-level errors are not cached: a retry may succeed.
         if response.error_code == ErrorCode.NONE:
             self._responses.put(key, response)
         return response
@@ -217,7 +222,8 @@ class RequestProcessor:
             dry_run_results = await self._broker.dry_run_results(self._controller.dry_run_request(forwarded))
         except ChannelError as error:
             return self._respond(forwarded, sender, self._broker_timeout(forwarded, error))
-        if not await self._may_write():
+        # The look-ups above are outside the lock: a slow broker must not delay other requests.
+        if not await self._may_record_changes():
             # D3: a change that cannot be recorded is not made. The attempt is recorded once there is room.
             return self._respond(forwarded, sender, _unrecordable(forwarded))
         async with self._turn:
@@ -284,12 +290,12 @@ class RequestProcessor:
             try:
                 committed = await self._log.append(entries, forward_id)
             except Fenced as error:
-                self._lose(str(error), fenced=True)
+                self._lose_claim(str(error), fenced=True)
                 return None
             except CommitUnknown as error:
                 self._metrics.commits_unknown.inc()
                 self._unknown_commit = unknown_commit
-                self._lose(f"commit outcome unknown: {error}", fenced=False)
+                self._lose_claim(f"commit outcome unknown: {error}", fenced=False)
                 return None
             await self._replayed(committed)
         return committed
@@ -300,7 +306,7 @@ class RequestProcessor:
         except FeedTimeout as error:
             # The change is committed and may be acknowledged, but no other may be decided on an image that
             # lacks it.
-            self._lose(str(error), fenced=False)
+            self._lose_claim(str(error), fenced=False)
 
     async def _send_to_broker(
         self,
@@ -383,7 +389,7 @@ class RequestProcessor:
         """Commit records that no client requested; return whether there were any."""
         async with self._turn:
             records = records_at(self._loader.image) if self.active else ()
-            if not records or not await self._may_write():
+            if not records or not await self._may_record_changes():
                 return False
             unknown_commit = UnknownCommit(records, partial(self._removed, records, event))
             committed = await self._append(log_entries(records), None, unknown_commit)
@@ -422,19 +428,19 @@ class RequestProcessor:
             self._record(envelope_rejected(sender, fault.error_code, fault.message))
         return error_response(fault.error_code, envelope_version)
 
-    async def _regained(self) -> bool:
+    async def _wait_until_active(self) -> bool:
         """Wait until the log is claimed again or given up; return whether this controller is active."""
         with suppress(TimeoutError):
             async with asyncio.timeout(REGAIN_TIMEOUT_MS / 1000):
-                await self._decided.wait()
+                await self._claim_settled.wait()
         return self.active
 
-    def _lose(self, reason: str, *, fenced: bool) -> None:
+    def _lose_claim(self, reason: str, *, fenced: bool) -> None:
         log_at_level = log.info if fenced else log.warning
         log_at_level("controller is no longer active", reason=reason, fenced=fenced)
         self._set_active(False)
         self.fenced = fenced
-        self._decided.clear()
+        self._claim_settled.clear()
         self.lost.set()
 
     def _set_active(self, active: bool) -> None:

@@ -97,6 +97,7 @@ class Server:
     async def _drain(self) -> None:
         began_ms, connections = self._context.now_ms(), len(self._tasks)
         log.info("draining", connections=connections)
+        # An idle proxy has no request in progress; closing makes it connect to another controller.
         for writer in self._idle:
             writer.close()
         ends_ms = began_ms + self.limits.drain_ms
