@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SPARK_FETCHED := $(VENV)/.spark-packages-fetched
 
-LOCKED_EXTRAS := spark demo otel build dev
+LOCKED_EXTRAS := spark otel build dev
 LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
@@ -47,7 +47,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 fetch: $(INSTALLED)
 	@$(call say,Apache Kafka for the demo and the tests)
-	$(BIN)/python -m proxy.demo.kafka
+	$(BIN)/python -m tests.lab.cluster.kafka
 	@$(MAKE) --silent $(SPARK_FETCHED)
 
 $(SPARK_FETCHED): $(INSTALLED)
@@ -56,7 +56,7 @@ $(SPARK_FETCHED): $(INSTALLED)
 	@touch $@
 
 demo: setup ## Play the whole story on loopback and write the audit report
-	$(BIN)/penstock demo
+	$(BIN)/python -m tests.lab.demo
 
 test-fast: $(INSTALLED) ## Run the tests that need no JVM and no process of ours, in a minute or two
 	$(BIN)/python -m tests.support.landing fast
@@ -72,10 +72,10 @@ CASES ?= 2000
 SEED ?= 1
 
 differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 is one of them again
-	$(BIN)/python -m tests.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.lab.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
 envelopes: setup ## The same at the controllers, in Envelopes: CASES=2000 SEED=1 ONLY=42
-	$(BIN)/python -m tests.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.lab.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
 EXAMPLES ?= 2000
 
@@ -86,21 +86,21 @@ MINUTES ?= 10
 BROKERS ?= 3
 
 chaos: setup ## Kill and freeze proxies, controller, brokers, ingest under load for MINUTES=10 (SEED=1), then compare
-	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED) --brokers $(BROKERS)
+	$(BIN)/python -m tests.lab.chaos --minutes $(MINUTES) --seed $(SEED) --brokers $(BROKERS)
 
 soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothing may be found (SEED=1)
-	$(BIN)/python -m tests.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
+	$(BIN)/python -m tests.lab.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
 
 hostile: setup ## Attack a live proxy beside a normal user; prints what each attack cost (ONLY=NAME, SHORT=1)
-	$(BIN)/python -m tests.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
+	$(BIN)/python -m tests.lab.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
 
 SAMPLE ?= 400
 
 mutants: setup ## Change one expression of the product at a time, SAMPLE=400 times (SEED=1): which changes does no test see?
-	$(BIN)/python -m tests.mutants --sample $(SAMPLE) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
 rolling: setup ## Restart proxies, controller and brokers, change certificates and configurations under clients of five kinds
-	$(BIN)/python -m tests.rolling $(if $(KEEP),--keep $(KEEP))
+	$(BIN)/python -m tests.lab.rolling $(if $(KEEP),--keep $(KEEP))
 
 kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with a tail of its own, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py
@@ -111,10 +111,10 @@ ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INGEST_KILLS=$(KILLS) PENSTOCK_INGEST_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_ingest_kills.py
 
 pictures: setup ## Draw the rows of the dashboard over a live run into docs/pictures (AGAIN=1: the last run)
-	$(BIN)/python -m tests.pictures $(if $(AGAIN),--again)
+	$(BIN)/python -m tests.lab.pictures $(if $(AGAIN),--again)
 
 clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
-	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/clients
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/lab/clients
 
 browser: setup ## Try the audit report in Chromium, and leave pictures of it in build/report
 	PENSTOCK_REQUIRE_BROWSER=1 $(BIN)/pytest -v tests/spark/test_browser.py
@@ -172,7 +172,7 @@ format: $(INSTALLED) ## Format the code and let ruff repair what it can
 	$(BIN)/ruff check --fix .
 
 schemas: $(INSTALLED) ## Write the message tables and type stubs from the Kafka release in the cache
-	libs="$$($(BIN)/python -c 'from proxy.demo.kafka import libs; print(libs(report=lambda _: None))')"; \
+	libs="$$($(BIN)/python -c 'from tests.lab.cluster.kafka import libs; print(libs(report=lambda _: None))')"; \
 	$(BIN)/python -m proxy.wire.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
 
 # Every extra save gssapi, which is built against the headers of Kerberos: see `make kerberos`.
@@ -185,10 +185,10 @@ conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec
 	$(BIN)/python -m tests.support.conformance
 
 bench: setup ## CPU per request, GiB and decision, memory per connection and ACL; writes build/*.json
-	$(BIN)/python -m tests.bench
-	$(BIN)/python -m tests.bench.decisions
-	$(BIN)/python -m tests.bench.quotas
-	$(BIN)/python -m tests.bench.trail
+	$(BIN)/python -m tests.lab.bench
+	$(BIN)/python -m tests.lab.bench.decisions
+	$(BIN)/python -m tests.lab.bench.quotas
+	$(BIN)/python -m tests.lab.bench.trail
 
 AWAY ?= 600000
 
@@ -198,7 +198,7 @@ kafka-away: setup ## An hour's records (AWAY=600000) while there is no Kafka and
 RECORDS ?= 1000000,5000000,20000000
 
 bench-spark: setup ## Reconcile trails of RECORDS=1000000,5000000,... with planted faults, made once in KEEP=DIR; writes build/audit.json
-	$(BIN)/python -m tests.bench.audit $(RECORDS) $(if $(KEEP),--keep $(KEEP))
+	$(BIN)/python -m tests.lab.bench.audit $(RECORDS) $(if $(KEEP),--keep $(KEEP))
 
 clean: ## Remove what builds and tests leave behind
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \

@@ -11,7 +11,6 @@ net/           everything that waits: sockets, the metadata log, the audit spool
 config/        the configuration file
 workers/       several processes of one proxy on one port
 shell/         `penstock shell`: the metadata log as a tree of paths
-demo/          `penstock demo`: the whole story on a real broker on this machine
 addresses      the addresses at which clients of a listener reach each broker
 control_plane  where a proxy's metadata comes from and where its clients' administrative requests go
 gate_setup     from the configuration to what all sessions share

@@ -1,4 +1,4 @@
-"""The command line: `penstock proxy | controller | check | reload | init | shell | audit | demo`.
+"""The command line: `penstock proxy | controller | check | reload | init | shell | audit`.
 
 Each subcommand is imported only when it is asked for: the proxy starts without Spark, Spark without uvloop.
 """
@@ -6,7 +6,7 @@ Each subcommand is imported only when it is asked for: the proxy starts without 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from proxy.net.runtime.hangup import HANGUP
 from proxy.net.telemetry import log_lines, log_settings
 
 EXIT_CONFIG = 2
-SPARK, DEMO = ("pyspark", "delta", "py4j", "jinja2", "markupsafe"), ("trustme", "confluent_kafka")
-"""What only these extras install."""
+SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
+"""What only the extra `spark` installs."""
 _INIT = (
     "Writes commented files that penstock check accepts: of a proxy beside its broker, of a controller, or of"
     " both, their users, certificates and passwords in secrets/, a systemd unit, alert rules and a dashboard."
@@ -26,9 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the subcommand; 2 for a configuration that cannot be used."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
-        return _with_extra("spark", SPARK, lambda: _audit(words[1:]))
-    if words[:1] == ["demo"]:
-        return _with_extra("demo", DEMO, lambda: _demo(words[1:]))
+        return _audit(words[1:])
     if words[:1] in (["proxy"], ["controller"]):
         HANGUP.install()  # Before the imports that take long.
     arguments = command_line().parse_args(words)
@@ -48,27 +46,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _audit(words: Sequence[str]) -> int:
-    from spark_audit.__main__ import main as audit
-
-    return audit(words)
-
-
-def _demo(words: Sequence[str]) -> int:
-    from proxy.demo.__main__ import main as demo
-
-    return demo(words)
-
-
-def _with_extra(extra: str, packages: Collection[str], run: Callable[[], int]) -> int:
-    """`run`, which imports what only that extra installs: who has not got it reads how to."""
+    """2 where the extra `spark` is not installed: the message says how to install it."""
     try:
-        return run()
+        from spark_audit.__main__ import main as audit
+
+        return audit(words)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in packages:
+        if (error.name or "").partition(".")[0] not in SPARK:
             raise
         print(
             f"penstock: this command needs an extra that is not installed ({error}):"
-            f" pip install 'penstock[{extra}]'",
+            " pip install 'penstock[spark]'",
             file=sys.stderr,
         )
         return EXIT_CONFIG
@@ -109,7 +97,6 @@ def command_line() -> argparse.ArgumentParser:
             _check_arguments(command)
     _init_arguments(commands.add_parser("init", help="write example files to begin from", description=_INIT))
     commands.add_parser("audit", help="ingest, reconcile and report the audit trail with Spark")
-    commands.add_parser("demo", help="play the main job on a real broker on this machine")
     return parser
 
 

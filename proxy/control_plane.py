@@ -21,7 +21,7 @@ from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.member import Member
 
@@ -84,7 +84,7 @@ class ControlPlane:
         """Where Kafka's own controller can commit a change first that is asked for now; None of ours."""
         return None if self._quorum is None else self.loader.next_offset
 
-    async def in_force(self, reply: ControllerReply, first_offset: int | None) -> ControllerReply:
+    async def in_force(self, reply: ControllerResponse, first_offset: int | None) -> ControllerResponse:
         """Until what the controller acknowledged counts here too (E13), or for READ_YOUR_WRITES_MS.
 
         Of Kafka's own controller the reply then tells where in the log its change is at the latest; at

@@ -70,10 +70,10 @@ from proxy.net.telemetry.reload_status import ReloadMetrics
 from proxy.net.telemetry.request_metrics import RequestSeries
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
-from proxy.session import served
 from proxy.session.apis.table import CHANGES_AT_BROKER
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController
+from proxy.session.requests import supported_versions
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
@@ -467,12 +467,12 @@ class ProxyProcess:
             await done_in_pieces(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
 
-    async def _forward(self, request: ToController) -> ControllerReply:
+    async def _forward(self, request: ToController) -> ControllerResponse:
         if not await self._audit.admits_change():
             # D3: a change that could not be recorded is not made (docs/decisions/0004).
             log.error("admin request refused", reason="the audit spool takes no records")
             refused_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"
-            return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
+            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
         first_offset = self._plane.next_offset
         reply = await self._forwarder.forward(
             request.api_key,
@@ -543,10 +543,10 @@ class ProxyProcess:
     def _offer_versions(self) -> None:
         if self._facts is not None:
             self._gate.versions = for_clients(
-                served.versions(self._facts.api_versions),
+                supported_versions.versions(self._facts.api_versions),
                 self._facts.api_versions,
                 self._forwarder.controller_api_versions,
-                served.ANSWERED_HERE,
+                supported_versions.HANDLED_HERE,
             )
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from proxy.demo.node import BYTECODE
+from tests.lab.cluster.node import BYTECODE
 
 # The processes that tests start: hundreds of them, which would all compile the same sources again.
 os.environ |= BYTECODE
@@ -42,7 +42,7 @@ LONGEST = (
     "test_hostile_strangers.py",
 )
 """Begun first: a worker that came to one of them last would be alone with it. Few stacks at once."""
-COMPUTING, WAITING = ("spark",), ("interop", "net", "clients", "differential", "chaos")
+COMPUTING, WAITING = ("spark",), ("interop", "net", "lab")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ from proxy.audit import events
 from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
-from proxy.session.summaries import OBSERVE
+from proxy.session.accounting.summaries import OBSERVE
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.message import Message

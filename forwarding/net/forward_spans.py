@@ -11,9 +11,9 @@ from typing import TypeAlias
 from forwarding import envelope
 from forwarding.envelope import Sender
 from proxy.net.telemetry.spans import OpenSpan, Spans
-from proxy.session.controller_reply import ControllerReply
-from proxy.session.outcome import error_of
-from proxy.session.request_counts import name_of_api, name_of_error
+from proxy.session.accounting.request_counts import name_of_api, name_of_error
+from proxy.session.accounting.response_errors import error_of
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
@@ -50,7 +50,7 @@ class ForwardSpan:
         """Note a retry and its reason."""
         self._span.event("retry", {"reason": reason})
 
-    def ended(self, reply: ControllerReply | None) -> None:
+    def ended(self, reply: ControllerResponse | None) -> None:
         """End the span. None: the process has cancelled the forward."""
         if reply is None:
             self._span.end(self._attributes, CANCELLED)

@@ -24,7 +24,7 @@ from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, Endpo
 from proxy.net.runtime.cause import CLOSED, Cause
 from proxy.net.runtime.reachability import Backoff, Reach
 from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -162,7 +162,7 @@ class Forwarder:
         client_address: bytes,
         deadline_ms: int,
         traceparent: str | None = None,
-    ) -> ControllerReply:
+    ) -> ControllerResponse:
         """Send a client's request in an Envelope, and retry until the result is final or the deadline comes.
 
         `deadline_ms` is a time of the clock `now_ms`. `body` is sent unchanged: it is what was authorized.
@@ -193,7 +193,7 @@ class Forwarder:
             span.ended(reply)
         return reply
 
-    async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerReply:
+    async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerResponse:
         for attempt in count(1):
             reply = await self._attempt(request, deadline_ms)
             step = next_step(reply.error_code)
@@ -235,7 +235,7 @@ class Forwarder:
             self._abandon(channel)
         return _AttemptResult(message.error_code, message)
 
-    def _outcome(self, request: _Request, reply: _AttemptResult, attempts: int) -> ControllerReply:
+    def _outcome(self, request: _Request, reply: _AttemptResult, attempts: int) -> ControllerResponse:
         if reply.error_code == ErrorCode.NONE:
             assert reply.message is not None
             return replace(self._unwrap(request, reply.message), attempts=attempts)
@@ -253,7 +253,7 @@ class Forwarder:
         else:
             # E6: proxy and controller do not fit together, which only an operator can mend.
             log.error("controller rejected the envelope", error=_reason(error_code), **log_line)
-        return ControllerReply(
+        return ControllerResponse(
             ErrorCode(client_error.error_code),
             None,
             request.forward_id,
@@ -261,7 +261,7 @@ class Forwarder:
             attempts=attempts,
         )
 
-    def _unwrap(self, request: _Request, message: types.EnvelopeResponse) -> ControllerReply:
+    def _unwrap(self, request: _Request, message: types.EnvelopeResponse) -> ControllerResponse:
         data = message.response_data
         try:
             if data is None:
@@ -271,9 +271,9 @@ class Forwarder:
                 raise WireError(f"correlation id {correlation_id}, sent {request.correlation_id}")
         except WireError as error:
             log.error("response in the envelope unreadable", forward_id=request.forward_id, error=str(error))
-            return ControllerReply(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
+            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
         body = bytes(data[body_offset:])
-        return ControllerReply(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
+        return ControllerResponse(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
 
     def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
         """Use other endpoints from now on; close the connection to an endpoint that is not one of them."""

@@ -50,8 +50,8 @@ from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
 from proxy.net.runtime.chunked import in_pieces, in_slices
 from proxy.quota.mutation import MutationQuotas
+from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection
-from proxy.session.outcome import error_of
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -4,7 +4,7 @@ proxy.session.call.Call authorizes a client, forwarding.controller.authorization
 They differ in how they record a decision (`note`), never in what is allowed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
@@ -26,6 +26,10 @@ class Authorization:
         """Return the authorizer that decides."""
         raise NotImplementedError
 
+    def decide(self, actions: Sequence[Action]) -> list[Decision]:
+        """The decision on each action, in order."""
+        return self.configured_authorizer().authorize(self.context, actions)
+
     def note(self, action: Action, decision: Decision) -> None:
         """Record a decision for the audit trail."""
         raise NotImplementedError
@@ -33,7 +37,7 @@ class Authorization:
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether the principal may do this; the decision is recorded."""
         action = Action(operation, resource_type, name)
-        decision = self.configured_authorizer().authorize(self.context, [action])[0]
+        decision = self.decide([action])[0]
         self.note(action, decision)
         spend(DECISION_UNITS)
         return decision.allowed
@@ -91,9 +95,9 @@ class Authorization:
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> Iterator[tuple[Action, Decision]]:
         """Yield each name once with its decision, in batches, since a request may have very many names."""
-        every, authorize = list(dict.fromkeys(names)), self.configured_authorizer().authorize
+        every = list(dict.fromkeys(names))
         for start in range(0, len(every), _NAMES_AT_A_TIME):
             few = every[start : start + _NAMES_AT_A_TIME]
             actions = [Action(operation, resource_type, name) for name in few]
-            yield from zip(actions, authorize(self.context, actions), strict=True)
+            yield from zip(actions, self.decide(actions), strict=True)
             spend(DECISION_UNITS * len(few))

@@ -1,6 +1,6 @@
 """Time spent on a client's requests, in percent of an event loop (KIP-124: request_percentage).
 
-proxy.session.request_time measures nanoseconds. A bucket of this key counts percent where others count bytes;
+proxy.session.throttling measures nanoseconds. A bucket of this key counts percent where others count bytes;
 100 is the whole time of one event loop in a second.
 """
 

@@ -1,8 +1,8 @@
-"""One decoded request as the API files see it: who asks, at which image, and what they may.
+"""A decoded request as the API files see it: whose it is, at which image, and what they are allowed to do.
 
-Made by proxy.session.session for each request that is decoded; the files under proxy.session.apis ask it
-and return a verdict. Denials and admin decisions it is asked about become audit events here. `Api` is
-what those files say about an API.
+proxy.session.session makes a `Call` for each request that is decoded; the files under proxy.session.apis
+query it and return a verdict. Denials and administrative decisions become audit events here. `Api` is a row
+of the table of APIs: what those files state about one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,62 +11,65 @@ from typing import Any
 
 from proxy.admin.authorization import DECISION_UNITS, Authorization
 from proxy.admin.rejection import MESSAGES, Error, Reject
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
-from proxy.session.denials import Denials
-from proxy.session.gate import Basis, Gate, ListenerPolicy
-from proxy.session.share_sessions import Sharing
-from proxy.session.withheld import WithheldAssignments
+from proxy.session.accounting.denials import Denials
+from proxy.session.client_state import ClientState
+from proxy.session.deferred_assignments import DeferredAssignments
+from proxy.session.fetch_sessions import FetchSessions
+from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
+from proxy.session.share_sessions import ShareSessions
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import spend
 
-ReplyHandler = Callable[[Any], None]
+ResponseHandler = Callable[[Any], None]
 """Changes a decoded response in place before it is encoded again for the client."""
 
 
 @dataclass(slots=True)
 class Forward:
-    """Send the request on to the broker.
+    """Send the request to the broker.
 
-    `message`: what is left of it, None when it goes as it came. `on_reply` changes the broker's answer;
-    `raw` names the fields of the answer that it does not look into.
+    `message`: what is left of the request, None when it is sent as it came. `on_response` changes the
+    broker's response; `raw` names the fields of the response that it does not read.
     """
 
     message: Any = None
-    on_reply: ReplyHandler | None = None
+    on_response: ResponseHandler | None = None
     raw: tuple[str, ...] = ()
     consumes: str | None = None
-    """Its answer is paid for like that of a Fetch, and counted at READ on this topic; '' for none of them."""
+    """The response is charged like that of a Fetch, and counted at READ on this topic; '': on no topic."""
 
 
 @dataclass(slots=True)
-class Answer:
-    """Answer it here; the broker never sees it. `None`: no answer is due (acks=0)."""
+class Respond:
+    """Respond here; the broker never sees the request. `message` None: no response is due (acks=0)."""
 
     message: Any
     close: str | None = None
-    """Why the connection has to go after it, as a label."""
-    is_paid_for: bool = False
-    """Of a produce request: its bytes count all the same, as Kafka counts those of denied topics."""
+    """Close the connection afterwards, for this reason."""
+    is_charged: bool = False
+    """The bytes of a Produce request are charged to its quota, as Kafka charges those of denied topics."""
 
 
 @dataclass(slots=True)
-class ToTheController:
-    """Send it to the controller in an Envelope, and merge what was denied back into its answer."""
+class ForwardToController:
+    """Send the request to the controller in an Envelope; `on_response` changes its response."""
 
     message: Any
-    on_reply: ReplyHandler | None = None
+    on_response: ResponseHandler | None = None
     timeout_ms: int = 30_000
 
 
 @dataclass(slots=True)
-class Ask:
-    """Ask the broker this first; `then` makes the verdict on the client's request of what it answers.
+class QueryBroker:
+    """Send this request to the broker first; `then` makes the verdict from its response.
 
-    `version` must be one that the broker speaks: those of `Gate.versions` are.
+    `version` must be one that the broker supports, as those in `Gate.versions` are.
     """
 
     api_key: int
@@ -76,11 +79,11 @@ class Ask:
 
 
 @dataclass(slots=True)
-class AskController:
-    """Ask the controller this first, on behalf of the client; `then` makes the verdict on its request.
+class QueryController:
+    """Send this request to the controller first, on behalf of the client; `then` makes the verdict.
 
-    `then` gets the decoded answer, and NONE; or None, and why there is none. `version` must be one that
-    the controller speaks: those of `Gate.versions` are.
+    `then` gets the decoded response and NONE, or None and the error. `version` must be one that the
+    controller supports, as those in `Gate.versions` are.
     """
 
     api_key: int
@@ -91,14 +94,14 @@ class AskController:
 
 
 @dataclass(slots=True)
-class LookUp:
-    """Have the broker name these topic ids first; `then` makes the verdict with what is known then."""
+class NameTopics:
+    """Look up the names of these topic ids first; `then` makes the verdict with the names known by then."""
 
     topic_ids: Sequence[bytes]
     then: "Callable[[], Verdict]"
 
 
-Verdict = Forward | Answer | ToTheController | Ask | AskController | LookUp
+Verdict = Forward | Respond | ForwardToController | QueryBroker | QueryController | NameTopics
 
 
 Change = tuple[str | None, ...]
@@ -135,35 +138,60 @@ class Api:
 
 
 @dataclass(slots=True)
+class Remembered:
+    """What one connection remembers from one request to the next."""
+
+    fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
+    share_sessions: ShareSessions = field(default_factory=ShareSessions)
+    deferred_assignments: DeferredAssignments = field(default_factory=DeferredAssignments)
+    looked_up: frozenset[bytes] = frozenset()
+    """Topic ids without a name, although they were looked up for the next request."""
+
+
+@dataclass(slots=True)
 class Call(Authorization):
     """One request."""
 
     api_key: int
     version: int
     correlation_id: int
-    context: RequestContext
-    basis: Basis
-    """Of this request, from its begin to its end."""
+    client: ClientState
+    """Of this request, from its beginning to its end."""
     gate: Gate
     listener: ListenerPolicy
+    peer: Peer
+    remembered: Remembered
     now_ms: int
+    """When the request was taken."""
     size_bytes: int = 0
     """Of the whole request, its length prefix included."""
-    untold_bytes: int = 0
-    """What of it no summary has counted yet: the first that is counted in takes all of it."""
+    uncounted_bytes: int = 0
+    """Bytes that no summary has counted yet: the first one that the request counts in takes all of them."""
     api: Api | None = None
     """None: Produce and Fetch, which have no row."""
     events: list[AuditEvent] = field(default_factory=list)
     counted: list[tuple[Action, Decision]] = field(default_factory=list)
     """Allowed decisions, for the session's summaries."""
-    sharing: Sharing | None = None
-    """Of a ShareFetch."""
-    withheld: WithheldAssignments | None = None
-    """Of a ConsumerGroupHeartbeat."""
     denials: Denials | None = None
     """None until something is denied."""
-    is_told: bool = False
-    """Whether a record tells of it already, or a summary counts it."""
+    is_recorded: bool = False
+    """Whether a record states it, or a summary counts it."""
+
+    @property
+    def context(self) -> RequestContext:  # type: ignore[override] # which is a field of Authorization
+        return self.client.context
+
+    @property
+    def basis(self) -> Basis:
+        return self.client.basis
+
+    @property
+    def max_held_bytes(self) -> int:
+        """The largest response to request from the broker where it has to be held until it is whole."""
+        max_bytes = self.gate.limits.decoded_request_max_bytes
+        if self.client.consumer.limited:
+            max_bytes = min(max_bytes, self.client.consumer.max_in_window_bytes)
+        return max_bytes
 
     @property
     def image(self) -> MetadataImage:
@@ -178,8 +206,11 @@ class Call(Authorization):
     def configured_authorizer(self) -> Authorizer:
         return self.basis.authorizer
 
+    def decide(self, actions: Sequence[Action]) -> list[Decision]:
+        return self.client.decide(actions)
+
     def allows_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether there is any resource of the type that they may do this to (KIP-679)."""
+        """Whether the operation is allowed on any resource of the type (KIP-679)."""
         decision = self.basis.authorizer.authorize_by_resource_type(self.context, operation, resource_type)
         self.note(Action(operation, resource_type, ""), decision, by_type=True)
         return decision.allowed
@@ -187,14 +218,14 @@ class Call(Authorization):
     def authorized_operations(
         self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
     ) -> int:
-        """The bit field that KIP-430 tells: bit n for the operation of number n."""
+        """The bit field of KIP-430: bit n for the operation of number n."""
         actions = [Action(operation, resource_type, name) for operation in operations]
-        decisions = self.basis.authorizer.authorize(self.context, actions)
+        decisions = self.decide(actions)
         spend(DECISION_UNITS * len(actions))
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
     def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
-        """Count an allowed decision, unless the request is an administrative one; record all others."""
+        """Count an allowed decision, unless the request is administrative; record all others."""
         if decision.allowed and not self.admin and not by_type:
             self.counted.append((action, decision))
             return
@@ -205,17 +236,16 @@ class Call(Authorization):
         if not self.denials.only_counts(action):
             self.denials.take(action, self._event(action, decision, by_type), self.events)
 
-    def written_down(self) -> None:
-        """What was noted so far is recorded; what is noted from now on is not a part of it."""
-        self.is_told = self.is_told or bool(self.events or self.counted)
+    def recorded(self) -> None:
+        """All decisions so far are recorded; later ones are recorded apart from them."""
+        self.is_recorded = self.is_recorded or bool(self.events or self.counted)
         self.events.clear()
         self.counted.clear()
         if self.denials is not None:
             self.denials.recorded()
 
     def _event(self, action: Action, decision: Decision, by_type: bool) -> AuditEvent:
-        return AuditEvent(
-            event="authorization",
+        return events.authorization(
             method=ApiKey.name_of(self.api_key),
             api_version=self.version,
             correlation_id=self.correlation_id,
@@ -235,16 +265,16 @@ class Call(Authorization):
         )
 
 
-def deny(call: Call, request: Any, error_code: ErrorCode) -> Answer:
+def deny(call: Call, request: Any, error_code: ErrorCode) -> Respond:
     """Reject the whole request with the error's own message."""
     return reject(call, request, error_code, MESSAGES.get(error_code))
 
 
-def reject(call: Call, request: Any, error_code: ErrorCode, message: str | None = None) -> Answer:
+def reject(call: Call, request: Any, error_code: ErrorCode, message: str | None = None) -> Respond:
     """Reject the whole request."""
     assert call.api is not None
     error: Error = {"error_code": error_code, "error_message": message}
-    return Answer(call.api.reject(call.version, request, error))
+    return Respond(call.api.reject(call.version, request, error))
 
 
 def forward_with_cluster_right(call: Call, request: Any) -> Verdict:
@@ -253,12 +283,12 @@ def forward_with_cluster_right(call: Call, request: Any) -> Verdict:
     assert call.api.cluster_right is not None
     if not call.allows_cluster(call.api.cluster_right):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return to_the_controller(request)
+    return forward_to_controller(request)
 
 
-def to_the_controller(request: Any, on_reply: ReplyHandler | None = None) -> ToTheController:
+def forward_to_controller(request: Any, on_response: ResponseHandler | None = None) -> ForwardToController:
     """With the request's own timeout where it has one: until then it may be retried."""
     timeout_ms = getattr(request, "timeout_ms", None)
     if timeout_ms is None:
-        return ToTheController(request, on_reply)
-    return ToTheController(request, on_reply, timeout_ms)
+        return ForwardToController(request, on_response)
+    return ForwardToController(request, on_response, timeout_ms)

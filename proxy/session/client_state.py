@@ -1,23 +1,24 @@
-"""What a session remembers of one client id at one image: decisions, buckets to pay into, traffic so far.
+"""What a session remembers of one client id at one image: decisions, the buckets it is charged to, its
+traffic.
 
-Kept by proxy.session.session, made anew when the gate's basis, the principal or the client id changes. On the
-per-request path a topic already decided on costs one dict lookup here.
+Held by proxy.session.session and replaced when the gate's basis, the principal or the client id changes. On
+the per-request path a topic that has been decided on costs one dict lookup here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
 from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.accounting.summaries import OBSERVE, Summary, Throttled, Unchecked, time_used
 from proxy.session.gate import Basis
-from proxy.session.streamed import Streamed
-from proxy.session.summaries import OBSERVE, Summary, Throttled, Unasked, time_used
 from proxy.wire.work import paced
 
 MAX_TOPICS = 10_000
-"""Decisions remembered per connection; beyond it the memory starts over, having been written out."""
+"""Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
+recorded."""
 
 _FIRST_PRODUCE_WITH_TOPIC_ID = 13
 _EVENT_UNITS = 8
@@ -25,25 +26,24 @@ _EVENT_UNITS = 8
 
 
 class ClientState:
-    """See the module."""
+    """The decisions, buckets and counts of one client id at one basis."""
 
     __slots__ = (
+        "_allowed",
         "_by_action",
         "_spent_ns",
         "_spent_since_ms",
         "_throttled",
-        "_unasked",
+        "_unchecked",
         "basis",
         "consumer",
         "context",
         "image",
         "last_was_exempt",
-        "last_write",
         "producer",
         "raw_id",
         "reads",
         "request",
-        "streamed",
         "writes",
         "writes_by_id",
     )
@@ -51,9 +51,9 @@ class ClientState:
     def __init__(
         self, raw_id: bytes | None, context: RequestContext, basis: Basis, quotas: ClientQuotas | None
     ) -> None:
-        """`raw_id`: the client id as it stands in the header, None before the first request.
+        """`raw_id`: the client id as in the request header, None before the first request.
 
-        `basis`: what the decisions rest on. `quotas` None: it only adds up what others have counted.
+        `basis`: what the decisions rest on. `quotas` None: the state only adds up the counts of others.
         """
         self.raw_id = raw_id
         self.context = context
@@ -71,24 +71,36 @@ class ClientState:
             self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *asked)
             self.request = quotas.bucket(REQUEST_PERCENTAGE, *asked)
         self.last_was_exempt = False
-        """Of the last request: its time is not the client's (proxy.session.request_time)."""
+        """The loop's time on the last request is not charged to the client."""
         self.writes: dict[bytes, Summary] = {}
-        """Topics that this client may write, by name, with their produce traffic."""
+        """Topics that the client may write, by name as on the wire, with their Produce traffic."""
         self.writes_by_id: dict[bytes, Summary] = {}
         """The same by topic id: the bytes of an id may be those of another topic's name."""
-        self.reads: dict[bytes | str, Summary] = {}
-        """The same for fetches."""
-        self.streamed: Streamed | None = None
-        """One of `writes`, as its requests begin."""
-        self.last_write: Summary | None = None
-        """That of the last request of which `streamed` could have been made."""
+        self.reads: dict[str, Summary] = {}
+        """Topics that the client may read, by name, with their Fetch traffic."""
+        self._allowed: dict[Action, Decision] = {}
         self._by_action: dict[tuple[int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
-        self._unasked: dict[int, Unasked] = {}
+        self._unchecked: dict[int, Unchecked] = {}
         self._spent_ns = self._spent_since_ms = 0
 
+    def decide(self, actions: Sequence[Action]) -> list[Decision]:
+        """The authorizer's decisions, in order; what it has allowed is remembered.
+
+        Denials are not: a denied request is the slow path in any case, and one client could name very many.
+        """
+        allowed = self._allowed
+        new = [action for action in actions if action not in allowed]
+        if not new:
+            return [allowed[action] for action in actions]
+        decided = dict(zip(new, self.basis.authorizer.authorize(self.context, new), strict=True))
+        decisions = [allowed[action] if action in allowed else decided[action] for action in actions]
+        room = MAX_TOPICS - len(allowed)
+        allowed.update((action, made) for action, made in list(decided.items())[:room] if made.allowed)
+        return decisions
+
     def summary(self, api_key: int, action: Action, decision: Decision, now_ms: int) -> Summary:
-        """The summary that an allowed decision counts in; not counted yet."""
+        """Return the summary in which traffic under an allowed decision is counted."""
         key = (api_key, action)
         found = self._by_action.get(key)
         if found is None or (found.decision is not decision and found.decision != decision):
@@ -100,31 +112,35 @@ class ClientState:
         return self.writes_by_id if version >= _FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
 
     def is_full(self) -> bool:
-        return max(len(self._by_action), len(self.writes), len(self.writes_by_id)) >= MAX_TOPICS
+        """Whether so much is remembered that the memory has to start over."""
+        largest = max(len(self._by_action), len(self._allowed), len(self.writes), len(self.writes_by_id))
+        return largest >= MAX_TOPICS
 
     @property
     def size(self) -> int:
-        """How much is remembered here, in decisions."""
+        """The number of remembered decisions."""
         return max(len(self._by_action), len(self.writes))
 
     def absorb(self, other: "ClientState", now_ms: int) -> None:
-        """Count what another one of the same image has counted, which begins at zero again."""
+        """Take over the counts of another state of the same image, which starts at zero again."""
         for summary in other._by_action.values():
             if summary.active:
                 self.summary(summary.api_key, summary.action, summary.decision, now_ms).take(summary, now_ms)
-        for unasked in other._unasked.values():
-            self._unasked.setdefault(unasked.api_key, Unasked(unasked.api_key, now_ms)).take(unasked)
+        for unchecked in other._unchecked.values():
+            self._unchecked.setdefault(unchecked.api_key, Unchecked(unchecked.api_key, now_ms)).take(
+                unchecked
+            )
         for throttled in other._throttled.values():
             self._throttled.setdefault(throttled.quota_key, throttled.begun()).take(throttled)
         if other._spent_ns:
             self.request = other.request  # For the name of the quota.
             self._spent_since_ms = min(self._spent_since_ms or now_ms, other._spent_since_ms)
             self._spent_ns, other._spent_ns = self._spent_ns + other._spent_ns, 0
-        other._unasked.clear()
+        other._unchecked.clear()
         other._throttled.clear()
 
     def throttled(self, bucket: Bucket, throttle_time_ms: int, now_ms: int) -> None:
-        """One answer told the client to wait, or would have if the quota were enforced."""
+        """A response made the client wait, or would have if the quota were enforced."""
         entry = self._throttled.get(bucket.key)
         if entry is None:
             rule = None if bucket.enforced else OBSERVE
@@ -134,30 +150,31 @@ class ClientState:
         entry.count += 1
         entry.throttle_time_ms += throttle_time_ms
 
-    def asked_no_right(self, api_key: int, size_bytes: int, now_ms: int) -> None:
-        """A request of which no decision tells."""
-        entry = self._unasked.get(api_key)
+    def unchecked(self, api_key: int, size_bytes: int, now_ms: int) -> None:
+        """Count a request that no right is needed for."""
+        entry = self._unchecked.get(api_key)
         if entry is None:
-            entry = self._unasked[api_key] = Unasked(api_key, now_ms)
+            entry = self._unchecked[api_key] = Unchecked(api_key, now_ms)
         entry.count += 1
         entry.request_bytes += size_bytes
 
     def spent(self, spent_ns: int, now_ms: int) -> None:
-        """So much of the loop's time went to this client, whom a quota on time governs."""
+        """Charge time of the event loop to the client's request quota (KIP-124)."""
         if not self._spent_ns:
             self._spent_since_ms = now_ms
         self._spent_ns += spent_ns
         self.request.count(percent(spent_ns), now_ms)
 
     def _offset_of(self, bucket: Bucket) -> int:
-        # Who shares the bucket may be at a newer image already, by whose limit we are held up too.
+        # Another connection that shares the bucket may be at a newer image, whose limit then applies here
+        # too.
         return max(bucket.metadata_offset, -1 if self.image is None else self.image.offset)
 
     def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
-        """What was counted since the last time, as audit events; counting begins at zero again."""
+        """Return what was counted since the last time as audit events; counting starts at zero again."""
         active = [summary for summary in self._by_action.values() if summary.active]
         events = [complete(summary.event(now_ms)) for summary in paced(active, _EVENT_UNITS)]
-        events += [complete(unasked.event(now_ms)) for unasked in self._unasked.values()]
+        events += [complete(unchecked.event(now_ms)) for unchecked in self._unchecked.values()]
         events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
         if self._spent_ns:
             offset = self._offset_of(self.request)
@@ -168,7 +185,7 @@ class ClientState:
             summary.count = summary.request_bytes = summary.response_bytes = 0
             summary.since_ms = now_ms
         self._throttled.clear()
-        self._unasked.clear()
+        self._unchecked.clear()
         return events
 
 

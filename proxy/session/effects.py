@@ -31,7 +31,7 @@ class ToClient:
 class ToController:
     """Send this admin request to the controller in an Envelope (KIP-590).
 
-    The answer comes back through `Session.controller_replied` with the same correlation id; the session
+    The answer comes back through `Session.controller_responded` with the same correlation id; the session
     takes no further request of its client until then, as a broker would.
     """
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from proxy.audit.record import AuditEvent
 from proxy.security.authorizer import RequestContext
 from proxy.session.client_state import MAX_TOPICS, ClientState
-from proxy.session.pipeline import InFlight, Pipeline
+from proxy.session.in_flight import InFlight, Pipeline
 
 MAX_KEPT = 16
 """Client ids of one connection whose states are kept at a time, beside the one in use."""

@@ -5,7 +5,7 @@ one event loop, so a session that takes `gate.basis` once works on one state of 
 settings to the end of its request, whatever is in effect meanwhile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from proxy.metadata.acls_image import AclsImage
@@ -15,11 +15,12 @@ from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.security.token_secret import TokenSecret
+from proxy.session.accounting.request_counts import RequestCounts
 from proxy.session.authentication import SaslListener
 from proxy.session.memory import RequestMemory
-from proxy.session.request_counts import RequestCounts
 from proxy.session.topic_names import TopicNames
-from proxy.wire.work import Pace
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import Pace, paced
 
 VersionRange = tuple[int, int]
 Rights = tuple[int, AclsImage | None]
@@ -27,6 +28,8 @@ Rights = tuple[int, AclsImage | None]
 
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
 DEFAULT_MAX_ELEMENTS = 50_000
+_FIRST_METADATA_WITH_TOPIC_IDS = 12
+"""Older brokers cannot be asked for the name of a topic id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,18 @@ class Gate:
         if authorizer is not None:
             self.authorizer = authorizer
         self.basis = replace(self.basis, settings_generation=settings_generation)
+
+    def unnamed_topics(self, topic_ids: Iterable[bytes], now_ms: int) -> list[bytes]:
+        """Those of the ids, each once, whose names the broker should be asked for."""
+        low, high = self.versions.get(ApiKey.METADATA, (0, -1))
+        if high < max(low, _FIRST_METADATA_WITH_TOPIC_IDS):
+            return []
+        names = self.topic_names
+        return [
+            topic_id
+            for topic_id in paced(list(dict.fromkeys(topic_ids)))
+            if names.name(topic_id) is None and any(topic_id) and not names.is_missing(topic_id, now_ms)
+        ]
 
     def forget_decisions(self) -> None:
         """The authorizer may decide otherwise from now on: sessions ask it again."""

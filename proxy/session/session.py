@@ -1,63 +1,67 @@
 """One client connection as a value machine: bytes in, effects out; no socket, no clock.
 
-Fed by proxy.net.connection with what the client, the broker and the controller send, and carried out by it.
-A frame is one of three kinds: it streams through (produce to one partition), it is treated as a whole
-(proxy.session.request), or it is the session's own (SASL, ApiVersions: proxy.session.greeting).
-What the broker answers is the affair of proxy.session.replies.
+proxy.net.connection feeds it with what the client, the broker and the controller send, and carries its
+effects out. The parts (login, requests, responses, data) return plans (proxy.session.plan); `Session` alone
+holds state and applies them. Why it takes no further request right now is its `state` (proxy.session.state).
 """
 
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 from struct import Struct
-from typing import Any
 
 from proxy.audit.record import AuditEvent
-from proxy.quota.throttle import Bucket
-from proxy.security.authorizer import RequestContext
 from proxy.security.sasl.exchange import Settled
-from proxy.session import (
-    asking,
-    draining,
-    fetch,
-    forwarding,
-    frames,
-    greeting,
-    known_fetch,
-    origin,
-    produce_path,
-    refused,
-    request,
-    topic_lookup,
-    unasked,
-    upstream_login,
-)
-from proxy.session.asking import Question
+from proxy.session import frame_sizes
+from proxy.session.accounting.summaries import Summary
+from proxy.session.apis.table import TABLE
 from proxy.session.authentication import Authentication
 from proxy.session.call import Call
-from proxy.session.client_state import ClientState
-from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import Close, Effect, MuteClient, Recorded, ToBroker, ToClient
-from proxy.session.former_clients import FormerClients
+from proxy.session.controller_response import ControllerResponse
+from proxy.session.data.fast_lane import HEAD_BYTES, ProduceHead, decoded_name
+from proxy.session.data.produce import FIRST_WITH_TOPIC_ID
+from proxy.session.effects import (
+    Close,
+    ToBroker,
+)
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.memory import SessionMemory
-from proxy.session.pipeline import MAX_IN_FLIGHT, InFlight, Pipeline
-from proxy.session.replies import Replies
-from proxy.session.share_sessions import ShareSessions
-from proxy.session.slices import UNFINISHED, Slices
-from proxy.session.summaries import Summary
-from proxy.session.topic_lookup import TopicLookup
-from proxy.session.withheld import WithheldAssignments
-from proxy.wire.header import RequestHeader
+from proxy.session.in_flight import (
+    MAX_IN_FLIGHT,
+    InFlight,
+    Produced,
+)
+from proxy.session.login.handshake import Handshake
+from proxy.session.login.upstream_login import UpstreamLogin
+from proxy.session.machine import Machine
+from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
+from proxy.session.observer import Observer
+from proxy.session.plan import (
+    End,
+    LookUp,
+)
+from proxy.session.requests import dispatch, forwarding, rejections, termination, topic_lookup
+from proxy.session.slices import Effects
+from proxy.session.state import (
+    AWAITING_MEMORY,
+    CLOSING,
+    LOOKING_UP_TOPICS,
+    MUTED,
+    RESPONSES_PENDING,
+    TURN_DUE,
+    VERIFYING,
+    WAITING,
+    State,
+)
+from proxy.session.throttling import charge_unanswered
+from proxy.wire.errors import WireError
+from proxy.wire.header import RequestHeader, decode_request_header
+
+_RESPONSES_ARE_DECODED = RESPONSES_PENDING | TURN_DUE | CLOSING
 
 _INT32 = Struct(">i").unpack_from
-_HEAD_BYTES = 14
-
-_Function = Callable[[], list[Effect] | None]
-_RESPONSES_WAIT, _TURN_DUE = 1, 2  # Bits of Session._holds.
+_HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of our own responses in one slice.
 _BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
+_SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
 class Session:
@@ -68,526 +72,521 @@ class Session:
     """
 
     def __init__(
-        self, gate: Gate, listener: ListenerPolicy, peer: Peer, authentication: Authentication
+        self,
+        gate: Gate,
+        listener: ListenerPolicy,
+        peer: Peer,
+        authentication: Authentication,
+        observer: Observer | None = None,
     ) -> None:
         self.gate = gate
-        self.now_ms = 0  # Of the slice.
         self.listener = listener
         self.peer = peer
         self.authentication = authentication
-        self.pipeline = Pipeline()
-        self.fetch_sessions = fetch.FetchSessions()
-        self.share_sessions = ShareSessions()
-        self.withheld = WithheldAssignments()
-        self.client = self._new_client(None, None)
-        self._former = FormerClients(self.pipeline)
-        self._slices = Slices(gate.pace)
-        self._later: deque[tuple[_Function, list[Effect] | None]] = deque()  # Work behind that.
-        self.memory = SessionMemory(gate.memory, authentication, peer.host)
-        self._replies = Replies(
-            self.pipeline,
-            listener,
-            self.fetch_sessions,
-            self._note_of_answer,
-            self._note_throttled,
-            partial(self.memory.may_hold, granted=self._response_room_granted),
-            gate.pace,
-        )
-        # A request that the controller has, a question of ours that the broker has, topics without names.
-        self.waits_for: InFlight | Question | TopicLookup | frames.Starved | None = None
-        self.looked_up = topic_lookup.NONE
-        """Ids that the broker had no name for when they were looked up for the next request."""
-        self._held_back: memoryview | None = None  # A frame before `_input`, to be treated again.
-        self.on_turn_due: Callable[[], None] = _nothing
-        """Called when a turn is due without anything having come in."""
-        self._login_due: upstream_login.UpstreamLogin | None = None
-        # A token that is checked, and since when; the header is None where the frame was nothing else.
-        self.verifying: tuple[RequestHeader | None, int] | None = None
+        self.machine = Machine(gate, listener, peer, authentication, observer)
+        self._lane, self._responses = self.machine.lane, self.machine.responses
+        self.pipeline = self.machine.pipeline
+        self.memory = self.machine.memory
+        self._handshake = Handshake(gate, listener, authentication)
+        self._login_due: UpstreamLogin | None = None
         self._input = bytearray()
-        self._needed_bytes = 0
-        self._streaming_bytes = 0  # Of a frame that was let through and is not all there yet.
-        self._streams_to: Summary | None = None  # Where it is counted.
+        self._needed_bytes = 0  # Of `_input`, before it is looked at again.
+        self._streaming_bytes = 0  # Still to come of a frame whose beginning has been sent on.
+        self._streams_to: Summary | None = None  # Where they are counted.
+        self._streaming: InFlight | None = None  # The request that they belong to, if it gets a response.
         self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
-        self._own_bytes = 0  # Of our own responses in this slice.
-        self.mutes = 0  # How many `MuteClient` have not been followed by `unmuted` yet.
-        # Too many responses are due, or there is work left that has to wait for its turn.
-        self._holds = 0
-        self.closing = False  # Nothing is taken from the client any more.
-        self._parting: Close | None = None  # Said once the answers before it have left.
-        self.draining = False
-        self.incomplete: InFlight | None = None  # The request in flight that is not all there yet.
+        self._is_draining = False
 
     @property
-    def streams_to(self) -> Summary | None:
-        """Where a request is counted of which the last bytes are still to come."""
-        return self._streams_to if self._streaming_bytes else None
+    def state(self) -> State:
+        """Why no further request is taken now; OPEN: the next one is."""
+        return State(self.machine.flags)
 
     @property
     def blocked(self) -> bool:
-        """No further request is taken now; what the client sends meanwhile is kept, so read no more of it."""
-        waits = self.waits_for is not None or self.verifying is not None
-        return waits or self.mutes > 0 or self.closing or self._holds != 0
+        """No further request is taken now; what the client sends meanwhile is stored, so read no more of
+        it."""
+        return self.machine.flags != 0
+
+    @property
+    def closing(self) -> bool:
+        """Nothing is taken from the client any more."""
+        return self.machine.flags & CLOSING != 0
+
+    @property
+    def draining(self) -> bool:
+        return self._is_draining
+
+    @property
+    def takes_rest(self) -> bool:
+        """Whether a draining session still takes the rest of a request that the broker has a part of."""
+        return self._is_draining and self._streaming_bytes > 0
+
+    @property
+    def needs_no_response(self) -> bool:
+        """Whether the client loses nothing but time if the connection ends now."""
+        responds = self.working or self._responses.has_begun
+        return not responds and termination.are_repeatable(self.pipeline.queue, self._streaming)
 
     @property
     def turn_due(self) -> bool:
         """There is work left, for `take_turn`."""
-        return self._holds & _TURN_DUE != 0
+        return self.machine.flags & TURN_DUE != 0
+
+    @property
+    def working(self) -> bool:
+        """A piece of work is unfinished: it may borrow the receive buffer."""
+        return self.machine.slices.unfinished
+
+    @property
+    def looks_up_topics(self) -> bool:
+        return self.machine.flags & LOOKING_UP_TOPICS != 0
+
+    @property
+    def response_waits(self) -> bool:
+        """The broker's next response has to wait for memory: read no more of the broker."""
+        return self._responses.is_starved
 
     @property
     def incomplete_since_ms(self) -> int | None:
         """When the frame began of which the client has not sent everything yet."""
-        return self._incomplete_since_ms if self._streaming_bytes or not self.blocked else None
+        return self._incomplete_since_ms if self._streaming_bytes or not self.machine.flags else None
 
-    @property
-    def working(self) -> bool:
-        """A piece of work is unfinished: it may borrow the receive buffer, and the broker is not heard."""
-        return self._slices.unfinished or self._replies.working
-
-    @property
-    def response_waits(self) -> bool:
-        """No more of the broker's responses can be held until others of the same owner were read."""
-        return self._replies.starved
-
-    @property
-    def responding(self) -> bool:
-        """A response has begun, or is being changed."""
-        return self.working or self._replies.has_begun
-
-    def passes(self, data: memoryview, now_ms: int) -> bool:
+    def forward_request(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the broker as it is now (patched, perhaps); then it is not for `receive`."""
-        if (
-            self._streaming_bytes
-            or self._input
-            # As `blocked`, without a call.
-            or self.waits_for is not None
-            or self.verifying is not None
-            or self.mutes
-            or self.closing
-            or self._holds
-            or not (
-                produce_path.streams_again(self, data, 0, len(data), now_ms)
-                or known_fetch.passes(self, data, now_ms)
-            )
-        ):
+        if self.machine.flags or self._streaming_bytes or self._input:
             return False
-        self.listener.counts.request_bytes += len(data)
+        lane, size_bytes = self._lane, len(data)
+        if lane.produce_again(data, 0, size_bytes, now_ms) is None and not lane.fetch(data, now_ms):
+            return False
+        self.listener.counts.request_bytes += size_bytes
         return True
 
-    def reply_passes(self, data: memoryview, now_ms: int) -> bool:
-        """Whether `data` goes to the client as it is: then it is not for `broker_replied`."""
-        if self.closing or self._holds:
+    def forward_response(self, data: memoryview, now_ms: int) -> bool:
+        """Whether `data` goes to the client as it is; then it is not for `broker_responded`."""
+        if self.machine.flags & _RESPONSES_ARE_DECODED or self._responses.has_begun:
             return False
-        return self._replies.passes(data, now_ms)
+        return self.machine.pass_response(data, now_ms)
 
-    def receive(self, data: memoryview, now_ms: int) -> list[Effect]:
+    def receive(self, data: memoryview, now_ms: int) -> Effects:
         """Bytes of the client, cut anywhere. They are patched in place, so `data` has to be writable."""
-        if self.closing:
+        if self.machine.flags & CLOSING:
             return []
-        self._begin(now_ms)
+        self.machine.begin(now_ms)
         self.listener.counts.request_bytes += len(data)
-        effects: list[Effect] = []
-        if self._streaming_bytes:
-            passed = min(len(data), self._streaming_bytes)
-            if passed == self._streaming_bytes and not produce_path.may_end(self, now_ms, effects):
+        effects: Effects = []
+        if rest := self._streaming_bytes:
+            effects = self._stream(data[:rest], now_ms)
+            if self.machine.flags & CLOSING:
                 return effects
-            self._streaming_bytes -= passed
-            if self._streams_to is not None:
-                self._streams_to.request_bytes += passed
-            effects.append(ToBroker(data[:passed]))
-            data = data[passed:]
-            if not self._streaming_bytes:
-                self._incomplete_since_ms = self.incomplete = None
-                draining.end_if_due(self, effects)
-            if self._login_due is not None:
-                self._log_in_upstream(effects)
-        if self._input or self.blocked:
+            data = data[rest:]
+        if self._input or self.machine.flags:
             self._input += data
-            if self.blocked or len(self._input) < self._needed_bytes:
+            if self.machine.flags or len(self._input) < self._needed_bytes:
                 return effects
             data, self._input = memoryview(self._input), bytearray()
-        position = self._frames(data, now_ms, effects)
-        if position < len(data):
-            self._input += data[position:]
-        return effects
+        return effects + self._take(data, now_ms)
 
-    def broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
+    def broker_responded(self, data: memoryview, now_ms: int) -> Effects:
         """Bytes of the broker, cut anywhere; writable, as above."""
-        if self.closing and self._parting is None:
+        if self.machine.flags & CLOSING and self.machine.parting is None:
             return []
-        self._begin(now_ms)
-        return self._replied(self._replies.receive(data, now_ms, keep=self._slices.unfinished), now_ms)
+        self.machine.begin(now_ms)
+        if self.machine.observer is not None:
+            self.machine.observer.received(data)
+        self._responses.receive(data)
+        if self.machine.slices.unfinished:
+            self._responses.wait_for_turn()
+        effects = self.machine.respond(now_ms)
+        return effects + self._continue(now_ms)
 
-    def controller_replied(self, correlation_id: int, reply: ControllerReply, now_ms: int) -> list[Effect]:
-        """What came of a `ToController`; `forwarding.told` has its record."""
-        self._begin(now_ms)
-        effects: list[Effect] = []
-        self._run(partial(forwarding.replied, self, correlation_id, reply, now_ms), effects)
-        return effects + self._answers_left(now_ms)
+    def controller_responded(self, correlation_id: int, response: ControllerResponse, now_ms: int) -> Effects:
+        """The outcome of a `ToController`; `controller_record` returns its record."""
+        self.machine.begin(now_ms)
+        effects = self.machine.run(
+            partial(self.machine.controller_responded, correlation_id, response, now_ms)
+        )
+        return effects + self._continue(now_ms)
 
-    def take_turn(self, now_ms: int) -> list[Effect]:
-        """Go on with the work that is left, for a slice."""
-        effects: list[Effect] = []
-        self._begin(now_ms, own_turn=True)
-        self._holds &= ~_TURN_DUE
-        self._slices.go_on(effects)
-        while self._later and not self._slices.unfinished:
-            function, own = self._later.popleft()
-            self._run(function, effects, own)
-        if not self._slices.unfinished and self._replies.turn_due:
-            effects += self._replied(self._replies.go_on(now_ms), now_ms)
-        self._note_turn()
-        return effects + self._answers_left(now_ms)
+    def controller_record(
+        self, correlation_id: int, response: ControllerResponse, now_ms: int
+    ) -> AuditEvent | None:
+        """The record of the controller's response, which has to be durable before the client gets it."""
+        entry = self.machine.awaited(correlation_id)
+        if entry is None:
+            return None
+        event = forwarding.record(entry, response, now_ms)
+        if self.machine.observer is not None:
+            self.machine.observer.forwarded(event)
+        return self.machine.completed(event, self.machine.client.context)
 
-    def sweep(self, now_ms: int) -> list[Effect]:
-        """`summaries`, now or in later turns; nothing while other work is unfinished."""
-        effects: list[Effect] = []
-        if not self.working:
-            self._begin(now_ms, own_turn=True)
-            self._run(partial(self.summaries, now_ms), effects)
-        return effects
-
-    def log_in_upstream(self, login: upstream_login.UpstreamLogin) -> list[Effect]:
-        """Renew our session at the broker as soon as no request is on its way there in pieces."""
-        effects: list[Effect] = []
-        self._login_due = login
-        self._log_in_upstream(effects)
-        return effects
-
-    def verified(self, outcome: Settled, now_ms: int) -> list[Effect]:
-        """What came of a `Verify`."""
-        if self.closing:
+    def verified(self, outcome: Settled, now_ms: int) -> Effects:
+        """The outcome of a `Verify`."""
+        if self.machine.flags & CLOSING:
             return []
-        self._begin(now_ms)
-        effects: list[Effect] = []
-        own: list[Effect] = []
-        self._run(partial(greeting.verified, self, outcome, now_ms, own), effects, own)
-        draining.end_if_due(self, effects)
-        return effects + self._go_on(now_ms)
+        self.machine.begin(now_ms)
+        effects = self.machine.run(partial(self._verified, outcome, now_ms))
+        return effects + self._end_if_drained() + self._take_more(now_ms)
 
-    def unmuted(self, now_ms: int) -> list[Effect]:
-        """The time of a `MuteClient` is over; the client is heard again when that of each of them is."""
-        self._begin(now_ms)
-        self.mutes = max(0, self.mutes - 1)
-        return self._go_on(now_ms)
-
-    def room_granted(self) -> None:
-        """What was waited for is there: `take_turn`."""
-        self.waits_for = None
-        self._holds |= _TURN_DUE
-        self.on_turn_due()
-
-    def hold_back(self, frame: memoryview) -> None:
-        """Treat this frame again before anything else is taken, once nothing is waited for."""
-        self._held_back = frame if len(frame) > _BORROWED_BYTES else memoryview(bytearray(frame))
+    def unmuted(self, now_ms: int) -> Effects:
+        """The time of a `MuteClient` is over; requests are taken again when that of each of them is."""
+        self.machine.begin(now_ms)
+        self.machine.mutes = max(0, self.machine.mutes - 1)
+        if not self.machine.mutes:
+            self.machine.flags &= ~MUTED
+        return self._take_more(now_ms)
 
     def topics_looked_up(self) -> None:
-        """The topics waited for have names now, as far as the broker knows them: `take_turn`."""
-        lookup = self.waits_for
-        if type(lookup) is TopicLookup:
-            self._later.append(lookup.ended(self))
-            self.room_granted()
+        """The topics of a `LookUpTopics` have names now, as far as the broker knows them: `take_turn`."""
+        lookup = self.machine.waits_for
+        if type(lookup) is LookUp:
+            self.machine.later.append(partial(self.machine.looked_up, lookup))
+            self.machine.memory_granted()
+
+    def take_turn(self, now_ms: int) -> Effects:
+        """Continue the work that is left, for a slice."""
+        self.machine.begin(now_ms, own_turn=True)
+        self.machine.flags &= ~TURN_DUE
+        effects = self.machine.slices.resume()
+        while self.machine.later and not self.machine.slices.unfinished:
+            effects += self.machine.run(self.machine.later.popleft())
+        if not self.machine.slices.unfinished and self._responses.turn_due:
+            self._responses.turn_due = False
+            effects += self.machine.respond(now_ms)
+        self.machine.note_turn()
+        return effects + self._continue(now_ms)
+
+    def sweep(self, now_ms: int) -> Effects:
+        """`summaries`, now or in later turns; nothing while other work is unfinished."""
+        if self.working:
+            return []
+        self.machine.begin(now_ms, own_turn=True)
+        return self.machine.run(partial(self.machine.summaries, now_ms))
+
+    def log_in_upstream(self, login: UpstreamLogin) -> Effects:
+        """Renew the proxy's session at the broker as soon as no request is on its way there in pieces."""
+        self._login_due = login
+        return self._log_in_upstream()
+
+    def end_if_expired(self, now_ms: int) -> Effects:
+        """End the session if it is past its end, and nothing is in flight on it."""
+        authentication = self.authentication
+        is_idle = not (len(self.pipeline) or self.machine.flags or authentication.under_way)
+        if not is_idle or not authentication.expiry.is_over(now_ms):
+            return []
+        return self.machine.apply(termination.expired_idle(authentication))
+
+    def end_if_revoked(self) -> Effects:
+        """End the session at once if its credential is not in effect any more."""
+        if self.machine.flags & CLOSING or not self.authentication.revoked:
+            return []
+        return self.machine.apply(termination.revoked(self.authentication))
+
+    def drain(self) -> Effects:
+        """Take no further request; the session's Close comes once what is in flight has its responses.
+
+        The rest of a Produce request that the broker has a part of is still taken, and a login that is being
+        verified gets its response first.
+        """
+        self._is_draining = True
+        return self._end_if_drained()
+
+    def closed(self) -> None:
+        """The connection is over: what was held is free, and what was not handled yet will not be."""
+        self._input = bytearray()
+        self.machine.close()
 
     def count_held(self, unsent_bytes: int) -> None:
-        """Count what is held in memory; `unsent_bytes` of it the client does not take."""
-        input_bytes = max(0, len(self._input) - self.memory.frame_bytes) + len(self._held_back or b"")
-        self.memory.count(input_bytes, self.pipeline.held_bytes + self._replies.kept_bytes + unsent_bytes)
+        """Account for the memory that is held; `unsent_bytes` of it the client does not take."""
+        input_bytes = max(0, len(self._input) - self.memory.frame_bytes) + len(self.machine.held_frame or b"")
+        self.memory.count(input_bytes, self.pipeline.held_bytes + self._responses.held_bytes + unsent_bytes)
 
-    def _response_room_granted(self) -> None:
-        self._replies.room_granted()
-        self._holds |= _TURN_DUE
-        self.on_turn_due()
-
-    def gone(self) -> None:
-        """The connection is over: what was held is free, and what was not looked at yet will not be."""
-        self._input, self._held_back = bytearray(), None
-        self._slices.drop()
-        self._later.clear()
-        self._replies.drop()
-        self._holds, self.on_turn_due = 0, _nothing
-        self.memory.leave()
-
-    def summaries(self, now_ms: int) -> list[Effect]:
-        """The traffic counted since the last time; to be called at each interval and at the end."""
-        events = self._former.drain(now_ms, self._complete_for)
-        return [Recorded(event) for event in events + self.client.drain(now_ms, self.complete)]
-
-    def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> list[Effect]:
-        """The principal or the basis has changed, or the memory is full: the counts so far leave first."""
-        effects = self.summaries(now_ms)
-        self._former.add(self.client)
-        self.client = self._new_client(raw_id, client_id)
-        return effects
-
-    def switch_client(self, raw_id: bytes, client_id: str | None, now_ms: int) -> list[Effect]:
-        """Another client id than in the request before: what was counted under that one stays there."""
-        if self.client.raw_id is None or self.client.basis is not self.gate.basis:
-            return self.renew_client(raw_id, client_id, now_ms)
-        kept = self._former.switch(self.client, raw_id, now_ms)
-        self.client = kept or self._new_client(raw_id, client_id)
-        return self.summaries(now_ms) if self._former.is_full else []
-
-    def complete(self, event: AuditEvent) -> AuditEvent:
-        """Fill in who and where, and at which image."""
-        return self._complete_for(event, self.client.context)
-
-    def _complete_for(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
-        return origin.complete(self, event, context)
-
-    def answer(self, data: bytes, effects: list[Effect], api_key: int, since_ms: int) -> None:
-        """Our own response to a request taken at `since_ms`, behind those that are on their way."""
-        self._own_bytes += len(data)
-        if len(self.pipeline):
-            self.pipeline.push_ready(data, self.listener.counts.through[api_key], since_ms)
-            self._note_responses()
-        else:
-            self.listener.counts.answered_here(api_key, self.now_ms - since_ms)
-            effects.append(ToClient(data))
-
-    def close(self, close: Close, effects: list[Effect]) -> None:
-        """Nothing more is taken from this client; what it asked for before is answered first."""
-        self.closing = True
-        if len(self.pipeline) or self._slices.unfinished:
-            self._parting = close
-        else:
-            effects.append(close)
-
-    def cut_off(self, close: Close) -> list[Effect]:
-        """Nothing more is taken, nor answered."""
-        self.closing, self._parting = True, None
-        self._slices.drop()
-        self._later.clear()
-        return [close]
-
-    def _begin(self, now_ms: int, own_turn: bool = False) -> None:
-        """A slice begins."""
-        self.now_ms = now_ms
-        self.gate.pace.begin(own_turn)
-        self._own_bytes = 0
-
-    def _answers_left(self, now_ms: int) -> list[Effect]:
-        """What waited for answers to leave: a farewell, or requests there was no room for."""
-        self._note_responses()
-        if self._parting is not None and not len(self.pipeline) and not self._slices.unfinished:
-            parting, self._parting = self._parting, None
-            return [parting]
-        return self._go_on(now_ms)
-
-    def _note_responses(self) -> None:
-        is_full = self.pipeline.is_full(was_full=self._holds & _RESPONSES_WAIT != 0)
-        self._holds = (self._holds & ~_RESPONSES_WAIT) | (_RESPONSES_WAIT if is_full else 0)
-
-    def _note_turn(self) -> None:
-        if self.working or self._replies.turn_due:
-            self._holds |= _TURN_DUE
-
-    def _replied(self, effects: list[Effect], now_ms: int) -> list[Effect]:
-        """What follows from responses of the broker, whose effects these are."""
-        for effect in effects:
-            if type(effect) is MuteClient:
-                self.mutes += 1
-            elif type(effect) is Close:
-                self.closing, self._parting = True, None
-        question = self.waits_for
-        if type(question) is Question and question.reply is not None:
-            own: list[Effect] = []
-            self._run(partial(asking.go_on, self, question, now_ms, own), effects, own)
-            effects += self._go_on(now_ms)
-        if self._holds or self._parting is not None:
-            effects += self._answers_left(now_ms)
-        self._note_turn()
-        return effects
-
-    def _run(
-        self,
-        function: _Function,
-        effects: list[Effect],
-        own: list[Effect] | None = None,
-    ) -> None:
-        """Work that is no request's; its effects, which are its result or `own`, are added in the end."""
-
-        def then(result: Any, out: list[Effect]) -> None:
-            out += result if own is None else own
-
-        if self._slices.unfinished:
-            # A sweep, which may come at any time: this is next.
-            self._later.append((function, own))
-            return
-        result = self._slices.run(function, then)
-        if result is UNFINISHED:
-            self._holds |= _TURN_DUE
-        else:
-            then(result, effects)
-
-    def _log_in_upstream(self, effects: list[Effect]) -> None:
-        login = self._login_due
-        if login is not None and not self._streaming_bytes and self.waits_for is None and not self.closing:
-            self._login_due = None
-            upstream_login.begin(self, login, effects)
-
-    def _go_on(self, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = []
-        if self._login_due is not None:
-            self._log_in_upstream(effects)
-        if self._held_back is not None and not self.blocked:
-            frame, self._held_back = self._held_back, None
-            if not self._frames(frame, now_ms, effects):
-                self._held_back = frame  # It waits for a turn, or for room.
-        if self.blocked or not self._input:
-            return effects
-        data, self._input = memoryview(self._input), bytearray()
-        position = self._frames(data, now_ms, effects)
+    def _take(self, data: memoryview, now_ms: int) -> Effects:
+        """Handle the frames in `data`; what is not handled is stored."""
+        effects, position = self._frames(data, now_ms)
         if position < len(data):
             self._input += data[position:]
         return effects
 
-    def _frames(self, data: memoryview, now_ms: int, effects: list[Effect]) -> int:
-        """Treat the frames in `data`; where the first one begins that is not there yet or has to wait.
+    def _take_more(self, now_ms: int) -> Effects:
+        """Handle what has waited, if it may be handled now."""
+        effects = self._log_in_upstream()
+        if self.machine.held_frame is not None and not self.machine.flags:
+            frame, self.machine.held_frame = self.machine.held_frame, None
+            own, position = self._frames(frame, now_ms)
+            effects += own
+            if not position:
+                self.machine.held_frame = frame  # It waits for a turn, or for memory.
+        if self.machine.flags or not self._input:
+            return effects
+        data, self._input = memoryview(self._input), bytearray()
+        return effects + self._take(data, now_ms)
 
-        Frames that go on as they came are written in one run; anything else breaks the run.
+    def _continue(self, now_ms: int) -> Effects:
+        """Do what waited for responses to leave: close the connection, or take more requests."""
+        self.machine.note_responses()
+        if self.machine.parting is not None and not len(self.pipeline) and not self.machine.slices.unfinished:
+            parting, self.machine.parting = self.machine.parting, None
+            return [parting]
+        return self._take_more(now_ms)
+
+    def _frames(self, data: memoryview, now_ms: int) -> tuple[Effects, int]:
+        """Handle the frames in `data`; returns where the first one begins that is incomplete or has to wait.
+
+        Frames that are sent on as they came are written in one run; anything else breaks the run.
         """
+        effects = self.machine.follow_basis(now_ms)
         position = run = passed = 0
         end = len(data)
-        self._follow_basis(now_ms, effects)
         while position < end and self._may_take():
-            if end - position < 4:
-                return self._incomplete(data, run, position, 4, now_ms, effects)
+            left = end - position
+            if left < 4:
+                self._await_rest(position, 4, now_ms)
+                break
             length = _INT32(data, position)[0]
             stop = position + 4 + length
-            if end - position >= _HEAD_BYTES and (
-                summary := produce_path.streams(self, data, position, stop, now_ms, effects)
-            ):
-                position = stop if stop <= end else self._streams(summary, data, position, stop, now_ms)
+            summary, own = self._passes(data, position, stop, now_ms)
+            effects += own
+            if summary is not None:
+                position = stop if stop <= end else self._begin_stream(summary, data, position, stop, now_ms)
                 passed += 1
                 self._look_at_clock(passed, end - position)
-            elif self.waits_for is not None:
+            elif self.machine.flags & WAITING:
+                self._frames_taken(position)
                 break  # For the name of its topic.
-            elif fault := frames.fault_of_size(self, data, position, length):
+            elif fault := self._fault(data, position, length):
                 _pass_on(data[run:position], effects)
-                refused.malformed(self, fault, effects)
-                return end
+                return effects + self.machine.apply(rejections.malformed(fault)), end
             elif stop > end:
-                needed_bytes = frames.needed_bytes(data, position, length)
-                return self._incomplete(data, run, position, needed_bytes, now_ms, effects)
+                self._await_rest(position, frame_sizes.needed_bytes(data, position, length), now_ms)
+                break
             elif self._may_begin():
-                run = self._one(data, run, position, stop, now_ms, effects)
+                frame = data[position:stop]
+                own_effects = self._handle_in_slices(frame, now_ms)
                 position = stop
+                if own_effects and type(last := own_effects[-1]) is ToBroker and last.data is frame:
+                    effects += own_effects[:-1]
+                else:
+                    _pass_on(data[run : position - len(frame)], effects)
+                    effects += own_effects
+                    run = stop
+        else:
+            self._frames_taken(position)
+        if run < position:
+            effects.append(ToBroker(data[run:position]))
+        return effects, position
+
+    def _passes(
+        self, data: memoryview, position: int, stop: int, now_ms: int
+    ) -> tuple[Summary | None, Effects]:
+        """Let the frame at `position` pass if it is a Produce request that may; returns where it is
+        counted."""
+        lane = self._lane
+        if len(data) - position < HEAD_BYTES:
+            return None, []
+        summary = lane.produce_again(data, position, stop, now_ms)
+        if summary is not None:
+            return summary, []
+        head = lane.head_of_produce(data, position, stop, now_ms)
+        return (None, []) if head is None else self._produce(head, data, position, now_ms)
+
+    def _frames_taken(self, position: int) -> None:
         if position and not self._streaming_bytes:
             self._incomplete_since_ms = None
             self.memory.complete()
-        if run < position:
-            effects.append(ToBroker(data[run:position]))
-        return position
 
-    def _follow_basis(self, now_ms: int, effects: list[Effect]) -> None:
-        client = self.client
-        if client.basis is not self.gate.basis:
-            self._run(partial(self.renew_client, client.raw_id, client.context.client_id, now_ms), effects)
+    def _fault(self, data: memoryview, position: int, length: int) -> str | None:
+        return frame_sizes.fault_of_size(
+            self.gate.limits,
+            data,
+            position,
+            length,
+            stranger=self.authentication.under_way,
+            bare_token=self._handshake.takes_bare_tokens,
+        )
 
-    def _incomplete(
-        self,
-        data: memoryview,
-        run: int,
-        position: int,
-        needed_bytes: int,
-        now_ms: int,
-        effects: list[Effect],
-    ) -> int:
-        """The frame at `position` is not complete: take room for it, and wait for so much of it."""
+    def _await_rest(self, position: int, needed_bytes: int, now_ms: int) -> None:
+        """The frame at `position` is incomplete: take memory for it, and wait for this much of it."""
         self._needed_bytes = needed_bytes
         if position or self._incomplete_since_ms is None:
             self._incomplete_since_ms = now_ms
         if position:
             self.memory.complete()
-        frames.take_room(self, needed_bytes)
-        _pass_on(data[run:position], effects)
-        return position
+        free_bytes = STRANGERS_FREE_BYTES if self.authentication.under_way else FREE_BYTES
+        if needed_bytes <= free_bytes or self.memory.frame_bytes:
+            return
+        if not self.memory.take(needed_bytes, self.machine.memory_granted):
+            self.machine.flags |= AWAITING_MEMORY
 
     def _look_at_clock(self, passed: int, left_bytes: int) -> None:
         """After so many frames that passed without being decoded: whether the rest waits for a turn."""
         if passed % _FRAMES_AT_A_TIME == 0 and left_bytes and self.gate.pace.is_over:
-            self._holds |= _TURN_DUE
+            self.machine.flags |= TURN_DUE
 
     def _may_take(self) -> bool:
         """Whether another request is taken; otherwise it waits."""
         if len(self.pipeline.queue) >= MAX_IN_FLIGHT:
-            self._holds |= _RESPONSES_WAIT
-        return not self.blocked
+            self.machine.flags |= RESPONSES_PENDING
+        return not self.machine.flags
 
     def _may_begin(self) -> bool:
-        """Whether a request may be decoded now; otherwise a turn is due, or the client waits for room."""
+        """Whether a request may be decoded now; otherwise a turn is due, or the client waits for memory."""
         limit = _STRANGERS_SLICE_BYTES if self.authentication.under_way else _SLICE_BYTES
-        if not self.gate.pace.may_begin or self._own_bytes > limit:
-            self._holds |= _TURN_DUE
+        if not self.gate.pace.may_begin or self.machine.own_bytes > limit:
+            self.machine.flags |= TURN_DUE
             return False
-        if not self.memory.may_respond(self.room_granted):
-            self.waits_for = frames.STARVED
+        if not self.memory.may_respond(self.machine.memory_granted):
+            self.machine.flags |= AWAITING_MEMORY
             return False
         return True
 
-    def _streams(self, summary: Summary, data: memoryview, position: int, stop: int, now_ms: int) -> int:
-        """A request was let through of which the rest is to come, and to be counted when it does."""
+    def _produce(
+        self, head: ProduceHead, data: memoryview, position: int, now_ms: int
+    ) -> tuple[Summary | None, Effects]:
+        """Let a Produce request pass if its topic is allowed; returns where it is counted, None if it is
+        decoded."""
+        effects: Effects = []
+        summary = self.machine.client.writes_of(head.version).get(head.topic)
+        if summary is None:
+            summary, effects = self._decide_produce(head, now_ms)
+        if summary is not None:
+            self._lane.produce(head, data, position, summary, now_ms)
+            client = self.machine.client
+            if not head.acks and (client.producer.limited or client.request.limited):
+                effects += self.machine.apply(charge_unanswered(client, head.length, now_ms)[0])
+        return summary, effects
+
+    def _decide_produce(self, head: ProduceHead, now_ms: int) -> tuple[Summary | None, Effects]:
+        gate, topic = self.gate, head.topic
+        if gate.unrecorded:
+            return None, []
+        if head.version >= FIRST_WITH_TOPIC_ID:
+            name = gate.topic_names.name(topic)
+            if name is None and topic_lookup.is_unnamed(gate, self.machine.remembered, topic, now_ms):
+                return None, self.machine.apply([LookUp(topic)])
+        else:
+            name = decoded_name(topic)
+        if name is None:
+            return None, []  # The decoded request gets the error.
+        effects: Effects = []
+        if self.machine.client.is_full():
+            effects = self.machine.renew_client(
+                self.machine.client.raw_id, self.machine.client.context.client_id, now_ms
+            )
+        return self._lane.decide(head, name, now_ms), effects
+
+    def _begin_stream(self, summary: Summary, data: memoryview, position: int, stop: int, now_ms: int) -> int:
+        """A request passes whose last bytes are still to come, and to be counted when they do."""
         self._streaming_bytes, self._streams_to = stop - len(data), summary
-        self.incomplete = draining.begun(self, _INT32(data, position + 8)[0])
+        last = self.pipeline.last()
+        is_last = type(last) is Produced and last.correlation_id == _INT32(data, position + 8)[0]
+        self._streaming = last if is_last else None
         self._incomplete_since_ms = now_ms
         summary.request_bytes -= self._streaming_bytes
         return len(data)
 
-    def _one(
-        self, data: memoryview, run: int, position: int, stop: int, now_ms: int, effects: list[Effect]
-    ) -> int:
-        """Treat one frame; where the run of frames that go on as they came begins after it."""
-        own: list[Effect] = []
-        frame = data[position:stop]
+    def _stream(self, data: memoryview, now_ms: int) -> Effects:
+        """Send on bytes of a request whose beginning has been sent on."""
+        effects: Effects = []
+        if len(data) == self._streaming_bytes:
+            effects = self._decide_again(now_ms)
+            if self.machine.flags & CLOSING:
+                return effects
+        self._streaming_bytes -= len(data)
+        if self._streams_to is not None:
+            self._streams_to.request_bytes += len(data)
+        effects.append(ToBroker(data))
+        if not self._streaming_bytes:
+            self._incomplete_since_ms = self._streaming = None
+            effects += self._end_if_drained()
+        return effects + self._log_in_upstream()
 
-        def then(passes: Any, out: list[Effect]) -> None:
-            if passes:
-                out.append(ToBroker(frame))
-            out += own
+    def _decide_again(self, now_ms: int) -> Effects:
+        """Decide again on a request whose last bytes are here, if anything has changed since its first ones.
 
-        treat = partial(request.treat, self, frame, now_ms, own)
-        passes = self._slices.run(treat, then, self.gate.limits.decoded_request_max_elements)
-        if passes is UNFINISHED:
-            self._holds |= _TURN_DUE
-        elif passes:
-            effects += own
-            return run
-        _pass_on(data[run:position], effects)
-        if passes is not UNFINISHED:
-            effects += own
-        return stop
-
-    def _note_of_answer(self, call: Call, effects: list[Effect], client: ClientState | None) -> None:
-        unasked.tell_answered(call, client or self.client)
-        self.note(call, effects, client)
-
-    def note(self, call: Call, effects: list[Effect], client: ClientState | None = None) -> None:
-        """Write down what was decided: denials and admin decisions at once, the rest counted.
-
-        `client`: whose request it was, where another may have come since.
+        What is denied now is not sent on: the broker never gets a complete request, and both connections end.
+        The client gets no response, since its request's place in the order of responses is the broker's.
         """
-        client = client or self.client
-        effects.extend(Recorded(self._complete_for(event, client.context)) for event in call.events)
-        for action, decision in call.counted:
-            summary = client.summary(call.api_key, action, decision, call.now_ms)
-            summary.count += 1
-            summary.request_bytes += call.untold_bytes
-            call.untold_bytes = 0
-        # A call is noted again after its answer was handled: with what the handler decided, and no more.
-        call.written_down()
+        summary = self._streams_to
+        if self.authentication.expiry.is_over(now_ms):
+            return self.machine.apply(termination.expired_midway(self.authentication))
+        if summary is None or self.machine.client.basis is self.gate.basis:
+            return []
+        effects = self.machine.renew_client(
+            self.machine.client.raw_id, self.machine.client.context.client_id, now_ms
+        )
+        decision = self.machine.client.decide([summary.action])[0]
+        if not decision.allowed:
+            effects += self.machine.apply(
+                termination.denied_midway(self.authentication, summary.action, decision)
+            )
+        return effects
 
-    def _note_throttled(self, bucket: Bucket, throttle_ms: int, now_ms: int) -> None:
-        # At the client state of now: the one of the request may have been written out for good already.
-        self.client.throttled(bucket, throttle_ms, now_ms)
+    def _handle_in_slices(self, frame: memoryview, now_ms: int) -> Effects:
+        if self.machine.observer is not None:
+            self.machine.observer.frame_taken(frame, logged_in=not self.authentication.under_way)
+        effects = self.machine.slices.run(
+            partial(self._handle, frame, now_ms), self.gate.limits.decoded_request_max_elements
+        )
+        if effects is None:
+            self.machine.flags |= TURN_DUE
+            return []
+        return effects
 
-    def _new_client(self, raw_id: bytes | None, client_id: str | None) -> ClientState:
-        context = origin.context(self, client_id)
-        return ClientState(raw_id, context, self.gate.basis, self.gate.quotas)
+    def _handle(self, frame: memoryview, now_ms: int) -> Effects:
+        """Handle one whole frame. A frame that is sent on as it came is the last of the effects."""
+        if self._handshake.takes_bare_tokens:
+            return self.machine.apply(self._handshake.bare_token(frame, now_ms))
+        effects: Effects = []
+        try:
+            header = decode_request_header(frame, 4)
+            self.listener.counts.took(header.api_key)
+            plan = self._handshake.request(header, frame, now_ms)
+            if plan is None and not dispatch.is_offered(self.gate, header):
+                plan = rejections.not_served(self.listener, header)
+            elif plan is None:
+                effects = self.machine.follow_client_id(header, frame, now_ms)
+                plan = dispatch.plan(self._call(header, len(frame), now_ms), frame, header.body_offset)
+        except WireError as error:
+            plan = rejections.malformed(str(error))
+        return effects + self.machine.apply(plan)
+
+    def _call(self, header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
+        return Call(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            self.machine.client,
+            self.gate,
+            self.listener,
+            self.peer,
+            self.machine.remembered,
+            now_ms,
+            size_bytes,
+            size_bytes,
+            api=TABLE.get(header.api_key),
+        )
+
+    def _verified(self, outcome: Settled, now_ms: int) -> Effects:
+        self.machine.flags &= ~VERIFYING
+        return self.machine.apply(self._handshake.verified(outcome, now_ms))
+
+    def _log_in_upstream(self) -> Effects:
+        login = self._login_due
+        if login is None or self._streaming_bytes or self.machine.flags & (WAITING | CLOSING):
+            return []
+        self._login_due = None
+        return self.machine.apply(login.begin())
+
+    def _end_if_drained(self) -> Effects:
+        """Close a draining session that has neither the rest of a request to take nor a login to respond
+        to."""
+        waits = self._streaming_bytes or self.machine.flags & (VERIFYING | CLOSING)
+        return (
+            self.machine.apply([End(Close(termination.DRAINED))]) if self._is_draining and not waits else []
+        )
 
 
-def _pass_on(run: memoryview, effects: list[Effect]) -> None:
+def _pass_on(run: memoryview, effects: Effects) -> None:
     if run:
         effects.append(ToBroker(run))
-
-
-def _nothing() -> None:
-    """No turns are taken: a test plays the event loop."""

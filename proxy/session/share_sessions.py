@@ -77,15 +77,6 @@ class ShareSessions:
         self._sessions.pop((group_id, member_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """What a ShareFetch is decided with beside its call."""
-
-    sessions: ShareSessions
-    max_held_bytes: int
-    """The most that the broker is asked for: what may be held, and what the quota lets through."""
-
-
 def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, set[int]]:
     """Topics as a request lists them, perhaps twice, in one map."""
     partitions: dict[bytes, set[int]] = {}

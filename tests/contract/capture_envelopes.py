@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.demo import kafka
-from proxy.demo.broker import Broker, BrokerSettings, scram_login
-from proxy.demo.ports import free_addresses
-from proxy.demo.tools import KafkaTools
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_request_header
+from tests.lab.cluster import kafka
+from tests.lab.cluster.broker import Broker, BrokerSettings, scram_login
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.tools import KafkaTools
 
 SECRET_KEY = "of the captured cluster"
 TOPIC = "captured"
@@ -88,11 +88,8 @@ def capture(directory: Path) -> dict[str, Any]:
     settings = BrokerSettings(directory=directory, properties=properties, scram_users=dict([LOGIN]))
     broker = Broker(libs, settings)
     recorder = Recorder(relayed, broker.controller)
-    try:
-        broker.start()
+    with broker.running():
         _run_everything(libs, broker, directory)
-    finally:
-        broker.stop()
     asked, told = recorder.forwarded()
     exchanges = [
         {"asked": base64.b64encode(one).decode(), "told": base64.b64encode(other).decode()}

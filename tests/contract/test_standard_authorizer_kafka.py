@@ -14,7 +14,6 @@ from random import Random
 
 import pytest
 
-from proxy.demo.java import java
 from proxy.metadata.acl import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -31,6 +30,7 @@ from proxy.security.authorizer import Action, RequestContext
 from proxy.security.host import host_address
 from proxy.security.principal import parse_principal
 from proxy.security.standard import StandardAuthorizer
+from tests.lab.cluster.java import java
 from tests.support.metadata_log import acl
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("S6", "S7")]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo.java import java
 from proxy.wire import catalog
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.codecs import request_versions
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_request, response_body_offset
 from proxy.wire.import_schemas import read_jar
+from tests.lab.cluster.java import java
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("S1", "E1")]
 

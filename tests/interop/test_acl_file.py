@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("A4", "A5")]
@@ -59,11 +59,8 @@ def stack(acl_file: AclFile, kafka_libs: Path, tmp_path: Path) -> Iterator[Stack
     stack = Stack(
         StackSettings(directory=tmp_path / "stack", libs=kafka_libs, proxy_changes={"authorizer": authorizer})
     )
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 class Sender:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
 from tests.contract.audit_rules import faults
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.audit_topic import Boot, boots, lines
 from tests.support.cluster_admin import ClusterAdmin, error_name
 from tests.support.disk_faults import DiskFaults

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
 
@@ -35,11 +35,8 @@ def own_stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             },
         )
     )
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture(scope="module")

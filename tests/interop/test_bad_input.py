@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
-from proxy.demo.stack import Stack
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
+from tests.lab.cluster.stack import Stack
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

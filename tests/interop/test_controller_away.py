@@ -10,11 +10,12 @@ import pytest
 import yaml
 from confluent_kafka import KafkaError, KafkaException
 
-from proxy.demo import probe
-from proxy.demo.node import READY_TIMEOUT_MS
-from proxy.demo.stack import Stack
-from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, ChannelError
 from proxy.session.apis.table import FORWARDED
+from tests.lab.cluster import probe
+from tests.lab.cluster.node import READY_TIMEOUT_MS
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import channel_settings
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("our_controller")]
@@ -25,9 +26,7 @@ TIMEOUT_S = 60
 async def _first_connection(stack: Stack) -> set[int]:
     """The APIs that are offered to who connects as soon as the listener is open."""
     user = stack.users["admin"]
-    host, port = stack.entrance().bootstrap.split(":")
-    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
-    endpoint = EndpointSettings(host=host, port=int(port), sasl=login)
+    endpoint = channel_settings(user, stack.entrance().bootstrap)
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:

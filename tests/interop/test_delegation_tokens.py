@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from proxy.demo.stack import Stack
-from proxy.demo.tools import ToolRun
-from proxy.demo.users import User
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.tools import ToolRun
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 

@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from proxy.demo.stack import Stack
-from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import channel_settings
+from tests.support.controllers import endpoint_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -23,10 +25,9 @@ BROKERS_OWN = {
 """Between the brokers of a cluster; they need CLUSTER_ACTION."""
 
 
-async def told(address: str, sasl: SaslLogin | None = None) -> Told:
+async def told(endpoint: EndpointSettings) -> Told:
     """APIs with their versions, supported features and finalized features."""
-    host, port = address.split(":")
-    async with await Channel.open(EndpointSettings(host=host, port=int(port), sasl=sasl)) as channel:
+    async with await Channel.open(endpoint) as channel:
         request = t.ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = await channel.request(ApiKey.API_VERSIONS, 4, request)
         return (
@@ -44,10 +45,9 @@ def test_a_client_is_offered_every_api_that_the_broker_has_for_clients_in_the_sa
     stack: Stack,
 ) -> None:
     admin = stack.users["admin"]
-    login = SaslLogin(mechanism=admin.mechanism, username=admin.name, password=lambda: admin.password)
 
-    behind = asyncio.run(told(stack.broker.plaintext))
-    offered = asyncio.run(told(stack.entrance().bootstrap, login))
+    behind = asyncio.run(told(endpoint_of(stack.broker.plaintext)))
+    offered = asyncio.run(told(channel_settings(admin, stack.entrance().bootstrap)))
 
     tokens = {
         ApiKey.CREATE_DELEGATION_TOKEN,

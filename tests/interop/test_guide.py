@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo import jvm
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.ports import free_addresses
-from proxy.demo.tools import MAIN_CLASSES
+from tests.lab.cluster import jvm
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.tools import MAIN_CLASSES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -44,11 +44,8 @@ def _with(values: dict[str, str], text: str) -> str:
 @pytest.fixture
 def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
-    try:
-        broker.start()
+    with broker.running():
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.broker import Broker
-from proxy.demo.ports import free_addresses
-from proxy.demo.process import ChildProcess
 from proxy.starter import Wanted, write_examples
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.process import ChildProcess
 
 kafka_admin: Any = importlib.import_module("confluent_kafka.admin")
 

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from proxy.demo.tools import KafkaTools, ToolRun
-from proxy.demo.users import User
+from tests.lab.cluster.tools import KafkaTools, ToolRun
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.ports import free_addresses
-from proxy.demo.run import run
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import User
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.run import run
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import User
 from tests.support import kdc as kerberos
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.kdc import REALM, Kdc
@@ -79,11 +79,8 @@ def stage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         properties = _broker_properties(key)
         stack = Stack(StackSettings(directory=directory, libs=kafka_libs, broker_properties=properties))
         listeners = _take_tickets(stack.proxy_file, key)
-        try:
-            stack.start()
+        with stack.running():
             yield Stage(stack, kdc, listeners)
-        finally:
-            assert stack.stop() == [], "these did not stop by themselves"
 
 
 def _broker_properties(key: Path) -> dict[str, str]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from proxy.demo.settings import AUDIT_TOPIC
-from proxy.demo.stack import Stack
-from proxy.demo.users import User
+from tests.lab.cluster.settings import AUDIT_TOPIC
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo.stack import Stack
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.wire.api_keys import ApiKey
 from tests.interop import test_kafka_tools as kafka_tools_tests
 from tests.interop import test_live_changes as live_changes
+from tests.lab.cluster.stack import Stack
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate, a_stack
 from tests.support.two_sides import (

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.demo.broker import Broker, BrokerSettings
 from proxy.metadata.image import MetadataImage
 from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.net.metadata.quorum import ControllerNode, Place
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.controllers import a_forwarder, endpoint_of, forward
 from tests.support.office_certificates import Issued, OfficeCertificates
 from tests.support.quorum import Follower, following
@@ -75,11 +75,8 @@ def eager(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     office = OfficeCertificates(directory / "tls")
     properties = EAGER | mutual_tls(office.ca, office.issue("controller"))
     broker = Broker(kafka_libs, BrokerSettings(directory=directory, properties=properties, heap_mb=256))
-    try:
-        broker.start()
+    with broker.running():
         yield Eager(broker, office.ca, office.issue("proxy", "proxy-1"))
-    finally:
-        broker.stop()
 
 
 def limited(image: MetadataImage) -> dict[str, Any]:

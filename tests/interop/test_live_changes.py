@@ -1,4 +1,4 @@
-"""What changes while clients are connected: a right is withdrawn in the middle, a topic is made anew."""
+"""librdkafka while rights and topics change, and with a pattern that matches topics."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.gates import Gate
 
@@ -17,14 +17,16 @@ TIMEOUT_S = 30
 
 
 @contextmanager
-def _consumer(gate: Gate, user: User, topic: str) -> Iterator[Consumer]:
+def _consumer(gate: Gate, user: User, topic: str, pattern: str = "", **more: str) -> Iterator[Consumer]:
+    """Of the group that has the topic's name; reads that topic, or those that the pattern matches."""
     settings = {
         "group.id": topic,
         "auto.offset.reset": "earliest",
         "topic.metadata.refresh.interval.ms": 1000,
+        **more,
     }
     consumer = Consumer({**librdkafka_settings(user, gate.entrance()), **settings})
-    consumer.subscribe([topic])
+    consumer.subscribe([pattern or topic])
     try:
         yield consumer
     finally:
@@ -85,6 +87,22 @@ def test_a_consumer_whose_right_is_withdrawn_in_the_middle_gets_nothing_more(
     with _consumer(gate, alice, topic) as consumer:
         # Its offset was not committed: that needs READ on the topic too.
         assert [_next(consumer), _next(consumer)] == [b"before", b"after"]
+
+
+@pytest.mark.spec("A7")
+def test_a_pattern_matches_only_topics_that_may_be_described(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str
+) -> None:
+    seen, hidden = (cluster_admin.topic(f"{topic}-{name}") for name in ("seen", "hidden"))
+    cluster_admin.allow_consume(alice, seen, topic)
+    for name in (seen, hidden):
+        _produce(gate, name, name.encode())
+
+    with _consumer(gate, alice, topic, f"^{topic}-.*", **{"group.protocol": "consumer"}) as consumer:
+        taken = _next(consumer)
+        assigned = {partition.topic for partition in consumer.assignment()}
+
+    assert (taken, assigned) == (seen.encode(), {seen})
 
 
 @pytest.mark.spec("A7")

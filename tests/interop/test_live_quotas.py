@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User, librdkafka_settings
 from proxy.net.runtime.clock import now_ms
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -18,14 +18,14 @@ import yaml
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from cryptography import x509
 
-from proxy.demo import probe
-from proxy.demo.ports import free_addresses
-from proxy.demo.run import run
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import User
 from proxy.net.runtime.clock import now_ms
-from tests.clients.session_trail import Trail
+from tests.lab.clients.session_trail import Trail
+from tests.lab.cluster import probe
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.run import run
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.office_certificates import Issued, OfficeCertificates
 from tests.support.promlint import problems
@@ -120,11 +120,8 @@ def office(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (address,) = free_addresses(1)
     _secure_proxy(stack, certificates, address)
     _secure_controller(stack, certificates)
-    try:
-        stack.start()
+    with stack.running():
         yield Office(stack, certificates, address)
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 def _server(certificates: OfficeCertificates, name: str) -> dict[str, str]:

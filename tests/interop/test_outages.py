@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from proxy.demo import probe
-from proxy.demo.stack import Stack
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster import probe
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.settings import AUDIT_TOPIC, METADATA_TOPIC
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User
-from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.settings import AUDIT_TOPIC, METADATA_TOPIC
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, channel_settings
 from tests.session.conversation import fetch, produce
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
@@ -38,11 +38,8 @@ def attacked(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
             controller_changes={"metadata": {"topic": METADATA_TOPIC, "transactional.id": WRITER}},
         )
     )
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        stack.stop()
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +59,7 @@ def bob(office: ClusterAdmin) -> User:
 
 
 async def connected(stack: Stack, user: User, client_id: str = "mirror") -> Channel:
-    host, port = stack.entrance().bootstrap.split(":")
-    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
-    return await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login, client_id=client_id))
+    return await Channel.open(channel_settings(user, stack.entrance().bootstrap, client_id=client_id))
 
 
 async def read(channel: Channel, topic: str) -> tuple[int, bytes]:

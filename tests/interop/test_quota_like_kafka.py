@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.demo.stack import Stack, StackSettings
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.differential.dialogue import Dialogue, Heard
+from tests.lab.cluster.settings import write_users
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.side_by_side.dialogue import Dialogue
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -103,43 +103,24 @@ def sides(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             libs=kafka_libs,
             broker_properties={"quota.window.num": str(SAMPLES)},
             proxy_changes={
-                "users.file": _users_file(directory, passwords),
+                "users.file": str(write_users(directory, passwords)),
                 "quota": {"window.num": SAMPLES},
             },
         )
     )
-    try:
-        stack.start()
+    with stack.running():
         direct = Side("broker", stack.broker.plaintext, "ANONYMOUS")
         address = stack.entrance().bootstrap
         admin = Side("admin", address, "admin", passwords["admin"])
         _stage(direct, admin)
         yield direct, Side("proxy", address, "alice", passwords["alice"])
-    finally:
-        stack.stop()
-
-
-def _users_file(directory: Path, passwords: dict[str, str]) -> str:
-    for name, password in passwords.items():
-        (directory / f"{name}.password").write_text(password, encoding="utf-8")
-        (directory / f"{name}.password").chmod(0o600)
-    path = directory / "users.yaml"
-    users = {name: {"password.file": f"{name}.password"} for name in passwords}
-    path.write_text(yaml.safe_dump({"users": users}), encoding="utf-8")
-    return str(path)
-
-
-def _asked(dialogue: Dialogue, api_key: int, version: int, message: Any) -> Any:
-    heard = dialogue.ask(api_key, version, message)
-    assert isinstance(heard, Heard), heard
-    return heard.message
 
 
 def _stage(direct: Side, admin: Side) -> None:
     """A topic with records, rights for alice, and each side's quotas where it looks for them."""
     at_broker, at_proxy = direct.dialogue("stage"), admin.dialogue("stage")
     topic = t.CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-    _asked(at_proxy, ApiKey.CREATE_TOPICS, 5, t.CreateTopicsRequest(topics=[topic], timeout_ms=20_000))
+    at_proxy.must(ApiKey.CREATE_TOPICS, 5, t.CreateTopicsRequest(topics=[topic], timeout_ms=20_000))
     acl = t.CreateAclsRequest.AclCreation
     rights = [
         acl(
@@ -153,10 +134,10 @@ def _stage(direct: Side, admin: Side) -> None:
         )
         for operation in (3, 4)
     ]
-    made = _asked(at_proxy, ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=rights))
+    made = at_proxy.must(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=rights))
     assert [result.error_code for result in made.results] == [0, 0]
     _wait_for_leader(at_broker)
-    stored = _batch(RECORD_BYTES)
+    stored = batch_of(RECORD_BYTES)
     for _ in range(STORED_RECORDS // 20):
         assert _produce(at_broker, stored, 20) == 0
     for side, dialogue in ((direct, at_broker), (admin, at_proxy)):
@@ -167,7 +148,7 @@ def _stage(direct: Side, admin: Side) -> None:
 def _wait_for_leader(dialogue: Dialogue) -> None:
     deadline_ms = now_ms() + 1_000 * TIMEOUT_S
     asked = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=TOPIC)])
-    while _asked(dialogue, ApiKey.METADATA, 8, asked).topics[0].error_code:
+    while dialogue.must(ApiKey.METADATA, 8, asked).topics[0].error_code:
         assert now_ms() < deadline_ms
 
 
@@ -188,11 +169,11 @@ def _set_quotas(dialogue: Dialogue, user: str) -> None:
             entry(TIMED, {"request_percentage": FAR_TOO_LITTLE}),
         ]
     )
-    answer = _asked(dialogue, ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
+    answer = dialogue.must(ApiKey.ALTER_CLIENT_QUOTAS, 1, asked)
     assert [each.error_code for each in answer.entries] == [0, 0]
 
 
-def _batch(size: int) -> bytes:
+def batch_of(size: int) -> bytes:
     builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
     assert builder.append(0, now_ms(), None, bytes(size), []) is not None
     return bytes(builder.build())
@@ -204,14 +185,14 @@ def _produce(dialogue: Dialogue, batch: bytes, times: int = 1) -> int:
         name=TOPIC, partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=batch)]
     )
     for _ in range(times):
-        answer = _asked(dialogue, PRODUCE, 9, t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data]))
+        answer = dialogue.must(PRODUCE, 9, t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data]))
         assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)
 
 
 def _producer(client_id: str, side: Side, began_ms: int) -> Seen:
     """Requests of the same size, each as soon as the one before allows."""
-    dialogue, batch, seen = side.dialogue(client_id), _batch(5 * RECORD_BYTES), Seen()
+    dialogue, batch, seen = side.dialogue(client_id), batch_of(5 * RECORD_BYTES), Seen()
     while now_ms() - began_ms < DURATION_MS:
         seen.note(_produce(dialogue, batch), len(batch) + 60, began_ms)
     dialogue.close()
@@ -233,7 +214,7 @@ def _consumer(client_id: str, side: Side, began_ms: int) -> Seen:
             session_epoch=-1,
             topics=[t.FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
         )
-        answer = _asked(dialogue, FETCH, 12, request)
+        answer = dialogue.must(FETCH, 12, request)
         records = b"".join(
             bytes(part.records or b"") for each in answer.responses for part in each.partitions
         )
@@ -255,7 +236,7 @@ def _fetched(dialogue: Dialogue) -> tuple[int, bool]:
         session_epoch=-1,
         topics=[t.FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
     )
-    answer = _asked(dialogue, FETCH, 12, request)
+    answer = dialogue.must(FETCH, 12, request)
     return int(answer.throttle_time_ms), bool(answer.responses)
 
 
@@ -270,17 +251,17 @@ class Timed:
 
 def _of_every_kind(side: Side, began_ms: int) -> Timed:
     """One request after the other, each as soon as the answer before is there."""
-    dialogue, timed, batch = side.dialogue(TIMED), Timed(), _batch(100)
+    dialogue, timed, batch = side.dialogue(TIMED), Timed(), batch_of(100)
     topics = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=TOPIC)])
     groups = t.FindCoordinatorRequest(key="alice", key_type=0)
     asked: dict[str, Callable[[], int]] = {
-        "first": lambda: int(_asked(dialogue, ApiKey.METADATA, 8, topics).throttle_time_ms),
-        "metadata": lambda: int(_asked(dialogue, ApiKey.METADATA, 8, topics).throttle_time_ms),
+        "first": lambda: int(dialogue.must(ApiKey.METADATA, 8, topics).throttle_time_ms),
+        "metadata": lambda: int(dialogue.must(ApiKey.METADATA, 8, topics).throttle_time_ms),
         "produce": lambda: _produce(dialogue, batch),
-        "coordinator": lambda: int(_asked(dialogue, ApiKey.FIND_COORDINATOR, 3, groups).throttle_time_ms),
+        "coordinator": lambda: int(dialogue.must(ApiKey.FIND_COORDINATOR, 3, groups).throttle_time_ms),
         "quotas": lambda: int(
-            _asked(
-                dialogue, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, t.DescribeClientQuotasRequest(components=[])
+            dialogue.must(
+                ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, t.DescribeClientQuotasRequest(components=[])
             ).throttle_time_ms
         ),
     }

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User
 from proxy.net.kafka.channel import Channel
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.interop.test_quota_types import channel, described
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

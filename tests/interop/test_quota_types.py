@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.tools import ToolRun
-from proxy.demo.users import User
-from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.tools import ToolRun
+from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
+from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("Q8", "Q12")]
 
@@ -189,19 +190,12 @@ async def closed_soon(gate: Gate) -> bool:
 
 
 async def channel(gate: Gate, user: str) -> Channel:
-    host, port = gate.entrance().bootstrap.rsplit(":", 1)
-    known = gate.users[user]
-    login = SaslLogin(mechanism=known.mechanism, username=known.name, password=lambda: known.password)
-    return await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login))
+    return await Channel.open(channel_settings(gate.users[user], gate.entrance().bootstrap))
 
 
 async def limit(by: Channel, entity: tuple[str, str], key: str, value: float | None) -> None:
-    request = t.AlterClientQuotasRequest
-    op = request.OpData(key=key, value=value or 0.0, remove=value is None)
-    part = request.EntityData(entity_type=entity[0], entity_name=entity[1])
-    answer = await by.request(
-        ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=[request.EntryData(entity=[part], ops=[op])])
-    )
+    kind, name = entity
+    answer = await by.request(ApiKey.ALTER_CLIENT_QUOTAS, 1, limit_request(name, value, key, kind))
     assert [entry.error_code for entry in answer.entries] == [0]
     await asyncio.sleep(0.5)  # A broker, unlike us, answers before it holds to it.
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User, librdkafka_settings
 from tests.contract.audit_rules import faults
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.audit_topic import lines
 from tests.support.cluster_admin import ClusterAdmin, admin
 

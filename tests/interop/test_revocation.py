@@ -1,18 +1,18 @@
 """With real processes: credentials taken away end sessions where that is wanted; guessing gets slower."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from proxy.demo.stack import Stack, StackSettings
+from proxy.net.runtime.clock import now_ms
 from proxy.security.passwords import hash_password
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.side_by_side.steps import Connection, Scram, Shake, Step, Token
 from tests.support.cluster_admin import ClusterAdmin, admin
-from tests.support.sasl_dialogue import Dialogue, Scram, Shake, Step, Token
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -30,30 +30,21 @@ def strict(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     directory = tmp_path_factory.mktemp("strict")
     settings = StackSettings(directory=directory, libs=kafka_libs, reauth_ms=REAUTH_MS, proxy_changes=changes)
     stack = Stack(settings)
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        stack.stop()
 
 
-@asynccontextmanager
-async def session(
-    stack: Stack, *steps: Step, listener: str = "SASL_PLAINTEXT"
-) -> AsyncIterator[Dialogue | None]:
+@contextmanager
+def session(stack: Stack, *steps: Step, listener: str = "SASL_PLAINTEXT") -> Iterator[Connection | None]:
     """A connection that is logged in; None where the login failed."""
-    host, _, port = stack.entrance(listener).bootstrap.rpartition(":")
-    dialogue = Dialogue(*await asyncio.open_connection(host, int(port)))
-    try:
-        said = [await dialogue.play(step) for step in steps]
-        yield dialogue if all(each["error"] == 0 for each in said) else None
-    finally:
-        dialogue.writer.close()
+    with Connection(stack.entrance(listener).bootstrap) as connection:
+        said = [connection.play(step) for step in steps]
+        yield connection if all(each["error"] == 0 for each in said) else None
 
 
-async def lasts(session: Dialogue | None, for_s: float = SOON_S) -> bool:
+def lasts(session: Connection | None, for_s: float = SOON_S) -> bool:
     assert session is not None
-    return await session.stays_open(for_s)
+    return session.stays_open(for_s)
 
 
 def by_scram(user: Any) -> tuple[Step, ...]:
@@ -88,52 +79,46 @@ def test_a_scram_user_that_is_removed_or_has_a_new_password_is_cut_off_at_once(s
     before = revoked(strict)
     mechanism = admin.ScramMechanism.SCRAM_SHA_256
 
-    async def play() -> list[bool]:
-        async with (
-            session(strict, *by_scram(removed)) as first,
-            session(strict, *by_scram(changed)) as second,
-            session(strict, *by_scram(kept)) as third,
-        ):
-            info = admin.ScramCredentialInfo(mechanism, 4096)
-            alterations = [
-                admin.UserScramCredentialDeletion(removed.name, mechanism),
-                admin.UserScramCredentialUpsertion(changed.name, info, b"another-password"),
-            ]
-            for future in cluster.client.alter_user_scram_credentials(alterations).values():
-                await asyncio.to_thread(future.result, SOON_S)
-            lasting = [await lasts(first), await lasts(second), await lasts(third, 1.0)]
-        async with session(strict, *by_scram(removed)) as again:
-            return [*lasting, again is not None]
+    with (
+        session(strict, *by_scram(removed)) as first,
+        session(strict, *by_scram(changed)) as second,
+        session(strict, *by_scram(kept)) as third,
+    ):
+        info = admin.ScramCredentialInfo(mechanism, 4096)
+        alterations = [
+            admin.UserScramCredentialDeletion(removed.name, mechanism),
+            admin.UserScramCredentialUpsertion(changed.name, info, b"another-password"),
+        ]
+        for future in cluster.client.alter_user_scram_credentials(alterations).values():
+            future.result(SOON_S)
+        lasting = [lasts(first), lasts(second), lasts(third, 1.0)]
+    with session(strict, *by_scram(removed)) as again:
+        assert again is None
 
-    assert asyncio.run(play()) == [False, False, True, False]
+    assert lasting == [False, False, True]
     assert revoked(strict) - before == 2
 
 
 @pytest.mark.spec("R9", "R10")
 def test_a_user_of_the_file_comes_and_goes_with_the_file(strict: Stack) -> None:
-    async def play() -> bool:
-        put_users(strict, carol="c-secret")
-        async with asyncio.timeout(SOON_S):
-            while True:
-                async with session(strict, *by_plain("carol", "c-secret")) as carol:
-                    if carol is None:
-                        await asyncio.sleep(0.3)
-                        continue
-                    put_users(strict)
-                    return await lasts(carol)
-
-    assert asyncio.run(play()) is False
+    put_users(strict, carol="c-secret")
+    until_ms = now_ms() + SOON_S * 1000
+    while True:
+        # A failed login takes a tenth of a second.
+        with session(strict, *by_plain("carol", "c-secret")) as carol:
+            if carol is not None:
+                put_users(strict)
+                assert not lasts(carol)
+                return
+        assert now_ms() < until_ms
 
 
 @pytest.mark.spec("R3")
 def test_an_idle_connection_past_its_end_is_swept_away(strict: Stack) -> None:
     alice = ClusterAdmin(strict).user("alice")
 
-    async def play() -> bool:
-        async with session(strict, *by_scram(alice), listener="REAUTH") as idle:
-            return await lasts(idle)
-
-    assert asyncio.run(play()) is False
+    with session(strict, *by_scram(alice), listener="REAUTH") as idle:
+        assert not lasts(idle)
     closed = {name for name, value in strict.metrics().items() if "session_expired_idle" in name and value}
     assert any("connections_closed" in name for name in closed)
 
@@ -142,14 +127,11 @@ def test_an_idle_connection_past_its_end_is_swept_away(strict: Stack) -> None:
 def test_many_failures_are_answered_late_and_lock_nobody_out(strict: Stack) -> None:
     alice = ClusterAdmin(strict).user("often-guessed-at")
 
-    async def play() -> bool:
-        for _ in range(8):
-            async with session(strict, *by_plain(alice.name, "a guess")) as guessed:
-                assert guessed is None
-        async with session(strict, *by_scram(alice)) as known:
-            return known is not None
-
-    assert asyncio.run(play())
+    for _ in range(8):
+        with session(strict, *by_plain(alice.name, "a guess")) as guessed:
+            assert guessed is None
+    with session(strict, *by_scram(alice)) as known:
+        assert known is not None
     delayed = {
         name: value for name, value in strict.metrics().items() if "penstock_authentication_delayed" in name
     }

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.process import ChildProcess
-from proxy.demo.users import User
-from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
@@ -116,13 +116,7 @@ def test_a_share_consumer_that_may_read_no_more_is_told_and_another_gets_what_it
 
 async def streams_heartbeat(gate: Gate, user: User, group: str, source: str) -> Any:
     """A member that brings a topology of one topic and one changelog."""
-    host, port = gate.entrance().bootstrap.split(":")
-    endpoint = EndpointSettings(
-        host=host,
-        port=int(port),
-        client_id="streams",
-        sasl=SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password),
-    )
+    endpoint = channel_settings(user, gate.entrance().bootstrap, client_id="streams")
     request = t.StreamsGroupHeartbeatRequest
     part = request.Subtopology(
         subtopology_id="0",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User, aiokafka_settings
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, aiokafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
@@ -38,9 +38,9 @@ def _message(number: int) -> bytes:
     return random.Random(number).randbytes(MESSAGE_BYTES)
 
 
-async def _produce(user: User, gate: Gate, topic: str) -> list[bytes]:
-    """Checksums of what was sent, in order."""
-    login = aiokafka_settings(user, gate.entrance())
+async def _produce(user: User, gate: Gate, topic: str, listener: str = "SASL_PLAINTEXT") -> list[bytes]:
+    """Checksums of the messages, in order."""
+    login = aiokafka_settings(user, gate.entrance(listener))
     sums: list[bytes] = []
     async with AIOKafkaProducer(**login, max_request_size=16 << 20, acks="all") as producer:
         for number in range(MESSAGES):
@@ -50,8 +50,8 @@ async def _produce(user: User, gate: Gate, topic: str) -> list[bytes]:
     return sums
 
 
-async def _consume(user: User, gate: Gate, topic: str) -> list[bytes]:
-    login = aiokafka_settings(user, gate.entrance())
+async def _consume(user: User, gate: Gate, topic: str, listener: str) -> list[bytes]:
+    login = aiokafka_settings(user, gate.entrance(listener))
     sums: list[bytes] = []
     consumer = AIOKafkaConsumer(**login, max_partition_fetch_bytes=16 << 20, auto_offset_reset="earliest")
     async with consumer:
@@ -61,8 +61,8 @@ async def _consume(user: User, gate: Gate, topic: str) -> list[bytes]:
     return sums
 
 
-@pytest.mark.spec("O6")
-async def test_a_stream_of_eight_mebibyte_messages_passes_unchanged_in_bounded_memory(
+@pytest.mark.spec("O6", "O3", "R9")
+async def test_a_stream_of_eight_mebibyte_messages_passes_tls_unchanged_in_bounded_memory(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str
 ) -> None:
     cluster_admin.allow_produce(alice, topic)
@@ -71,8 +71,8 @@ async def test_a_stream_of_eight_mebibyte_messages_passes_unchanged_in_bounded_m
     before_kib = _peak_kib(stack.proxy.pid)
 
     async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
-        produced = tasks.create_task(_produce(alice, stack, topic))
-        consumed = tasks.create_task(_consume(alice, stack, topic))
+        produced = tasks.create_task(_produce(alice, stack, topic, "SASL_SSL"))
+        consumed = tasks.create_task(_consume(alice, stack, topic, "SASL_SSL"))
 
     assert consumed.result() == produced.result()
     assert _peak_kib(stack.proxy.pid) - before_kib < ALLOWED_GROWTH_KIB

@@ -16,14 +16,14 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.users import User, aiokafka_settings, librdkafka_settings
 from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.rolling.clients import KINDS
-from tests.rolling.running import Rolling
+from tests.lab.cluster.users import User, aiokafka_settings, librdkafka_settings
+from tests.lab.rolling.clients import KINDS
+from tests.lab.rolling.running import Rolling
 from tests.support.acl_filters import describe_acls
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.steady_clients import PARTITIONS, TIMEOUT_S, SteadyClients
@@ -36,6 +36,7 @@ from tests.support.three_brokers import (
     three,
     three_admin,
 )
+from tests.support.two_sides import allow_request, limit_request
 
 __all__ = ["carol", "three", "three_admin"]
 
@@ -212,15 +213,9 @@ async def test_an_acl_and_a_quota_set_at_one_proxy_are_in_force_at_all_within_a_
     # Every proxy knows the user by now: what is measured is the ACL.
     assert await _metadata_error(three, alice, 3, wanted) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    acl = t.CreateAclsRequest.AclCreation(
-        resource_type=2, resource_name=topic, principal="User:alice", host="*", operation=8, permission_type=3
-    )
-    entity = t.AlterClientQuotasRequest.EntityData(entity_type="user", entity_name="alice")
-    op = t.AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=12345.0)
-    quota = t.AlterClientQuotasRequest.EntryData(entity=[entity], ops=[op])
     first = three.endpoint(root, REWRITING, 1)
-    created = await asked(first, ApiKey.CREATE_ACLS, t.CreateAclsRequest(creations=[acl]))
-    altered = await asked(first, ApiKey.ALTER_CLIENT_QUOTAS, t.AlterClientQuotasRequest(entries=[quota]))
+    created = await asked(first, ApiKey.CREATE_ACLS, allow_request(topic, "alice"))
+    altered = await asked(first, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", 12345.0))
     assert (created.results[0].error_code, altered.entries[0].error_code) == (0, 0)
 
     async def allowed() -> bool:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
-from tests.support.controllers import endpoint_of
 from tests.support.gates import Gate
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -24,14 +23,12 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 def login(gate: Gate, user: User) -> EndpointSettings:
-    sasl = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
-    return endpoint_of(gate.entrance().bootstrap, sasl=sasl)
+    return channel_settings(user, gate.entrance().bootstrap)
 
 
 def by_token(gate: Gate, token: Any, mechanism: str = "SCRAM-SHA-512") -> EndpointSettings:
-    password = b64encode(bytes(token.hmac)).decode()
-    sasl = SaslLogin(mechanism=mechanism, username=token.token_id, password=lambda: password, token_auth=True)
-    return endpoint_of(gate.entrance().bootstrap, sasl=sasl)
+    user = User(token.token_id, mechanism, b64encode(bytes(token.hmac)).decode(), by_token=True)
+    return channel_settings(user, gate.entrance().bootstrap)
 
 
 async def learnt(gate: Gate) -> None:

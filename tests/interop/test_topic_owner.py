@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.demo.stack import Stack
-from proxy.demo.users import User
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.gates import Gate
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo.run import run
-from proxy.demo.stack import Stack
-from proxy.demo.users import User
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.interop.test_quota_types import EXCEEDED, channel, codes, create, limit
+from tests.lab.cluster.run import run
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin, admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("O7")]
@@ -35,11 +35,8 @@ def stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     document = yaml.safe_load(stack.proxy_file.read_text())
     document["upstream"] |= {"identity": "user"}
     stack.proxy_file.write_text(yaml.safe_dump(document))
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        stack.stop()
 
 
 @pytest.fixture(scope="module")

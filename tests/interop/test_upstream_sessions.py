@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import librdkafka_settings
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -24,11 +24,8 @@ def ending_sessions(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
     properties = {"listener.name.sasl_plaintext.connections.max.reauth.ms": str(BROKER_REAUTH_MS)}
     directory = tmp_path_factory.mktemp("ending-sessions")
     stack = Stack(StackSettings(directory=directory, libs=kafka_libs, broker_properties=properties))
-    try:
-        stack.start()
+    with stack.running():
         yield stack
-    finally:
-        stack.stop()
 
 
 @pytest.mark.spec("R10", "R5")

@@ -18,16 +18,17 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from proxy.demo import probe
-from proxy.demo.settings import AUDIT_TOPIC
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import User, librdkafka_settings
-from proxy.net.kafka.channel import Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster import probe
+from tests.lab.cluster.settings import AUDIT_TOPIC
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.two_sides import allow_request, limit_request, withdraw_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -51,12 +52,9 @@ def workers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             controller="kraft" if os.environ.get("PENSTOCK_INTEROP_TARGET") == "kraft" else "penstock",
         )
     )
-    try:
-        stack.start()
+    with stack.running():
         until(lambda: all(row["ready"] for row in rows(stack)) and len(rows(stack)) == WORKERS, "ready")
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +91,10 @@ async def at_worker(stack: Stack, number: int, user: User) -> AsyncIterator[Chan
 
 
 async def _at_worker(stack: Stack, number: int, user: User) -> Channel:
-    host, _, port = stack.entrance().bootstrap.rpartition(":")
-    login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
     wanted = [int(index == number) for index in range(WORKERS)]
     for _ in range(200):
         before = connections(stack)
-        channel = await Channel.open(EndpointSettings(host=host, port=int(port), sasl=login))
+        channel = await Channel.open(channel_settings(user, stack.entrance().bootstrap))
         after = connections(stack)
         if [one - other for one, other in zip(after, before, strict=True)] == wanted:
             return channel
@@ -124,12 +120,7 @@ async def produce(channel: Channel, topic: str, records: bytes) -> int:
 
 
 async def limited(by: Channel, user: User, key: str, value: float) -> None:
-    request = t.AlterClientQuotasRequest
-    entry = request.EntryData(
-        entity=[request.EntityData(entity_type="user", entity_name=user.name)],
-        ops=[request.OpData(key=key, value=value)],
-    )
-    answer = await by.request(ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=[entry]))
+    answer = await by.request(ApiKey.ALTER_CLIENT_QUOTAS, 1, limit_request(user.name, value, key))
     assert answer.entries[0].error_code == 0
 
 
@@ -179,15 +170,6 @@ async def test_what_an_administrator_changed_holds_at_every_worker_when_it_is_an
     workers: Stack, operator: ClusterAdmin
 ) -> None:
     topic, user = operator.topic("seen"), operator.user("looks")
-    rule = t.CreateAclsRequest.AclCreation(
-        resource_type=2,
-        resource_name=topic,
-        principal=f"User:{user.name}",
-        host="*",
-        resource_pattern_type=3,
-        operation=8,
-        permission_type=3,
-    )
     asked = t.MetadataRequest(
         topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
@@ -203,18 +185,9 @@ async def test_what_an_administrator_changed_holds_at_every_worker_when_it_is_an
             return [answer.topics[0].error_code for answer in answers]
 
         for _ in range(15):
-            await root.request(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[rule]))
+            await root.request(ApiKey.CREATE_ACLS, 3, allow_request(topic, user.name))
             seen.append(await errors())
-            gone = t.DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=2,
-                resource_name_filter=topic,
-                pattern_type_filter=3,
-                principal_filter=f"User:{user.name}",
-                host_filter="*",
-                operation=8,
-                permission_type=3,
-            )
-            await root.request(ApiKey.DELETE_ACLS, 3, t.DeleteAclsRequest(filters=[gone]))
+            await root.request(ApiKey.DELETE_ACLS, 3, withdraw_request(topic, user.name))
             seen.append(await errors())
 
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED

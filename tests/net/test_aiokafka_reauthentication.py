@@ -15,7 +15,7 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest
 from forwarding.net.aiokafka_hooks import RenewedConnection
 from forwarding.net.broker import Broker as BrokerChannel
 from forwarding.net.log import connection_arguments
-from proxy.demo.broker import Broker, BrokerSettings
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.controllers import (
     a_controller,
     a_forwarder,
@@ -37,11 +37,8 @@ def ending_sessions(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
         properties={"connections.max.reauth.ms": str(SESSION_MS)},
     )
     broker = Broker(kafka_libs, settings)
-    try:
-        broker.start()
+    with broker.running():
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.mark.spec("R10")

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from proxy.demo.broker import Broker, BrokerSettings
 from proxy.net.audit import delivery
 from proxy.net.audit.delivery import AuditSink
 from proxy.net.audit.producer import NO_ANSWER
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.audit_topic import lines
 from tests.support.controllers import endpoint_of, login
 
@@ -50,11 +50,8 @@ def broker(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         directory=directory, properties=properties, scram_users={"sink": "sink-secret"}, heap_mb=384
     )
     broker = Broker(kafka_libs, settings)
-    try:
-        broker.start()
+    with broker.running():
         yield broker
-    finally:
-        broker.stop()
 
 
 class Operator:

@@ -14,7 +14,6 @@ import pytest
 
 from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Entry, MetadataLog
-from proxy.demo.broker import Broker
 from proxy.net.runtime.clock import now_ms
 from proxy.security.token_secret import TokenSecret
 from proxy.session.apis.table import FORWARDED
@@ -22,9 +21,10 @@ from proxy.wire import codecs, metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, decode_response_header
-from tests.differential.comparing import differences, plain
-from tests.differential.dialogue import Heard
-from tests.differential.naming import Names
+from tests.lab.cluster.broker import Broker
+from tests.lab.differential.comparing import differences, plain
+from tests.lab.differential.naming import Names
+from tests.lab.side_by_side.dialogue import Heard
 from tests.support.controllers import controller_settings, made_controller, plaintext, running
 
 pytestmark = pytest.mark.kafka

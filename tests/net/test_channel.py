@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import uvloop
 
-from proxy.demo.broker import Broker
 from proxy.metadata.scram import salted_password
 from proxy.net.kafka.channel import (
     AuthenticationError,
@@ -21,6 +20,7 @@ from proxy.security.sasl import client as sasl_client
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import endpoint_of, login
 from tests.support.fake_broker import FakeBroker, Request
 from tests.support.kafka_fixtures import BROKER_LOGIN

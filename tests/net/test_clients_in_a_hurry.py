@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from forwarding.net.forwarder import Forwarder
-from proxy.demo.broker import Broker
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_response
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
     a_controller,
     a_forwarder,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from forwarding.net.forwarder import Forwarder
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.ports import free_addresses
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.ports import free_addresses
 from tests.support.controller_processes import everything_in
 from tests.support.controllers import (
     a_controller,

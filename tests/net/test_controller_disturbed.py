@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from forwarding.net.broker import Broker as BrokerChannel
 from forwarding.net.group import PROTOCOL, PROTOCOL_TYPE
-from proxy.demo.broker import Broker
 from proxy.net.kafka.channel import EndpointSettings
+from tests.lab.cluster.broker import Broker
 from tests.support.alien_members import CLIENT_ID, AlienMember, Evicter, Fencer, NewerMember, disturbing
 from tests.support.controllers import (
     RunningController,

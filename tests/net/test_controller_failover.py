@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from forwarding.net.log import FORWARD_ID_HEADER
-from proxy.demo.broker import Broker
-from proxy.demo.ports import free_addresses
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.metadata.transactions import Committed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.ports import free_addresses
 from tests.support.controller_processes import controller_file, everything_in, proxy_file, running
 from tests.support.controllers import (
     a_forwarder,
@@ -30,6 +30,7 @@ from tests.support.controllers import (
     forward,
     plaintext,
 )
+from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -72,14 +73,7 @@ class Client:
                 creation = acl_creation(f"{self.name}/{number}")
                 return ApiKey.CREATE_ACLS, 3, types.CreateAclsRequest(creations=[creation])
             case 1:
-                quotas = types.AlterClientQuotasRequest
-                entity = [quotas.EntityData(entity_type="user", entity_name=self.name)]
-                ops = [quotas.OpData(key="producer_byte_rate", value=float(number))]
-                return (
-                    ApiKey.ALTER_CLIENT_QUOTAS,
-                    1,
-                    quotas(entries=[quotas.EntryData(entity=entity, ops=ops)]),
-                )
+                return ApiKey.ALTER_CLIENT_QUOTAS, 1, limit_request(self.name, float(number))
         scram = types.AlterUserScramCredentialsRequest
         upsertion = scram.ScramCredentialUpsertion(
             name=self.name, mechanism=1, iterations=4096 + number, salt=b"s", salted_password=bytes(32)

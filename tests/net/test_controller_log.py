@@ -11,21 +11,22 @@ import pytest
 
 from forwarding.controller.records import RECORD_KINDS, key_of
 from forwarding.net.log import Entry, Fenced, MetadataLog
-from proxy.demo.broker import Broker
-from proxy.demo.tools import KafkaTools
-from proxy.metadata.acl import Operation, PermissionType
+from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
 from proxy.security.principal import Principal
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import (
     a_controller,
     a_forwarder,
     acl_creation,
     acl_names,
     acls_request,
+    cluster_right,
     controller_settings,
     create_acls,
     forward,
@@ -35,23 +36,9 @@ from tests.support.controllers import (
 )
 from tests.support.images import acl_record
 from tests.support.lost_answers import LosingTheAnswer, LosingTheRequest
+from tests.support.two_sides import limit_request, user_request, withdraw_request
 
 pytestmark = pytest.mark.kafka
-
-
-def quota_request(**limits: float) -> Any:
-    request = types.AlterClientQuotasRequest
-    entity = [request.EntityData(entity_type="user", entity_name="alice")]
-    ops = [request.OpData(key=key, value=value) for key, value in limits.items()]
-    return request(entries=[request.EntryData(entity=entity, ops=ops)])
-
-
-def scram_request(user: str) -> Any:
-    request = types.AlterUserScramCredentialsRequest
-    credential = request.ScramCredentialUpsertion(
-        name=user, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
-    )
-    return request(upsertions=[credential])
 
 
 @pytest.mark.spec("E12", "E13", "Q8", "Q9", "D1")
@@ -65,9 +52,7 @@ async def test_a_change_is_in_force_when_it_is_acknowledged_and_recorded_with_it
         reply = await create_acls(forwarder, "orders", "payments")
         assert acl_names(controller.image) == ["orders", "payments"]
 
-        changed, _ = await forward(
-            forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(producer_byte_rate=9.0)
-        )
+        changed, _ = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", 9.0))
         assert controller.image.quotas.limit(QuotaEntity(user="alice"), "producer_byte_rate") == 9.0
 
     first, second = controller.told("forwarded_received")
@@ -94,8 +79,12 @@ async def test_a_controller_that_starts_again_has_everything_that_was_acknowledg
         a_forwarder(controller.endpoint) as forwarder,
     ):
         await create_acls(forwarder, "a", "b")
-        await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(consumer_byte_rate=7.0))
-        _, answered = await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram_request("alice"))
+        await forward(
+            forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", 7.0, "consumer_byte_rate")
+        )
+        _, answered = await forward(
+            forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request("alice", "secret")
+        )
         assert [result.error_code for result in answered.results] == [0]
         before = controller.image
 
@@ -114,9 +103,7 @@ async def test_a_refused_change_leaves_the_log_as_it_was(kafka: Broker, topic_na
     ):
         before = controller.image
 
-        reply, response = await forward(
-            forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(producer_byte_rate=-1.0)
-        )
+        reply, response = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", -1.0))
 
         assert [entry.error_code for entry in response.entries] == [ErrorCode.INVALID_REQUEST]
         assert reply.last_offset is None
@@ -215,19 +202,7 @@ async def test_a_commit_whose_answer_was_lost_is_looked_up_and_happens_exactly_o
         reply, response = await forward(
             forwarder,
             ApiKey.DELETE_ACLS,
-            types.DeleteAclsRequest(
-                filters=[
-                    types.DeleteAclsRequest.DeleteAclsFilter(
-                        resource_type_filter=2,
-                        resource_name_filter="other",
-                        pattern_type_filter=3,
-                        principal_filter=None,
-                        host_filter=None,
-                        operation=Operation.ANY,
-                        permission_type=PermissionType.ANY,
-                    )
-                ]
-            ),
+            withdraw_request("other"),
         )
 
         assert reply.error_code == 0
@@ -281,20 +256,12 @@ async def test_no_change_is_made_that_could_not_be_recorded(kafka: Broker, topic
 async def test_one_principal_may_change_acls_by_an_acl_and_another_may_not(
     kafka: Broker, topic_name: str
 ) -> None:
-    alter = types.CreateAclsRequest.AclCreation(
-        resource_type=4,
-        resource_name="kafka-cluster",
-        resource_pattern_type=3,
-        principal="User:carol",
-        host="10.0.0.1",
-        operation=Operation.ALTER,
-        permission_type=PermissionType.ALLOW,
-    )
+    alter = cluster_right(Operation.ALTER, "User:carol", "10.0.0.1")
     async with (
         a_controller(plaintext(kafka), topic_name) as controller,
         a_forwarder(controller.endpoint) as forwarder,
     ):
-        await forward(forwarder, ApiKey.CREATE_ACLS, types.CreateAclsRequest(creations=[alter]))
+        await forward(forwarder, ApiKey.CREATE_ACLS, alter)
 
         outcomes = [
             (await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("x"), Principal("User", name)))[1]
@@ -316,24 +283,15 @@ async def test_one_principal_may_change_acls_by_an_acl_and_another_may_not(
 async def test_kafkas_own_tool_reads_our_log(
     kafka: Broker, kafka_libs: Path, topic_name: str, tmp_path: Path
 ) -> None:
-    delete = types.DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=2,
-        resource_name_filter=None,
-        pattern_type_filter=3,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
     async with (
         a_controller(plaintext(kafka), topic_name) as controller,
         a_forwarder(controller.endpoint) as forwarder,
     ):
         request = types.CreateAclsRequest(creations=[acl_creation("orders", "User:alice")])
         await forward(forwarder, ApiKey.CREATE_ACLS, request)
-        await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quota_request(producer_byte_rate=1024.0))
-        await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram_request("alice"))
-        await forward(forwarder, ApiKey.DELETE_ACLS, types.DeleteAclsRequest(filters=[delete]))
+        await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", 1024.0))
+        await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request("alice", "secret"))
+        await forward(forwarder, ApiKey.DELETE_ACLS, withdraw_request(None))
 
     (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
     copy = shutil.copy(segment, tmp_path)

@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 from forwarding.net.connection import ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server, ServerLimits
-from proxy.demo.broker import Broker
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError
 from proxy.net.logins.verification import Verifications
 from proxy.security.authorizer import load_authorizer
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
     RunningController,
     a_controller,

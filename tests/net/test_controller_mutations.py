@@ -8,12 +8,13 @@ import pytest
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.mutation_page import mutation_page
 from proxy.audit.record import AuditEvent
-from proxy.demo.broker import Broker
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import a_controller, a_forwarder, forward, plaintext
+from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("Q12")]
 
@@ -23,11 +24,8 @@ BURST = 11 * RATE
 
 
 async def limit(forwarder: Forwarder, rate: float | None) -> None:
-    request = types.AlterClientQuotasRequest
-    op = request.OpData(key="controller_mutation_rate", value=rate or 0.0, remove=rate is None)
-    entity = [request.EntityData(entity_type="user", entity_name="admin")]
-    entry = request.EntryData(entity=entity, ops=[op])
-    _, answer = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, request(entries=[entry]))
+    request = limit_request("admin", rate, "controller_mutation_rate")
+    _, answer = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, request)
     assert [entry.error_code for entry in answer.entries] == [0]
 
 

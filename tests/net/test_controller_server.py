@@ -12,8 +12,6 @@ from forwarding import envelope
 from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
 from forwarding.retry import AUTHORIZER_NOT_READY
-from proxy.demo.broker import Broker
-from proxy.demo.certificates import write
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.security.principal import serialize
@@ -22,6 +20,8 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_response_header
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.certificates import write
 from tests.support.controllers import (
     ADMIN,
     a_controller,

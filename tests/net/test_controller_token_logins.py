@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.broker import Broker
-from proxy.demo.ports import free_addresses
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
 from proxy.net.logins.bearer_token import FileToken
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.ports import free_addresses
 from tests.support.controller_processes import controller_file, running
 from tests.support.controllers import a_forwarder, acls_request, endpoint_of, forward
 from tests.support.identity_provider import AUDIENCE, ISSUER, rsa, token

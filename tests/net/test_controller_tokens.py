@@ -9,11 +9,11 @@ import pytest
 
 from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Committed, MetadataLog
-from proxy.demo.broker import Broker
-from proxy.demo.tools import KafkaTools
 from proxy.security.token_secret import TokenSecret
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import RunningController, a_controller, a_forwarder, forward, plaintext
 from tests.support.lost_answers import LosingTheAnswer, LosingTheRequest
 

@@ -7,11 +7,11 @@ import pytest
 
 from forwarding.controller.policy import PolicySettings, load_policies
 from forwarding.controller.topic_owner import OwnerSettings
-from proxy.demo.broker import Broker
 from proxy.net.kafka.channel import Channel
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import RunningController, a_controller, a_forwarder, forward, plaintext
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("A6", "E12", "E13")]

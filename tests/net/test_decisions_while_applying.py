@@ -14,7 +14,6 @@ import pytest
 from forwarding.controller.records import key_of
 from forwarding.net.broker import Broker as BrokerRequests
 from forwarding.net.log import Entry, MetadataLog
-from proxy.demo.broker import Broker
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -23,6 +22,7 @@ from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
 from proxy.wire import metadata_records
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import plaintext
 from tests.support.metadata_log import acl, acl_record
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,19 +12,20 @@ import trustme
 from proxy.net.clients import drain as drain_module
 from proxy.net.clients.drain import Drained, drain
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
-from proxy.session.controller_reply import ControllerReply
-from proxy.session.effects import ToController
+from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import MuteClient, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request
 from tests.session.conversation import fetch, fetched, produce, produced
+from tests.support.controllers import acls_request
 from tests.support.edges import (
     EIGHT_MIB,
-    SHOULD_NOT_TAKE_S,
     Client,
     Edge,
+    a_fetch_that_is_not_read,
     an_edge_and_its_broker,
     on_uvloop,
     records_of,
@@ -50,22 +53,28 @@ class _Gate:
         return fetched("orders", records=EIGHT_MIB)
 
 
-def _begin(edge: Edge, tasks: asyncio.TaskGroup, timeout_ms: int = GENEROUS_MS) -> asyncio.Task[Drained]:
-    return tasks.create_task(drain([edge.listener], timeout_ms, asyncio.Event()))
+@asynccontextmanager
+async def _draining(edge: Edge, at_once: asyncio.Event | None = None) -> AsyncIterator[asyncio.Task[Drained]]:
+    """From when every connection is draining until the drain has ended."""
+    async with asyncio.TaskGroup() as tasks:
+        drained = tasks.create_task(drain([edge.listener], GENEROUS_MS, at_once or asyncio.Event()))
+        await edge.until(lambda: all(each.session.draining for each in edge.listener.connections))
+        yield drained
 
 
-async def _is_draining(edge: Edge) -> None:
-    await edge.until(lambda: all(each.session.draining for each in edge.listener.connections))
+@asynccontextmanager
+async def _a_produce_in_flight() -> AsyncIterator[tuple[Edge, FakeBroker, Client, _Gate]]:
+    gate = _Gate()
+    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
+        client = await edge.client()
+        client.asks(PRODUCE, 9, produce("orders"))
+        await broker.wait_for(PRODUCE)
+        yield edge, broker, client, gate
+        gate.opened.set()
 
 
 async def _in_flight(edge: Edge, count: int) -> None:
     await edge.until(lambda: sum(len(each.session.pipeline) for each in edge.listener.connections) == count)
-
-
-async def _received(broker: FakeBroker, count: int) -> None:
-    async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-        while len(broker.requests) < count:  # noqa: ASYNC110 - what is waited for is the state of sockets
-            await asyncio.sleep(0.001)
 
 
 async def _versions(client: Client) -> None:
@@ -82,9 +91,7 @@ async def test_what_a_pipelining_producer_has_sent_on_is_answered_and_nothing_mo
             client.asks(PRODUCE, 9, produce("orders"))
         await _in_flight(edge, 3)
 
-        async with asyncio.TaskGroup() as tasks:
-            drained = _begin(edge, tasks)
-            await _is_draining(edge)
+        async with _draining(edge) as drained:
             for _ in range(5):
                 client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
             gate.opened.set()
@@ -104,12 +111,10 @@ async def test_responses_reach_a_client_that_goes_on_sending_and_reads_them_late
         client.stops_reading()
         for _ in range(3):
             client.asks(PRODUCE, 9, produce("orders"))
-        await _received(broker, 3)
+        await edge.until(lambda: len(broker.requests) == 3)
         await edge.until(lambda: not edge.connection.session.pipeline.queue)
 
-        async with asyncio.TaskGroup() as tasks:
-            _begin(edge, tasks)
-            await _is_draining(edge)
+        async with _draining(edge):
             # A connection closed with these unread would be reset.
             for _ in range(5):
                 client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
@@ -130,10 +135,9 @@ async def test_a_long_poll_is_not_waited_for_and_a_change_is(monkeypatch: pytest
         consumer, producer = await edge.client(), await edge.client()
         consumer.asks(FETCH, 12, fetch("orders", max_wait_ms=600_000))
         producer.asks(PRODUCE, 9, produce("orders"))
-        await _received(broker, 2)
+        await edge.until(lambda: len(broker.requests) == 2)
 
-        async with asyncio.TaskGroup() as tasks:
-            drained = _begin(edge, tasks)
+        async with _draining(edge) as drained:
             assert await consumer.is_cut_off() == b""
             consumer.leaves()
             await edge.until(lambda: len(edge.listener.connections) == 1)
@@ -151,16 +155,8 @@ async def test_a_fetch_whose_response_has_begun_is_delivered_to_a_slow_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drain_module, "LONG_POLL_MS", 0)
-    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    async with an_edge_and_its_broker(answers=answers) as (edge, _broker):
-        client = await edge.client()
-        client.stops_reading()
-        client.asks(FETCH, 12, fetch("orders"))
-        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
-
-        async with asyncio.TaskGroup() as tasks:
-            _begin(edge, tasks)
-            await _is_draining(edge)
+    async with a_fetch_that_is_not_read() as (edge, _broker, client):
+        async with _draining(edge):
             client.reads_on()
             response = await client.hears(FETCH, 12)
             assert await client.is_cut_off() == b""
@@ -174,13 +170,7 @@ async def test_a_client_that_takes_no_responses_is_cut_off_before_the_end(
 ) -> None:
     monkeypatch.setattr(drain_module, "LONG_POLL_MS", 0)
     monkeypatch.setattr(drain_module, "MAX_LINGER_S", 0.05)
-    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    async with an_edge_and_its_broker(answers=answers) as (edge, _broker):
-        client = await edge.client()
-        client.stops_reading()
-        client.asks(FETCH, 12, fetch("orders"))
-        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
-
+    async with a_fetch_that_is_not_read() as (edge, _broker, _client):
         drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
 
         assert (drained.connections, drained.cut) == (0, 1)
@@ -193,9 +183,7 @@ async def test_the_rest_of_a_produce_request_that_the_broker_has_begun_is_taken_
         client = await edge.client()
         frame = await _half_a_request(edge, client)
 
-        async with asyncio.TaskGroup() as tasks:
-            _begin(edge, tasks)
-            await _is_draining(edge)
+        async with _draining(edge):
             client.writer.write(frame[500_000:])
             client.asks(PRODUCE, 9, produce("orders"))
             assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
@@ -209,11 +197,9 @@ async def test_the_rest_of_a_request_is_taken_from_a_throttled_client_too() -> N
     async with an_edge_and_its_broker() as (edge, broker):
         client = await edge.client()
         frame = await _half_a_request(edge, client)
-        edge.connection.session.mutes = 1
+        edge.connection.session.machine.apply([MuteClient(60_000)])
 
-        async with asyncio.TaskGroup() as tasks:
-            _begin(edge, tasks)
-            await _is_draining(edge)
+        async with _draining(edge):
             client.writer.write(frame[500_000:])
             await client.hears(PRODUCE, 9)
             assert await client.is_cut_off() == b""
@@ -251,7 +237,7 @@ async def test_a_fault_in_one_connection_does_not_keep_the_others_from_being_dra
         for client in (await edge.client(), await edge.client()):
             await _versions(client)
         faulty, _ = list(edge.listener.connections)
-        monkeypatch.delattr(faulty.session, "verifying")
+        monkeypatch.delattr(faulty.session, "_streaming_bytes")
 
         await drain([edge.listener], GENEROUS_MS, asyncio.Event())
 
@@ -283,7 +269,7 @@ async def _half_a_request(edge: Edge, client: Client) -> bytes:
     body = codecs.request(PRODUCE, 9).encode(produce("orders", records=bytes(700_000)))
     frame = encode_request(PRODUCE, 9, client.correlation_id, "app", body)
     client.writer.write(frame[:500_000])
-    await edge.until(lambda: edge.connection.session.incomplete is not None)
+    await edge.until(lambda: edge.connection.session._streaming_bytes > 0)
     return frame
 
 
@@ -292,7 +278,8 @@ async def test_a_throttled_client_is_closed_at_once_and_what_it_sent_meanwhile_i
     async with an_edge_and_its_broker() as (edge, broker):
         client = await edge.client()
         await _versions(client)
-        edge.connection.session.mutes, counts = 1, edge.listener.policy.counts
+        edge.connection.session.machine.apply([MuteClient(60_000)])
+        counts = edge.listener.policy.counts
         taken_bytes = counts.request_bytes
         client.asks(PRODUCE, 9, produce("orders"))
         await edge.until(lambda: counts.request_bytes > taken_bytes)
@@ -305,15 +292,8 @@ async def test_a_throttled_client_is_closed_at_once_and_what_it_sent_meanwhile_i
 
 @on_uvloop
 async def test_who_comes_meanwhile_is_served_until_the_others_have_left() -> None:
-    gate = _Gate()
-    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
-        slow = await edge.client()
-        slow.asks(PRODUCE, 9, produce("orders"))
-        await _received(broker, 1)
-
-        async with asyncio.TaskGroup() as tasks:
-            drained = _begin(edge, tasks)
-            await _is_draining(edge)
+    async with _a_produce_in_flight() as (edge, _broker, slow, gate):
+        async with _draining(edge) as drained:
             guest = await edge.client()
             for _ in range(3):
                 await _versions(guest)
@@ -336,13 +316,11 @@ async def test_no_long_poll_is_waited_for_once_the_listener_is_closed(
     async with an_edge_and_its_broker(answers=answers) as (edge, broker):
         producer = await edge.client()
         producer.asks(PRODUCE, 9, produce("orders"))
-        await _received(broker, 1)
-        async with asyncio.TaskGroup() as tasks:
-            drained = _begin(edge, tasks)
-            await _is_draining(edge)
+        await edge.until(lambda: len(broker.requests) == 1)
+        async with _draining(edge) as drained:
             consumer = await edge.client()
             consumer.asks(FETCH, 12, fetch("orders", max_wait_ms=600_000))
-            await _received(broker, 2)
+            await edge.until(lambda: len(broker.requests) == 2)
             writing.opened.set()
             await producer.hears(PRODUCE, 9)
             producer.leaves()
@@ -355,64 +333,40 @@ async def test_no_long_poll_is_waited_for_once_the_listener_is_closed(
 
 @on_uvloop
 async def test_a_change_that_is_not_answered_in_the_time_is_cut_and_counted() -> None:
-    gate = _Gate()
-    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-        await _received(broker, 1)
-
+    async with _a_produce_in_flight() as (edge, _broker, _client, _gate):
         drained = await drain([edge.listener], 50, asyncio.Event())
 
         assert (drained.connections, drained.cut) == (0, 1)
         assert await edge.all_gone() == ["drain_timeout"]
-        gate.opened.set()
 
 
 @on_uvloop
 async def test_nobody_is_waited_for_once_it_is_to_end_at_once() -> None:
-    gate, at_once = _Gate(), asyncio.Event()
-    async with an_edge_and_its_broker(answers={"produce": gate.produced}) as (edge, broker):
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-        await _received(broker, 1)
-
-        async with asyncio.TaskGroup() as tasks:
-            drained = tasks.create_task(drain([edge.listener], GENEROUS_MS, at_once))
-            await _is_draining(edge)
+    at_once = asyncio.Event()
+    async with _a_produce_in_flight() as (edge, _broker, _client, _gate):
+        async with _draining(edge, at_once) as drained:
             at_once.set()
 
         assert drained.result().cut == 1
         assert await edge.all_gone() == ["drain_timeout"]
-        gate.opened.set()
 
 
 @on_uvloop
 async def test_an_admin_request_that_the_controller_has_is_answered() -> None:
     asked, answered = asyncio.Event(), asyncio.Event()
 
-    async def forward(_request: ToController) -> ControllerReply:
+    async def forward(_request: ToController) -> ControllerResponse:
         asked.set()
         await answered.wait()
         body = codecs.response(ApiKey.CREATE_ACLS, 3).encode(t.CreateAclsResponse(results=[]))
-        return ControllerReply(ErrorCode.NONE, body, "forward-1")
+        return ControllerResponse(ErrorCode.NONE, body, "forward-1")
 
     async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
         client = await edge.client()
-        acl = t.CreateAclsRequest.AclCreation(
-            resource_type=2,
-            resource_name="orders",
-            resource_pattern_type=3,
-            principal="User:bob",
-            host="*",
-            operation=3,
-            permission_type=3,
-        )
-        client.asks(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[acl]))
+        client.asks(ApiKey.CREATE_ACLS, 3, acls_request("orders"))
         await asked.wait()
 
-        async with asyncio.TaskGroup() as tasks:
-            drained = _begin(edge, tasks)
-            await _is_draining(edge)
+        async with _draining(edge) as drained:
             answered.set()
             assert (await client.hears(ApiKey.CREATE_ACLS, 3)).results == []
             assert await client.is_cut_off() == b""
@@ -445,9 +399,7 @@ def test_under_tls_responses_and_a_farewell_reach_a_client_that_goes_on_sending(
                 client.asks(PRODUCE, 9, produce("orders"))
             await _in_flight(edge, 3)
 
-            async with asyncio.TaskGroup() as tasks:
-                _begin(edge, tasks)
-                await _is_draining(edge)
+            async with _draining(edge):
                 for _ in range(5):
                     client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
                 gate.opened.set()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo import probe
 from proxy.net.runtime.stop_signals import SAME_S
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster import probe
 from tests.session.conversation import produce, produced
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import Answer, FakeBroker, Request

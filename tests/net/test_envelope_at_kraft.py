@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from forwarding.net.forwarder import Forwarder
+from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.runtime.clock import now_ms
@@ -23,12 +24,13 @@ from proxy.session.apis.table import FORWARDED
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.support.controllers import ADMIN, a_forwarder, acl_creation, acl_names, acls_request, forward
+from tests.support.controllers import ADMIN, a_forwarder, acl_names, acls_request, cluster_right, forward
 from tests.support.kafka_quorum import TIMEOUT_MS, TOKEN_KEY, KafkaQuorum, a_quorum
 from tests.support.kraft_directories import acls_in, in_time, lose, taken_of
 from tests.support.quorum import Follower, following
 from tests.support.recorded_spans import RecordedSpans
 from tests.support.told_state import leader_by, told_by
+from tests.support.two_sides import limit_request, user_request, withdraw_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("E1", "E2")]
 
@@ -180,21 +182,10 @@ async def test_replicas_are_moved_and_the_preferred_one_is_elected(
 
 @pytest.mark.spec("S8", "E13")
 async def test_acls_are_created_and_deleted(quorum: KafkaQuorum, topic_name: str) -> None:
-    filters = types.DeleteAclsRequest
     async with plane(quorum) as ask:
         created = await ask(ApiKey.CREATE_ACLS, acls_request(topic_name))
         then = topic_name in acl_names(ask.image)
-        binding = acl_creation(topic_name)
-        wanted = filters.DeleteAclsFilter(
-            resource_type_filter=TOPIC,
-            resource_name_filter=topic_name,
-            pattern_type_filter=3,
-            principal_filter=binding.principal,
-            host_filter=None,
-            operation=1,
-            permission_type=1,
-        )
-        deleted = await ask(ApiKey.DELETE_ACLS, filters(filters=[wanted]))
+        deleted = await ask(ApiKey.DELETE_ACLS, withdraw_request(topic_name, "alice"))
         left = topic_name in acl_names(ask.image)
 
     assert [result.error_code for result in created.results] == [0]
@@ -204,15 +195,9 @@ async def test_acls_are_created_and_deleted(quorum: KafkaQuorum, topic_name: str
 
 @pytest.mark.spec("Q8", "R9", "E13")
 async def test_quotas_and_credentials_are_stored(quorum: KafkaQuorum, topic_name: str) -> None:
-    quotas, scram = types.AlterClientQuotasRequest, types.AlterUserScramCredentialsRequest
     async with plane(quorum) as ask:
-        entity = [quotas.EntityData(entity_type="user", entity_name=topic_name)]
-        limit = quotas.EntryData(entity=entity, ops=[quotas.OpData(key="producer_byte_rate", value=1e6)])
-        limited = await ask(ApiKey.ALTER_CLIENT_QUOTAS, quotas(entries=[limit]))
-        credential = scram.ScramCredentialUpsertion(
-            name=topic_name, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
-        )
-        stored = await ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram(upsertions=[credential]))
+        limited = await ask(ApiKey.ALTER_CLIENT_QUOTAS, limit_request(topic_name, 1e6))
+        stored = await ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request(topic_name, "secret"))
         image = ask.image
 
     assert [entry.error_code for entry in limited.entries] == [0]
@@ -279,21 +264,11 @@ def test_no_api_is_left_out_here() -> None:
 
 @pytest.mark.spec("E4", "E6")
 async def test_whoever_has_no_cluster_action_is_shut_out_until_an_acl_grants_it(quorum: KafkaQuorum) -> None:
-    request = types.CreateAclsRequest
-    grant = request.AclCreation(
-        resource_type=4,
-        resource_name="kafka-cluster",
-        resource_pattern_type=3,
-        principal="User:proxy-2",
-        host="*",
-        operation=9,
-        permission_type=3,
-    )
     endpoints = quorum.controllers("proxy-2")
     async with plane(quorum) as ask, following(*endpoints) as follower, a_forwarder(*endpoints) as stranger:
         refused, _ = await forward(stranger, ApiKey.CREATE_ACLS, acls_request("t"))
         before = follower.feed.loaded.is_set()
-        await ask(ApiKey.CREATE_ACLS, request(creations=[grant]))
+        await ask(ApiKey.CREATE_ACLS, cluster_right(Operation.CLUSTER_ACTION, "User:proxy-2"))
         await follower.loaded()
         taken, _ = await forward(stranger, ApiKey.CREATE_ACLS, acls_request("t"))
 

@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from forwarding import envelope
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
 from forwarding.retry import AUTHORIZER_NOT_READY
-from proxy.demo.broker import Broker
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_response
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
     a_forwarder,
     acls_request,
@@ -24,7 +24,9 @@ from tests.support.controllers import (
     forward,
 )
 from tests.support.edges import SHOULD_NOT_TAKE_S
+from tests.support.every_change import topic_request
 from tests.support.fake_broker import FakeBroker, Request
+from tests.support.two_sides import limit_request, user_request
 
 DONE = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])
 
@@ -48,13 +50,13 @@ def in_turn(*answers: Callable[[Request], Any]) -> dict[int, Any]:
     return {ApiKey.ENVELOPE: lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)}
 
 
-async def sent(*brokers: FakeBroker, timeout_ms: int = 5_000) -> ControllerReply:
+async def sent(*brokers: FakeBroker, timeout_ms: int = 5_000) -> ControllerResponse:
     async with a_forwarder(*(endpoint_of(broker.address) for broker in brokers)) as forwarder:
         reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), timeout_ms=timeout_ms)
     return reply
 
 
-def error_of(reply: ControllerReply) -> tuple[int, bool, Any]:
+def error_of(reply: ControllerResponse) -> tuple[int, bool, Any]:
     return reply.error_code, reply.close, reply.body
 
 
@@ -368,16 +370,9 @@ async def test_many_requests_share_one_connection() -> None:
 @pytest.mark.kafka
 @pytest.mark.spec("E1")
 async def test_a_real_kraft_controller_takes_our_envelope(kafka: Broker, topic_name: str) -> None:
-    request = types.CreateTopicsRequest
-    topic = request.CreatableTopic(name=topic_name, num_partitions=1, replication_factor=1)
-
     async with a_forwarder(endpoint_of(kafka.controller)) as forwarder:
-        reply, created = await forward(
-            forwarder, ApiKey.CREATE_TOPICS, request(topics=[topic], timeout_ms=9_000)
-        )
-        again, exists = await forward(
-            forwarder, ApiKey.CREATE_TOPICS, request(topics=[topic], timeout_ms=9_000)
-        )
+        reply, created = await forward(forwarder, ApiKey.CREATE_TOPICS, topic_request(topic_name))
+        again, exists = await forward(forwarder, ApiKey.CREATE_TOPICS, topic_request(topic_name))
 
     assert (reply.error_code, again.error_code, reply.last_offset) == (0, 0, None)
     assert [(result.name, result.error_code) for result in created.topics] == [(topic_name, 0)]
@@ -387,19 +382,10 @@ async def test_a_real_kraft_controller_takes_our_envelope(kafka: Broker, topic_n
 @pytest.mark.kafka
 @pytest.mark.spec("E1", "E2")
 async def test_a_real_kraft_controller_stores_a_quota_and_a_credential_we_forward(kafka: Broker) -> None:
-    quotas = types.AlterClientQuotasRequest
-    entity = [quotas.EntityData(entity_type="user", entity_name="forwarded")]
-    limit = quotas.EntryData(entity=entity, ops=[quotas.OpData(key="producer_byte_rate", value=1e6)])
-    scram = types.AlterUserScramCredentialsRequest
-    credential = scram.ScramCredentialUpsertion(
-        name="forwarded", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
-    )
-
+    user = user_request("forwarded", "secret")
     async with a_forwarder(endpoint_of(kafka.controller)) as forwarder:
-        _, limited = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, quotas(entries=[limit]))
-        _, stored = await forward(
-            forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, scram(upsertions=[credential])
-        )
+        _, limited = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("forwarded", 1e6))
+        _, stored = await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user)
 
     assert [entry.error_code for entry in limited.entries] == [0]
     assert [(result.user, result.error_code) for result in stored.results] == [("forwarded", 0)]

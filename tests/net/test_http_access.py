@@ -12,7 +12,6 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from proxy.config.http import Http
-from proxy.demo.ports import free_addresses
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_access import HttpAccess, HttpFiles
 from proxy.net.pages.http_port import HttpPort
@@ -20,6 +19,7 @@ from proxy.net.pages.http_server import MAX_CONNECTIONS, HttpServer
 from proxy.net.pages.readiness import Note, Readiness
 from proxy.net.runtime.cause import Cause
 from proxy.net.runtime.listening import CannotListen
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 
 pytestmark = pytest.mark.spec("O2", "O3")

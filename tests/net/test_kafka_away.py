@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.process import ChildProcess
 from proxy.net.audit.shipper import BATCH_LINES
 from proxy.net.audit.spool_files import segments
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.process import ChildProcess
 from tests.support.audit_topic import boots, lines
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3")]

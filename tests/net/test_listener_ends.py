@@ -1,21 +1,22 @@
 """How connections end, over real sockets: who leaves, who is cut off, what is still delivered, told once."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from proxy.net.clients import connection as connection_module
 from proxy.quota.connections import ConnectionLimits
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.conversation import fetch, fetched, plain_token, produce, sasl
+from tests.session.conversation import fetched, plain_token, produce, sasl
+from tests.support.controllers import acls_request
 from tests.support.edges import (
-    EIGHT_MIB,
     a_broker,
+    a_fetch_that_is_not_read,
+    a_fetch_that_waits,
     a_gate,
     an_edge,
     an_edge_and_its_broker,
@@ -28,14 +29,7 @@ PRODUCE, FETCH, API_VERSIONS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_client_that_leaves_takes_its_brokers_side_along_and_its_sums_are_written() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-        await client.hears(PRODUCE, 9)
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
+    async with a_fetch_that_waits() as (edge, broker, client, waiting):
         client.leaves()
 
         assert len(await edge.all_gone()) == 1
@@ -48,35 +42,21 @@ async def test_a_client_that_leaves_takes_its_brokers_side_along_and_its_sums_ar
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_client_that_only_stops_sending_is_let_go_with_its_answers_in_flight() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
+    async with a_fetch_that_waits() as (edge, _broker, client, _waiting):
         client.writer.write_eof()
 
         assert await client.is_cut_off() == b""
         assert await edge.all_gone() == ["client_closed"]
-        waiting.set_result(None)
 
 
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_broker_that_goes_with_requests_in_flight_ends_the_client_once() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(PRODUCE, 9, produce("orders"))
-        await client.hears(PRODUCE, 9)
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
-
+    async with a_fetch_that_waits() as (edge, broker, client, _waiting):
         broker.hang_up()
 
         assert await client.is_cut_off() == b""
         assert await edge.all_gone() == ["upstream_closed"]
-        waiting.set_result(None)
 
 
 @pytest.mark.spec("O6")
@@ -111,11 +91,7 @@ async def test_one_connection_too_many_is_not_served_and_the_others_are() -> Non
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_an_idle_connection_is_closed_one_that_waits_for_an_answer_is_not() -> None:
-    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
-        client = await edge.client()
-        client.asks(FETCH, 12, fetch("orders"))
-        await broker.wait_for(FETCH)
+    async with a_fetch_that_waits() as (edge, _broker, client, waiting):
         connection, later_ms = edge.connection, edge.listener.now_ms() + 1_000
 
         connection.sweep(later_ms, idle_since_ms=later_ms)
@@ -154,21 +130,12 @@ async def test_a_failed_login_waits_and_is_told_then_the_connection_is_over() ->
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_fault_of_the_forwarder_ends_its_connection_and_no_other() -> None:
-    async def forward(_request: ToController) -> ControllerReply:
+    async def forward(_request: ToController) -> ControllerResponse:
         raise RuntimeError("a fault")
 
     async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
         first, second = await edge.client(), await edge.client()
-        acl = t.CreateAclsRequest.AclCreation(
-            resource_type=2,
-            resource_name="orders",
-            resource_pattern_type=3,
-            principal="User:bob",
-            host="*",
-            operation=3,
-            permission_type=3,
-        )
-        first.asks(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[acl]))
+        first.asks(ApiKey.CREATE_ACLS, 3, acls_request("orders"))
 
         assert await first.is_cut_off() == b""
         assert edge.reasons == ["internal_error"]
@@ -182,13 +149,7 @@ async def test_a_client_that_does_not_take_its_last_bytes_is_cut_off_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection_module, "MAX_LINGER_S", 0.05)
-    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    async with an_edge_and_its_broker(answers=answers) as (edge, _broker):
-        client = await edge.client()
-        client.stops_reading()
-        client.asks(FETCH, 12, fetch("orders"))
-        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
-
+    async with a_fetch_that_is_not_read() as (edge, _broker, _client):
         edge.connection.close("drained")
 
         assert await edge.all_gone() == ["drained"]

@@ -10,7 +10,7 @@ import trustme
 from proxy.net.clients.connection import Upstream
 from proxy.net.clients.relay_protocol import SIZE_BYTES, Side
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import Data, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -20,6 +20,7 @@ from tests.session.apis.asking import image_with
 from tests.session.conversation import fetch, fetched, gate_with, produce
 from tests.support.edges import (
     EIGHT_MIB,
+    a_fetch_that_is_not_read,
     a_gate,
     an_edge,
     an_edge_and_its_broker,
@@ -52,13 +53,7 @@ async def test_streams_of_eight_mib_pass_in_both_directions_without_a_byte_chang
 @pytest.mark.spec("O6")
 @on_uvloop
 async def test_a_client_that_does_not_read_is_not_read_for() -> None:
-    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    async with an_edge_and_its_broker(answers=answers) as (edge, broker):
-        client = await edge.client()
-        client.stops_reading()
-        for _ in range(4):
-            client.asks(FETCH, 12, fetch("orders"))
-        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
+    async with a_fetch_that_is_not_read(4) as (edge, broker, client):
         connection = edge.connection
 
         assert connection.transport is not None
@@ -160,8 +155,8 @@ async def test_a_tls_listener_carries_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.spec("E3")
 @on_uvloop
 async def test_an_admin_request_goes_by_way_of_the_forwarder() -> None:
-    async def forward(request: ToController) -> ControllerReply:
-        return ControllerReply(ErrorCode.REQUEST_TIMED_OUT, None, "p/b/0")
+    async def forward(request: ToController) -> ControllerResponse:
+        return ControllerResponse(ErrorCode.REQUEST_TIMED_OUT, None, "p/b/0")
 
     async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
         client = await edge.client()
@@ -188,9 +183,9 @@ async def test_the_loop_turns_while_the_record_of_a_large_response_of_the_contro
                 turns += 1
                 asyncio.get_running_loop().call_soon(turn)
 
-        async def forward(_request: ToController) -> ControllerReply:
+        async def forward(_request: ToController) -> ControllerResponse:
             turn()
-            return ControllerReply(ErrorCode.NONE, large, "p/b/0")
+            return ControllerResponse(ErrorCode.NONE, large, "p/b/0")
 
         client = await edge.client()
         client.asks(ApiKey.CREATE_ACLS, 3, allow_request("orders", "bob"))

@@ -9,7 +9,6 @@ import pytest
 
 from forwarding.controller.records import key_of
 from forwarding.net.log import Entry, MetadataLog
-from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import QuotaEntity
@@ -17,6 +16,7 @@ from proxy.net.kafka.channel import Channel
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 from tests.support.controller_processes import everything_in
 from tests.support.controllers import acl_names, plaintext
 from tests.support.metadata_log import acl, acl_record, quota_record, removed_acl_record

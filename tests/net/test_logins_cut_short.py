@@ -10,6 +10,7 @@ import pytest
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Deferred, Exchange, Rejected
 from proxy.session.authentication import SaslListener
+from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce
@@ -52,7 +53,7 @@ async def test_a_login_is_told_though_its_connection_ended_before_the_answer(
         await client.hears(ApiKey.SASL_HANDSHAKE, 1)
         client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=b"a token"))
         client.asks(ApiKey.PRODUCE, 9, produce("orders", acks=0))
-        await edge.until(lambda: edge.connection.session.verifying is not None)
+        await edge.until(lambda: State.VERIFYING in edge.connection.session.state)
         edge.connection.abort("drain_timeout")
         assert await edge.all_gone() == ["drain_timeout"]
 

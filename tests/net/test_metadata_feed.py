@@ -9,7 +9,6 @@ from aiokafka import AIOKafkaProducer
 
 from forwarding.net.broker import Broker as BrokerRequests
 from forwarding.net.log import Entry, MetadataLog
-from proxy.demo.broker import Broker
 from proxy.metadata.errors import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -17,6 +16,7 @@ from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import acl_names, plaintext
 from tests.support.followed import Follower, Shown, followed
 from tests.support.images import acl_record

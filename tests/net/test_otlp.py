@@ -16,11 +16,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from proxy.demo.ports import free_addresses
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.cause import CERTIFICATE, REFUSED, TIMED_OUT
 from proxy.net.telemetry import otlp
 from proxy.net.telemetry.otlp import Headers, OtlpSettings, OtlpTraces
+from tests.lab.cluster.ports import free_addresses
 from tests.support.office_certificates import OfficeCertificates
 from tests.support.otlp_receiver import Receiver, a_receiver
 

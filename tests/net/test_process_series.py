@@ -14,14 +14,14 @@ from cryptography import x509
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.demo import probe
-from proxy.demo.ports import free_addresses
 from proxy.net.files.certificates import Certificates, CertificateSeries, expiry_of_cas, expiry_of_chain
 from proxy.net.files.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster import probe
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, a_lone
 from tests.support.promlint import problems

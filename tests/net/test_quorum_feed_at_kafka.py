@@ -2,22 +2,15 @@
 
 import pytest
 
-from proxy.demo.broker import Broker
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 from tests.support.controllers import a_forwarder, endpoint_of, forward
 from tests.support.kafka_fixtures import BROKER_LOGIN
 from tests.support.quorum import TIMEOUT_MS, following
+from tests.support.two_sides import limit_request
 
 pytestmark = pytest.mark.kafka
-
-
-def limit(user: str, bytes_per_second: float) -> types.AlterClientQuotasRequest:
-    request = types.AlterClientQuotasRequest
-    entity = [request.EntityData(entity_type="user", entity_name=user)]
-    ops = [request.OpData(key="producer_byte_rate", value=bytes_per_second)]
-    return request(entries=[request.EntryData(entity=entity, ops=ops)])
 
 
 @pytest.mark.spec("S1", "S3")
@@ -41,7 +34,7 @@ async def test_a_change_that_was_acknowledged_is_in_force_after_a_look_at_the_hi
         entity = QuotaEntity(user=topic_name)
         seen = []
         for rate in (1e6, 2e6, 3e6):
-            await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit(topic_name, rate))
+            await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request(topic_name, rate))
             await follower.feed.wait_until_now(TIMEOUT_MS)
             seen.append(follower.loader.image.quotas.limit(entity, "producer_byte_rate"))
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.demo.ports import free_addresses
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.net.runtime import reachability as reach_module
 from proxy.net.runtime.cause import CERTIFICATE, LOGIN, REFUSED, UNKNOWN_HOST, Cause
 from proxy.net.runtime.reachability import MAX_MS, Backoff, Reach, together
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import FakeBroker
 

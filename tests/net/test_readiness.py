@@ -10,8 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.metrics import ForwarderMetrics
-from proxy.demo import probe
-from proxy.demo.ports import free_addresses
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.pages.readiness import Note, Readiness
 from proxy.net.runtime.cause import LOGIN, REFUSED, UNKNOWN_HOST, VERSION, Cause
@@ -19,6 +17,8 @@ from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster import probe
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import FakeBroker, Request
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone

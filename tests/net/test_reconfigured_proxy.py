@@ -13,8 +13,6 @@ import yaml
 
 from proxy import gate_setup
 from proxy.config import ConfigError, ProxyConfig, load
-from proxy.demo import certificates
-from proxy.demo.ports import free_addresses
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.process import ProxyProcess
@@ -25,6 +23,8 @@ from proxy.security.principal import Principal
 from proxy.session.session import Session
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster import certificates
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import SHOULD_NOT_TAKE_S, Client, on_uvloop
 
 pytestmark = pytest.mark.spec("O9")

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo import probe
-from proxy.demo.ports import free_addresses
 from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.reload_status import ReloadStatus
 from proxy.reload import EXIT_CONFIG, EXIT_NO_OUTCOME, EXIT_RESTART, reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster import probe
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone
 

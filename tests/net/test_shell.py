@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.demo.broker import Broker
-from proxy.demo.tools import KafkaTools
 from proxy.net.kafka.channel import Channel
 from proxy.shell.run import Question, run_shell
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.tools import KafkaTools
 from tests.net.test_controller_topic_owner import creation
 from tests.support.controllers import a_controller, a_forwarder, create_acls, forward, plaintext
 from tests.support.fake_quorum import LEADER_CHANGE, FakeNode

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.node import penstock
-from proxy.demo.ports import free_addresses
-from proxy.demo.process import ChildProcess
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
 from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.reload_status import STATUS
+from tests.lab.cluster.node import penstock
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.process import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D3", "O5")]
 

@@ -127,7 +127,9 @@ async def test_nothing_is_asked_for_a_connection_that_is_gone() -> None:
         first, second = await edge.client(), await edge.client()
         first.asks(FETCH, 13, fetch(GONE))
         await edge.until(lambda: edge.listener.lookups.waiting == 2)
-        (waiting,) = (each for each in edge.listener.connections if each.session.waits_for and each != lost)
+        (waiting,) = (
+            each for each in edge.listener.connections if each.session.looks_up_topics and each != lost
+        )
         second.asks(FETCH, 13, fetch(TWO))
         await edge.until(lambda: edge.listener.lookups.waiting == 3)
         waiting.abort("idle")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.telemetry.traced_session import CONNECTION_CLOSED, TracedSession
-from proxy.session.controller_reply import ControllerReply
+from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, RequestTracer
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController
 from proxy.session.session import Session
 from proxy.wire import codecs
@@ -61,10 +61,10 @@ async def test_whoever_forwards_is_told_of_the_span_which_lasts_until_the_respon
     spans, tracing = recording(ratio=0)
     asked: list[ToController] = []
 
-    async def forward(request: ToController) -> ControllerReply:
+    async def forward(request: ToController) -> ControllerResponse:
         asked.append(request)
         body = codecs.response(CREATE_TOPICS, TOPICS_V).encode(made(new=0))
-        return ControllerReply(ErrorCode.NONE, body, "p/b/7", 12)
+        return ControllerResponse(ErrorCode.NONE, body, "p/b/7", 12)
 
     async with an_edge_and_its_broker(forward=forward, tracing=tracing) as (edge, _):
         client = await edge.client()
@@ -81,9 +81,9 @@ async def test_a_connection_that_is_over_ends_the_span_of_what_it_had_forwarded(
     spans, tracing = recording()
     answers = asyncio.Event()
 
-    async def forward(_request: ToController) -> ControllerReply:
+    async def forward(_request: ToController) -> ControllerResponse:
         await answers.wait()
-        return ControllerReply(ErrorCode.REQUEST_TIMED_OUT, None, "p/b/7")
+        return ControllerResponse(ErrorCode.REQUEST_TIMED_OUT, None, "p/b/7")
 
     async with an_edge_and_its_broker(forward=forward, tracing=tracing) as (edge, _):
         client = await edge.client()
@@ -112,7 +112,10 @@ async def test_a_traced_session_is_free_without_the_garbage_collector() -> None:
         client.asks(PRODUCE, 11, produce("orders"))
         await client.hears(PRODUCE, 11)
         session = weakref.ref(edge.connection.session)
-        assert type(session()) is TracedSession
+        found = session()
+        assert found is not None
+        assert type(found.pipeline.queue) is RequestTracer
+        del found
         client.leaves()
         await edge.all_gone()
         await edge.until(lambda: session() is None)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.demo.broker import Broker
-from proxy.demo.ports import free_addresses
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.ports import free_addresses
 from tests.support.controller_processes import controller_file, proxy_file, running
 from tests.support.controllers import acls_request
 from tests.support.edges import Client

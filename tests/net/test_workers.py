@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from proxy.config import ProxyConfig, load
-from proxy.demo import probe
-from proxy.demo.node import CHECKOUT, penstock
-from proxy.demo.ports import free_addresses
-from proxy.demo.process import ChildProcess
 from proxy.net.runtime.clock import now_ms
 from proxy.workers import supervisor as supervision
 from proxy.workers.spools import left_over
+from tests.lab.cluster import probe
+from tests.lab.cluster.node import CHECKOUT, penstock
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.process import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("O2", "O4", "D3")]
 

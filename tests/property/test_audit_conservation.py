@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proxy.audit.record import AuditEvent
+from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
@@ -112,7 +113,7 @@ class Told:
             self.unmute()
 
     def unmute(self) -> None:
-        while self.talk.session.mutes:
+        while self.talk.session.state & State.MUTED:
             self.talk.is_unmuted()
 
     def answer(self, count: int) -> None:
@@ -148,7 +149,7 @@ def carry_out(told: Told, step: Any) -> None:
         case "other ACLs":
             told.change_acls()
         case "summaries":
-            told.talk.carry_out(told.talk.session.summaries(told.talk.now_ms))
+            told.talk.carry_out(told.talk.session.machine.summaries(told.talk.now_ms))
         case int() if step <= 3:
             told.answer(step)
         case _:

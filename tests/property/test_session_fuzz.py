@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.session.apis.table import TABLE
+from proxy.session.state import State
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -148,7 +149,7 @@ def test_a_client_that_is_known_can_break_nothing(
     for chunk in chunks(b"".join(sent), lengths):
         talk.sends(chunk)
         talk.broker_sends(an_answer(talk, next(answers, "silent")))
-        if talk.mutes and talk.session.mutes:
+        if talk.mutes and talk.session.state & State.MUTED:
             talk.is_unmuted()
 
     served = {ApiKey.PRODUCE, ApiKey.FETCH, *TABLE}

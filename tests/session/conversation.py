@@ -22,9 +22,8 @@ from proxy.security.protected import ProtectedResources
 from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.security.standard import StandardAuthorizer
-from proxy.session import forwarding, served
 from proxy.session.authentication import Authentication, SaslListener
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import (
     Close,
     Effect,
@@ -37,6 +36,7 @@ from proxy.session.effects import (
     Verify,
 )
 from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy, Peer
+from proxy.session.requests import supported_versions
 from proxy.session.session import Session
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -131,7 +131,7 @@ def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate
             decoded_request_max_bytes=1 << 16,
             sasl_server_max_receive_size=1 << 12,
         ),
-        versions=served.versions({}),
+        versions=supported_versions.versions({}),
     )
     if Conversation.takes_turns:
         # Time passes only by being looked at: a slice is over at its second look.
@@ -198,7 +198,7 @@ class Conversation:
     def sends(self, data: bytes) -> None:
         """Bytes of the client, in one piece."""
         view = memoryview(bytearray(data))
-        if self.session.passes(view, self.now_ms):
+        if self.session.forward_request(view, self.now_ms):
             self.to_broker += view
         else:
             self.carry_out(self.session.receive(view, self.now_ms))
@@ -227,10 +227,10 @@ class Conversation:
 
     def broker_sends(self, data: bytes) -> None:
         view = memoryview(bytearray(data))
-        if self.session.reply_passes(view, self.now_ms):
+        if self.session.forward_response(view, self.now_ms):
             self.to_client += view
         else:
-            self.carry_out(self.session.broker_replied(view, self.now_ms))
+            self.carry_out(self.session.broker_responded(view, self.now_ms))
 
     def controller_answers(
         self,
@@ -243,10 +243,10 @@ class Conversation:
         asked = self.controller[-1]
         if message is not None:
             body = codecs.response(asked.api_key, asked.api_version).encode(message)
-        reply = ControllerReply(error_code, body, "p/b/0", 5, close=close)
-        event = forwarding.told(self.session, asked.correlation_id, reply, self.now_ms)
+        reply = ControllerResponse(error_code, body, "p/b/0", 5, close=close)
+        event = self.session.controller_record(asked.correlation_id, reply, self.now_ms)
         self.carry_out([] if event is None else [Recorded(event)])
-        self.carry_out(self.session.controller_replied(asked.correlation_id, reply, self.now_ms))
+        self.carry_out(self.session.controller_responded(asked.correlation_id, reply, self.now_ms))
 
     def passes(self, duration_ms: int) -> None:
         self.now_ms += duration_ms
@@ -265,11 +265,15 @@ class Conversation:
         self.session.topics_looked_up()
         self.carry_out(self.session.take_turn(self.now_ms))
 
+    def mute(self) -> None:
+        """A response has made the client wait."""
+        self.session.machine.apply([MuteClient(1)])
+
     def is_unmuted(self) -> None:
         self.carry_out(self.session.unmuted(self.now_ms))
 
     def summaries(self) -> list[AuditEvent]:
-        return [e.event for e in self.session.summaries(self.now_ms) if isinstance(e, Recorded)]
+        return [e.event for e in self.session.machine.summaries(self.now_ms) if isinstance(e, Recorded)]
 
     # What comes out; each look takes it away.
 

@@ -1,10 +1,12 @@
 """A client while decisions change by something else than the metadata log: a file, the hour."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.simple import SimpleAclAuthorizer
 from proxy.session.gate import Gate
 from proxy.wire import types as t
@@ -137,3 +139,31 @@ def test_an_authorizer_that_decides_by_the_hour_closes_a_connection_that_has_pro
 
     assert produce_error(talk) == DENIED
     assert [event.rule for event in talk.told("authorization")] == ["office.closed"]
+
+
+class Counting(SimpleAclAuthorizer):
+    """Counts the actions that it decides on."""
+
+    decided = 0
+
+    def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
+        self.decided += len(actions)
+        return super().authorize(context, actions)
+
+
+@pytest.mark.spec("A4")
+def test_a_decoded_request_reuses_what_was_allowed_and_asks_again_for_what_was_denied() -> None:
+    authorizer = Counting()
+    authorizer.configure({})
+    document = {"version": 1, "acls": [], "topics": {"secrets": CLOSED_TO_ALICE["orders"]}}
+    authorizer.load_file(Path("acls.json"), json.dumps(document).encode())
+    talk = Conversation(gate=a_gate(authorizer))
+
+    for _ in range(3):
+        talk.asks(ApiKey.PRODUCE, 9, produce("orders", "payments", "secrets"))
+        talk.answers(ApiKey.PRODUCE, 9, produced("orders", "payments"))
+        codes = [topic.partition_responses[0].error_code for topic in talk.heard(ApiKey.PRODUCE, 9).responses]
+        assert codes == [0, 0, DENIED]
+
+    assert authorizer.decided == 3 + 1 + 1
+    assert len(talk.told("authorization")) == 3, "each denial is a record"

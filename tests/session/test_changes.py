@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.changes import MAX_BYTES, changes_of
+from proxy.session.requests.expected_records import MAX_BYTES, expected_records
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support import every_change
@@ -44,19 +44,19 @@ def test_an_acl_is_told_in_full_and_one_that_was_refused_is_not() -> None:
     request = allow_request("orders", "alice")
     request.creations.append(request.creations[0])
 
-    told = changes_of(ApiKey.CREATE_ACLS, request, acls_created(0, REFUSED))
+    told = expected_records(ApiKey.CREATE_ACLS, request, acls_created(0, REFUSED))
 
     assert told == (("AccessControlEntryRecord", *ACL),)
-    assert changes_of(ApiKey.CREATE_ACLS, request, None) == told * 2
+    assert expected_records(ApiKey.CREATE_ACLS, request, None) == told * 2
 
 
 def test_acls_that_are_gone_are_told_by_the_answer_each_once() -> None:
     request = withdraw_request("orders", "alice")
 
-    told = changes_of(ApiKey.DELETE_ACLS, request, acls_deleted("alice", "alice"))
+    told = expected_records(ApiKey.DELETE_ACLS, request, acls_deleted("alice", "alice"))
 
     assert told == (("RemoveAccessControlEntryRecord", *ACL),)
-    assert changes_of(ApiKey.DELETE_ACLS, request, None) == (("RemoveAccessControlEntryRecord",),)
+    assert expected_records(ApiKey.DELETE_ACLS, request, None) == (("RemoveAccessControlEntryRecord",),)
 
 
 def test_a_quota_is_told_with_its_entity_and_its_last_value() -> None:
@@ -66,19 +66,19 @@ def test_a_quota_is_told_with_its_entity_and_its_last_value() -> None:
     entry.ops.append(types.AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=2048.5))
     removed = every_change.no_limit("bob")
 
-    assert changes_of(ApiKey.ALTER_CLIENT_QUOTAS, request, None) == (
+    assert expected_records(ApiKey.ALTER_CLIENT_QUOTAS, request, None) == (
         ("ClientQuotaRecord", "producer_byte_rate", "client-id", "user=alice", "2048.5"),
     )
-    assert changes_of(ApiKey.ALTER_CLIENT_QUOTAS, removed, None) == (
+    assert expected_records(ApiKey.ALTER_CLIENT_QUOTAS, removed, None) == (
         ("ClientQuotaRecord", "producer_byte_rate", "user=bob", None),
     )
 
 
 def test_a_users_credential_is_told_without_its_secret() -> None:
-    told = changes_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request("alice", "secret"), None)
+    told = expected_records(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request("alice", "secret"), None)
 
     assert told == (("UserScramCredentialRecord", "alice", "SCRAM-SHA-256", "4096"),)
-    assert changes_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, every_change.user_deletion("bob"), None) == (
+    assert expected_records(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, every_change.user_deletion("bob"), None) == (
         ("RemoveUserScramCredentialRecord", "bob", "SCRAM-SHA-256"),
     )
 
@@ -89,20 +89,22 @@ def test_tokens_are_told_by_what_is_known_of_them() -> None:
     renewed = types.RenewDelegationTokenResponse(error_code=0, expiry_timestamp_ms=99)
     end = types.ExpireDelegationTokenRequest(hmac=b"", expiry_time_period_ms=-1)
 
-    assert changes_of(ApiKey.CREATE_DELEGATION_TOKEN, token_request(), made) == (
+    assert expected_records(ApiKey.CREATE_DELEGATION_TOKEN, token_request(), made) == (
         ("DelegationTokenRecord", "77", "t"),
     )
-    assert changes_of(ApiKey.RENEW_DELEGATION_TOKEN, renewal, renewed) == (("DelegationTokenRecord", "99"),)
-    assert changes_of(ApiKey.EXPIRE_DELEGATION_TOKEN, end, None) == (("RemoveDelegationTokenRecord",),)
+    assert expected_records(ApiKey.RENEW_DELEGATION_TOKEN, renewal, renewed) == (
+        ("DelegationTokenRecord", "99"),
+    )
+    assert expected_records(ApiKey.EXPIRE_DELEGATION_TOKEN, end, None) == (("RemoveDelegationTokenRecord",),)
 
 
 def test_topics_are_told_with_their_configs_and_an_attempt_changes_nothing() -> None:
     request = every_change.topic_request("orders")
     response = types.CreateTopicsResponse
     topic = response.CreatableTopicResult(name="orders", topic_id=TOPIC_ID, error_code=0)
-    told = changes_of(ApiKey.CREATE_TOPICS, request, response(topics=[topic]))
+    told = expected_records(ApiKey.CREATE_TOPICS, request, response(topics=[topic]))
     topic.error_code = 36
-    refused = changes_of(ApiKey.CREATE_TOPICS, request, response(topics=[topic]))
+    refused = expected_records(ApiKey.CREATE_TOPICS, request, response(topics=[topic]))
     request.validate_only = True
 
     assert told == (
@@ -110,11 +112,11 @@ def test_topics_are_told_with_their_configs_and_an_attempt_changes_nothing() -> 
         ("ConfigRecord", "TOPIC", "orders", "retention.ms", "86400000"),
         ("PartitionRecord", "orders"),
     )
-    assert refused == changes_of(ApiKey.CREATE_TOPICS, request, None) == ()
-    assert changes_of(ApiKey.DELETE_TOPICS, every_change.deletion("orders"), None) == (
+    assert refused == expected_records(ApiKey.CREATE_TOPICS, request, None) == ()
+    assert expected_records(ApiKey.DELETE_TOPICS, every_change.deletion("orders"), None) == (
         ("RemoveTopicRecord", "orders"),
     )
-    assert changes_of(ApiKey.CREATE_PARTITIONS, every_change.more_partitions("orders", 3), None) == (
+    assert expected_records(ApiKey.CREATE_PARTITIONS, every_change.more_partitions("orders", 3), None) == (
         ("PartitionRecord", "orders"),
     )
 
@@ -123,27 +125,29 @@ def test_configs_are_told_as_far_as_the_request_tells_them() -> None:
     request = every_change.config_request("orders", ("a", 0, "1"), ("b", 1, None), ("c", 2, "x"))
     place = ("ConfigRecord", "TOPIC", "orders")
 
-    assert changes_of(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, None) == (
+    assert expected_records(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, None) == (
         (*place, "a", "1"),
         (*place, "b", None),
         (*place, "c"),
     )
     # Of anything but a topic a value may be a password.
-    assert changes_of(
+    assert expected_records(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, every_change.config_of_all_brokers("ssl.key.password", "p"), None
     ) == (("ConfigRecord", "BROKER", "", "ssl.key.password"),)
-    assert changes_of(ApiKey.ALTER_CONFIGS, every_change.whole_config("orders", "a", "1"), None) == (place,)
+    assert expected_records(ApiKey.ALTER_CONFIGS, every_change.whole_config("orders", "a", "1"), None) == (
+        place,
+    )
 
 
 def test_more_than_a_topic_takes_is_told_by_its_kind() -> None:
     request = allow_request("t" * 200, "alice")
     request.creations *= MAX_BYTES // 200
 
-    assert changes_of(ApiKey.CREATE_ACLS, request, None) == (("AccessControlEntryRecord",),)
+    assert expected_records(ApiKey.CREATE_ACLS, request, None) == (("AccessControlEntryRecord",),)
 
 
 def test_elections_change_nothing_that_anybody_has_to_explain() -> None:
-    assert changes_of(ApiKey.ELECT_LEADERS, types.ElectLeadersRequest(), None) == ()
+    assert expected_records(ApiKey.ELECT_LEADERS, types.ElectLeadersRequest(), None) == ()
 
 
 @pytest.mark.spec("O8")
@@ -154,9 +158,11 @@ def test_the_changes_of_a_large_request_are_written_down_in_slices_whether_few_o
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
     refused = [result(name=f"t{n}", error_code=REFUSED) for n in range(20_000)]
 
-    made, stops = in_slices(lambda: changes_of(ApiKey.CREATE_PARTITIONS, request, None))
+    made, stops = in_slices(lambda: expected_records(ApiKey.CREATE_PARTITIONS, request, None))
     none_made, more_stops = in_slices(
-        lambda: changes_of(ApiKey.CREATE_PARTITIONS, request, types.CreatePartitionsResponse(results=refused))
+        lambda: expected_records(
+            ApiKey.CREATE_PARTITIONS, request, types.CreatePartitionsResponse(results=refused)
+        )
     )
 
     assert made == (("PartitionRecord",),)

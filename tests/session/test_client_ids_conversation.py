@@ -7,6 +7,7 @@ import pytest
 from proxy.audit.record import AuditEvent
 from proxy.session.client_state import MAX_TOPICS
 from proxy.session.former_clients import MANY, MAX_KEPT
+from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import Conversation, Quotas, fetch, fetched, produce, produced
@@ -106,7 +107,7 @@ def test_what_several_client_ids_were_throttled_is_no_one_quotas() -> None:
             )
         )
         talk.answers(ApiKey.PRODUCE, 12, produced("orders"))
-        while talk.session.mutes:
+        while talk.session.state & State.MUTED:
             talk.is_unmuted()
 
     throttled = [event for event in talk.summaries() if event.event == "throttled"]
@@ -127,7 +128,7 @@ def test_what_is_kept_of_client_ids_is_bounded_by_what_one_may_have() -> None:
         talk.sends(talk.request(ApiKey.METADATA, 12, message, client_id=f"id-{number}"))
         talk.answers(ApiKey.METADATA, 12, t.MetadataResponse())
 
-        former = talk.session._former
+        former = talk.session.machine._former
         assert sum(left.client.size for left in former._kept.values()) <= MAX_TOPICS
     events = talk.summaries()
     told = [event for event in (*talk.events, *events) if event.event == "authorization_summary"]

@@ -2,7 +2,6 @@
 
 import pytest
 
-from proxy.session import draining
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import (
@@ -21,7 +20,7 @@ PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 
 
 def drains(talk: Conversation) -> None:
-    talk.carry_out(draining.drain(talk.session))
+    talk.carry_out(talk.session.drain())
 
 
 def test_with_nothing_in_flight_it_closes_at_once() -> None:
@@ -51,7 +50,7 @@ def test_all_that_is_in_flight_is_answered_in_order_and_then_it_closes() -> None
 
 def test_what_a_muted_client_has_sent_is_dropped() -> None:
     talk = Conversation("WRITE TOPIC orders")
-    talk.session.mutes = 1
+    talk.mute()
     talk.asks(PRODUCE, 9, produce("orders"))
 
     drains(talk)
@@ -69,9 +68,9 @@ def test_the_rest_of_a_request_that_streams_is_passed_on_and_nothing_behind_it()
     talk.heard_bytes(), talk.forwarded_bytes()
 
     drains(talk)
-    assert draining.takes_rest(talk.session)
+    assert talk.session.takes_rest
     talk.sends(frame[9_000:] + talk.request(PRODUCE, 9, produce("orders")))
-    assert (draining.takes_rest(talk.session), talk.close_reason) == (False, None)
+    assert (talk.session.takes_rest, talk.close_reason) == (False, None)
     talk.answers(PRODUCE, 9, produced("orders"), talk.correlation_id - 1)
 
     assert talk.forwarded_bytes() == frame[9_000:]
@@ -97,10 +96,10 @@ def test_a_login_that_is_being_verified_is_answered_and_recorded() -> None:
 def test_only_requests_that_a_client_repeats_need_no_answer() -> None:
     polling = Conversation("READ TOPIC orders", "WRITE TOPIC orders")
     polling.asks(FETCH, 12, fetch("orders"))
-    assert draining.needs_no_answer(polling.session)
+    assert polling.session.needs_no_response
 
     polling.asks(PRODUCE, 9, produce("orders"))
-    assert not draining.needs_no_answer(polling.session)
+    assert not polling.session.needs_no_response
 
 
 def test_a_response_that_has_begun_needs_its_end() -> None:
@@ -110,7 +109,7 @@ def test_a_response_that_has_begun_needs_its_end() -> None:
     drains(talk)
 
     talk.broker_sends(response[:3_000])
-    assert not draining.needs_no_answer(talk.session)
+    assert not talk.session.needs_no_response
     talk.broker_sends(response[3_000:])
 
     assert talk.heard_bytes() == response
@@ -125,9 +124,9 @@ def test_a_produce_request_of_which_bytes_are_missing_needs_no_answer_but_one_th
 
     talk.sends(frame[:9_000])
     drains(talk)
-    assert draining.needs_no_answer(talk.session)
+    assert talk.session.needs_no_response
     talk.sends(frame[9_000:])
-    assert not draining.needs_no_answer(talk.session)
+    assert not talk.session.needs_no_response
 
 
 def test_a_whole_request_is_not_taken_for_one_without_acks_that_streams_behind_it() -> None:
@@ -138,5 +137,5 @@ def test_a_whole_request_is_not_taken_for_one_without_acks_that_streams_behind_i
 
     drains(talk)
 
-    assert draining.takes_rest(talk.session)
-    assert not draining.needs_no_answer(talk.session)
+    assert talk.session.takes_rest
+    assert not talk.session.needs_no_response

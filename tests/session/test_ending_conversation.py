@@ -5,7 +5,6 @@ import pytest
 from proxy.security.backoff import BackoffSettings, LoginBackoff
 from proxy.security.sasl.exchange import Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
-from proxy.session import ending
 from proxy.session.authentication import SaslListener
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -42,11 +41,11 @@ def with_users(users: Users, max_reauth_ms: int = 0, backoff: LoginBackoff | Non
 
 
 def swept(talk: Conversation) -> None:
-    talk.carry_out(ending.expired_idle(talk.session, talk.now_ms))
+    talk.carry_out(talk.session.end_if_expired(talk.now_ms))
 
 
 def asked_to_prove(talk: Conversation) -> None:
-    talk.carry_out(ending.revoked(talk.session))
+    talk.carry_out(talk.session.end_if_revoked())
 
 
 @pytest.mark.spec("R3")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.session.state import State
 from proxy.wire import codecs, skim_fetch
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -28,7 +29,7 @@ class LongWay(Conversation):
         self.carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
 
     def broker_sends(self, data: bytes) -> None:
-        self.carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
+        self.carry_out(self.session.broker_responded(memoryview(bytearray(data)), self.now_ms))
 
 
 def at(version: int, *names: str) -> tuple[str | bytes, ...]:
@@ -65,13 +66,13 @@ def test_a_fetch_of_topics_known_to_be_allowed_and_its_answer_pass_as_they_are(
     topics = at(version, *names)
     request = a_view(talk.request(FETCH, version, fetch(*topics, **asked_again(version))))
 
-    assert talk.session.passes(request, talk.now_ms)
+    assert talk.session.forward_request(request, talk.now_ms)
 
     # In the version that the broker is asked in, and otherwise as it came.
     header = decode_request_header(request, 4)
     assert header.api_version == min(version, LAST_ASKED)
     answer = talk.response(FETCH, header.api_version, fetched(*topics, records=bytes(300)))
-    assert talk.session.reply_passes(a_view(answer), talk.now_ms)
+    assert talk.session.forward_response(a_view(answer), talk.now_ms)
     assert {event.resource_name: event.count for event in talk.summaries()} == {
         name: 2 if name in names else 1 for name in ("orders", "payments")
     }
@@ -98,7 +99,7 @@ def test_a_fetch_that_is_not_plain_goes_the_long_way(version: int, changes: dict
     if "replica_id" in changes:
         follower(message, version)
 
-    assert not talk.session.passes(a_view(talk.request(FETCH, version, message)), talk.now_ms)
+    assert not talk.session.forward_request(a_view(talk.request(FETCH, version, message)), talk.now_ms)
 
 
 def changed(changes: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def test_a_fetch_session_of_other_acls_is_not_known() -> None:
     talk.gate.image = image_with(*RIGHTS)
     request = talk.request(FETCH, 12, fetch("orders", **asked_again(12)))
 
-    assert not talk.session.passes(a_view(request), talk.now_ms)
+    assert not talk.session.forward_request(a_view(request), talk.now_ms)
 
 
 names_asked = st.lists(st.sampled_from(["orders", "orders", "payments", "secrets"]), max_size=3, unique=True)
@@ -149,7 +150,7 @@ def test_both_ways_say_charge_and_count_the_same(
         for talk in both:
             exchange(talk, version, at(version, *names), session, size_bytes, is_cut)
             talk.passes(pause_ms)
-            while talk.session.mutes:
+            while talk.session.state & State.MUTED:
                 talk.is_unmuted()
 
     assert short.forwarded_bytes() == long.forwarded_bytes()

@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
-from proxy.session.frames import STARVED
 from proxy.session.gate import Gate
+from proxy.session.in_flight import ENTRY_BYTES
 from proxy.session.memory import FREE_BYTES, Account, RequestMemory
-from proxy.session.pipeline import ENTRY_BYTES
+from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
@@ -28,7 +28,7 @@ def a_gate() -> Gate:
 
 def is_starved(talk: Conversation) -> bool:
     """There is no room for what its client is sending."""
-    return talk.session.waits_for is STARVED
+    return bool(talk.session.state & State.AWAITING_MEMORY)
 
 
 def large_request(talk: Conversation, size_bytes: int = 40_000) -> bytes:
@@ -64,8 +64,8 @@ def test_a_client_that_goes_leaves_its_room_to_others() -> None:
     first.sends(large_request(first)[:20_000])
     second.sends(large_request(second)[:20_000])
 
-    second.session.gone()
-    first.session.gone()
+    second.session.closed()
+    first.session.closed()
 
     assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
 
@@ -220,7 +220,7 @@ def test_a_client_whose_response_waits_for_room_leaves_nothing_behind() -> None:
         receives(talk, metadata_response(talk, 1_000)[: FREE_BYTES + 1])
     assert second.session.response_waits
 
-    second.session.gone()
-    first.session.gone()
+    second.session.closed()
+    first.session.closed()
 
     assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)

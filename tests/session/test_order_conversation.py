@@ -6,7 +6,7 @@ import pytest
 
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal, deserialize
-from proxy.session.pipeline import MAX_IN_FLIGHT, MAX_READY_BYTES
+from proxy.session.in_flight import MAX_IN_FLIGHT, MAX_READY_BYTES
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.audit.record import AuditEvent
-from proxy.session.outcome import error_of, tell
+from proxy.session.accounting.response_errors import error_of, set_error_codes
 from proxy.wire import catalog, codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -53,7 +53,7 @@ def events(*names: str) -> list[AuditEvent]:
 def test_each_resource_is_told_its_own_error_where_the_answer_names_it() -> None:
     asked = events("a", "b", "kafka-cluster")
 
-    tell(asked, created(("a", 0), ("b", 29)))
+    set_error_codes(asked, created(("a", 0), ("b", 29)))
 
     assert [event.error_code for event in asked] == [0, 29, None]
 
@@ -65,7 +65,7 @@ def test_a_group_called_like_a_topic_is_not_told_the_topics_error() -> None:
     response = types.OffsetCommitResponse
     topic = response.OffsetCommitResponseTopic
     failed = response.OffsetCommitResponsePartition
-    tell(
+    set_error_codes(
         asked,
         response(
             topics=[
@@ -81,7 +81,7 @@ def test_a_group_called_like_a_topic_is_not_told_the_topics_error() -> None:
 def test_all_resources_are_told_the_error_of_the_whole_answer() -> None:
     asked = events("a", "b")
 
-    tell(asked, types.DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    set_error_codes(asked, types.DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
     assert [event.error_code for event in asked] == [31, 31]
 
@@ -141,7 +141,7 @@ def test_a_denied_partition_of_a_transaction_is_told_with_its_own_error() -> Non
     topic = response.AddPartitionsToTxnTopicResult
     part = response.AddPartitionsToTxnPartitionResult
 
-    tell(
+    set_error_codes(
         asked,
         response(
             results_by_topic_v3_and_below=[

@@ -8,7 +8,7 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import KNOWN_TOPICS
+from tests.session.apis.asking import ADDRESSES, KNOWN_TOPICS
 from tests.session.conversation import Conversation, Quotas, produce, produced
 
 PRODUCE = ApiKey.PRODUCE
@@ -310,3 +310,16 @@ def test_not_even_a_super_user_writes_to_our_own_topics(topic: str) -> None:
     assert errors(talk.heard(PRODUCE, 9)) == [(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     assert [e.rule for e in talk.told("authorization")] == ["protected.topic"]
     assert talk.forwarded_bytes() == b""
+
+
+@pytest.mark.spec("O1")
+def test_the_leaders_address_in_a_partly_denied_response_is_that_of_its_proxy() -> None:
+    talk = Conversation("WRITE TOPIC orders")
+    talk.asks(ApiKey.PRODUCE, 12, produce("orders", "secrets"))
+    endpoint = t.ProduceResponse.NodeEndpoint(node_id=1, host="broker-1.internal", port=9092)
+
+    moved = produced("orders", error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, node_endpoints=[endpoint])
+    talk.answers(ApiKey.PRODUCE, 12, moved)
+
+    (told,) = talk.heard(ApiKey.PRODUCE, 12).node_endpoints
+    assert (told.host, told.port) == ADDRESSES[1]

@@ -8,7 +8,6 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.request_time import REQUEST_PERCENTAGE
 from proxy.quota.throttle import PRODUCER_BYTE_RATE, ClientQuotas
-from proxy.session import request_time
 from proxy.session.gate import Gate
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -53,10 +52,10 @@ def test_the_time_that_was_counted_is_told_once_for_each_interval(enforced: bool
     talk = Conversation(gate=gate(REQUEST_PERCENTAGE, 5.0, 7, enforced))
     heartbeats(talk)
     began_ms = talk.now_ms
-    request_time.took_requests(talk.session, 40 * US, talk.now_ms)
+    talk.session.machine.spent_on_requests(40 * US, talk.now_ms)
     talk.passes(500)
-    request_time.took_answers(talk.session, 2 * US, False, talk.now_ms)
-    request_time.took_answers(talk.session, 900 * US, True, talk.now_ms)
+    talk.session.machine.spent_on_responses(2 * US, False, talk.now_ms)
+    talk.session.machine.spent_on_responses(900 * US, True, talk.now_ms)
     talk.passes(500)
 
     (record,) = told(talk, "quota_used")
@@ -70,7 +69,7 @@ def test_the_time_that_was_counted_is_told_once_for_each_interval(enforced: bool
 def test_of_whom_no_quota_on_time_governs_no_time_is_told() -> None:
     talk = Conversation(gate=gate(PRODUCER_BYTE_RATE, 5.0, 7))
     heartbeats(talk)
-    request_time.took_requests(talk.session, 40 * US, talk.now_ms)
+    talk.session.machine.spent_on_requests(40 * US, talk.now_ms)
 
     assert told(talk, "quota_used") == []
 

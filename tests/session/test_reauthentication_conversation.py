@@ -3,7 +3,6 @@
 import pytest
 
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.session import ending
 from proxy.session.authentication import Authentication, Step
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -335,6 +334,6 @@ def test_a_session_of_a_listener_without_sasl_never_ends() -> None:
         talk.asks(ApiKey.PRODUCE, 9, produce("orders"))
         talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
         assert talk.heard(ApiKey.PRODUCE, 9) == produced("orders")
-        assert ending.expired_idle(talk.session, talk.now_ms) == []
+        assert talk.session.end_if_expired(talk.now_ms) == []
 
     assert talk.closed is None

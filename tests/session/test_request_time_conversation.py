@@ -8,7 +8,6 @@ import pytest
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas
-from proxy.session import request_time
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -64,7 +63,7 @@ def limited(
 
 def spent(talk: Conversation, spent_ns: int) -> None:
     """The edge has measured so much for what the client asked last."""
-    request_time.took_requests(talk.session, spent_ns, talk.now_ms)
+    talk.session.machine.spent_on_requests(spent_ns, talk.now_ms)
 
 
 def answered_by_the_broker(talk: Conversation) -> int:
@@ -224,7 +223,7 @@ def test_the_time_of_answering_is_counted_and_throttles_the_next_answer() -> Non
     talk = limited()
     assert answered_by_the_broker(talk) == 0
 
-    request_time.took_answers(talk.session, 105 * MS, False, talk.now_ms)
+    talk.session.machine.spent_on_responses(105 * MS, False, talk.now_ms)
 
     assert talk.mutes == []
     assert answered_by_the_broker(talk) == 500
@@ -250,8 +249,8 @@ def test_requests_that_kafka_exempts_are_counted_apart(asks: Callable[[Conversat
     spent(talk, 500 * MS)
 
     assert talk.gate.quotas.exempt_time.measure(talk.now_ms) == pytest.approx(percent(500 * MS) / 10)
-    assert talk.session.client.request.byte_rate(talk.now_ms) == 0
-    assert request_time.next_answer_is_exempt(talk.session) is (asks is not without_an_answer)
+    assert talk.session.machine.client.request.byte_rate(talk.now_ms) == 0
+    assert talk.session.machine.next_response_is_exempt is (asks is not without_an_answer)
 
 
 @pytest.mark.spec("Q12")
@@ -297,15 +296,15 @@ def test_only_those_whom_a_quota_on_time_governs_are_measured(
     produced_to(talk)
     again = memoryview(bytearray(talk.request(PRODUCE, 9, produce("orders"))))
 
-    assert request_time.is_measured(talk.session) is measured
-    assert talk.session.passes(again, talk.now_ms) is not measured
+    assert talk.session.machine.is_timed is measured
+    assert talk.session.forward_request(again, talk.now_ms) is not measured
 
 
 @pytest.mark.spec("Q12")
 def test_a_connections_first_request_is_measured_before_its_quota_is_known() -> None:
     gate = limited().gate
     talk = Conversation(gate=gate)
-    assert request_time.is_measured(talk.session)
+    assert talk.session.machine.is_timed
 
     talk.asks(HEARTBEAT, 4, heartbeat)
     spent(talk, 105 * MS)
@@ -348,7 +347,7 @@ def test_a_long_poll_is_not_charged_for_waiting() -> None:
         talk.answers(FETCH, 12, fetched("orders", records=b""))
 
     assert talk.mutes == []
-    assert talk.session.client.request.byte_rate(talk.now_ms) < ONE_PERCENT
+    assert talk.session.machine.client.request.byte_rate(talk.now_ms) < ONE_PERCENT
 
 
 @pytest.mark.spec("Q12", "R3")

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from proxy.session.in_flight import Produced, Rewritten
+from proxy.session.state import State
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
@@ -22,13 +24,14 @@ class LongWay(Conversation):
     """The same without short cuts: nothing is known by its looks."""
 
     def sends(self, data: bytes) -> None:
-        self.session.client.streamed = None
+        self.session.machine.lane.use(self.session.machine.client)
         self.carry_out(self.session.receive(memoryview(bytearray(data)), self.now_ms))
         for entry in self.session.pipeline.queue:
-            entry.plain = None
+            if isinstance(entry, Produced):
+                entry.plain = None
 
     def broker_sends(self, data: bytes) -> None:
-        self.carry_out(self.session.broker_replied(memoryview(bytearray(data)), self.now_ms))
+        self.carry_out(self.session.broker_responded(memoryview(bytearray(data)), self.now_ms))
 
 
 def at(version: int, name: str) -> str | bytes:
@@ -59,9 +62,9 @@ def test_a_request_like_the_last_one_and_its_answer_pass_as_they_are(version: in
     talk = settled(Conversation(*RIGHTS), version)
     request = talk.request(PRODUCE, version, produce(at(version, "orders"), records=b"y" * 300))
 
-    assert talk.session.passes(a_view(request), talk.now_ms)
+    assert talk.session.forward_request(a_view(request), talk.now_ms)
     answer = talk.response(PRODUCE, version, produced(at(version, "orders")))
-    passed = talk.session.reply_passes(a_view(answer), talk.now_ms)
+    passed = talk.session.forward_response(a_view(answer), talk.now_ms)
 
     assert passed
     (summary,) = talk.summaries()
@@ -72,14 +75,14 @@ def test_a_request_like_the_last_one_and_its_answer_pass_as_they_are(version: in
 def test_answers_to_several_requests_in_flight_pass_one_by_one() -> None:
     talk = settled(Conversation(*RIGHTS))
     requests = [talk.request(PRODUCE, 12, produce("orders", records=b"y" * size)) for size in (100, 300)]
-    assert all(talk.session.passes(a_view(request), talk.now_ms) for request in requests)
+    assert all(talk.session.forward_request(a_view(request), talk.now_ms) for request in requests)
 
     last = talk.correlation_id
     answers = [talk.response(PRODUCE, 12, produced("orders"), id_) for id_ in (last - 1, last)]
 
-    assert not talk.session.reply_passes(a_view(b"".join(answers)), talk.now_ms)
-    assert not talk.session.reply_passes(a_view(answers[1]), talk.now_ms)
-    assert all(talk.session.reply_passes(a_view(answer), talk.now_ms) for answer in answers)
+    assert not talk.session.forward_response(a_view(b"".join(answers)), talk.now_ms)
+    assert not talk.session.forward_response(a_view(answers[1]), talk.now_ms)
+    assert all(talk.session.forward_response(a_view(answer), talk.now_ms) for answer in answers)
     assert len(talk.session.pipeline) == 0
 
 
@@ -100,7 +103,7 @@ def test_an_answer_that_tells_another_topic_than_was_asked_for_goes_the_long_way
     talk = settled(Conversation(*RIGHTS))
     talk.asks(PRODUCE, 12, produce("orders"))
 
-    assert not talk.session.reply_passes(
+    assert not talk.session.forward_response(
         a_view(talk.response(PRODUCE, 12, produced("payments"))), talk.now_ms
     )
 
@@ -118,7 +121,7 @@ def smaller_limit(talk: Conversation) -> None:
 
 
 def muted(talk: Conversation) -> None:
-    talk.session.mutes = 1
+    talk.mute()
 
 
 @pytest.mark.spec("A7")
@@ -131,7 +134,7 @@ def test_what_changes_around_a_session_is_seen_by_the_next_request(
 
     change(talk)
 
-    assert not talk.session.passes(request, talk.now_ms)
+    assert not talk.session.forward_request(request, talk.now_ms)
 
 
 @pytest.mark.spec("A7")
@@ -155,7 +158,7 @@ def test_what_changes_around_a_session_is_seen_by_the_next_request(
 def test_a_request_that_differs_goes_the_long_way(request_of: Callable[[Conversation], bytes]) -> None:
     talk = settled(Conversation(*RIGHTS))
 
-    assert not talk.session.passes(a_view(request_of(talk)), talk.now_ms)
+    assert not talk.session.forward_request(a_view(request_of(talk)), talk.now_ms)
 
 
 @pytest.mark.spec("R3")
@@ -164,9 +167,9 @@ def test_a_session_that_is_over_ends_on_the_short_way_too() -> None:
     talk.logs_in()
     settled(talk)
     request = talk.request(PRODUCE, LATEST_WITH_NAMES, produce("orders"))
-    assert talk.session.passes(a_view(request), talk.now_ms + 999)
+    assert talk.session.forward_request(a_view(request), talk.now_ms + 999)
 
-    assert not talk.session.passes(a_view(request), talk.now_ms + 1_000)
+    assert not talk.session.forward_request(a_view(request), talk.now_ms + 1_000)
 
 
 exchanges = st.tuples(
@@ -193,7 +196,7 @@ def test_both_ways_say_charge_and_count_the_same(
             if len(talk.session.pipeline):
                 talk.answers(PRODUCE, version, produced(topic, error_code=error_code))
             talk.passes(pause_ms)
-            if talk.session.mutes:
+            if talk.session.state & State.MUTED:
                 talk.is_unmuted()
 
     short, long = both
@@ -225,7 +228,7 @@ def sends_cut(talk: Conversation, data: bytes, size: int) -> None:
 
 
 def answers_some(talk: Conversation, version: int, count: int, error_code: int) -> None:
-    due = [entry for entry in talk.session.pipeline.queue if entry.api_key == PRODUCE][:count]
+    due = [entry for entry in talk.session.pipeline.queue if isinstance(entry, Produced | Rewritten)][:count]
     names = {bytes(entry.summary.action.resource_name, "utf-8") for entry in due if entry.summary}
     assert names <= {b"orders", b"payments"}
     answers = b"".join(
@@ -271,7 +274,7 @@ def test_both_ways_say_charge_and_count_the_same_of_many_requests_at_once(
             if talk.closed is None:
                 answers_some(talk, version, count, error_code)
             talk.passes(pause_ms)
-            while talk.session.mutes:
+            while talk.session.state & State.MUTED:
                 talk.is_unmuted()
         if short.closed is not None:
             break

@@ -177,7 +177,7 @@ def test_a_client_that_goes_leaves_nothing_of_an_unfinished_request() -> None:
     talk.asks(DESCRIBE_GROUPS, 5, groups(20_000))
     assert talk.session.working
 
-    talk.session.gone()
+    talk.session.closed()
 
     assert (talk.session.working, talk.session.turn_due) == (False, False)
     assert talk.session.take_turn(talk.now_ms) == []
@@ -212,7 +212,7 @@ def test_what_a_session_holds_is_counted_until_it_goes() -> None:
 
     talk.session.count_held(unsent_bytes=100_000)
     held = talk.gate.memory.used_bytes
-    talk.session.gone()
+    talk.session.closed()
 
     assert held > 100_000
     assert talk.gate.memory.used_bytes == 0

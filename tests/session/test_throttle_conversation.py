@@ -321,7 +321,7 @@ def test_a_long_poll_pays_for_its_answer_and_not_for_the_time_it_waited() -> Non
         talk.passes(30_000)
         talk.answers(FETCH, 12, fetched("orders", records=b""))
 
-    bucket = talk.session.client.consumer
+    bucket = talk.session.machine.client.consumer
     size = len(talk.heard_bytes()) / 100 - 5  # Without the length and the tags of the header.
     assert talk.mutes == []
     assert bucket.byte_rate(talk.now_ms) * 10 == pytest.approx(size)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from proxy.session import request_time
+from proxy.session import throttling
 from proxy.session.apis.table import TABLE
-from proxy.session.pipeline import InFlight, Reply
+from proxy.session.in_flight import InFlight, Timed
 from proxy.wire import catalog, codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -20,7 +20,7 @@ from proxy.wire.header import encode_response
         (key, version)
         for key in TABLE
         for version in codecs.request_versions(key)
-        if request_time.throttle_offset(key, version) is not None
+        if throttling.throttle_offset(key, version) is not None
     ],
 )
 def test_the_throttle_time_is_put_where_the_answer_has_it(api_key: int, version: int) -> None:
@@ -28,8 +28,8 @@ def test_the_throttle_time_is_put_where_the_answer_has_it(api_key: int, version:
     empty = codec.decode(codec.encode(type_of(api_key)()))[0]
     frame = memoryview(bytearray(encode_response(api_key, version, 1, codec.encode(empty))))
 
-    request_time.put_in(frame, 0, entry_of(api_key, version), 321)
-    request_time.put_in(frame, 0, entry_of(api_key, version), 12)
+    throttling.write_throttle_time(frame, 0, entry_of(api_key, version), 321)
+    throttling.write_throttle_time(frame, 0, entry_of(api_key, version), 12)
 
     told, _ = codec.decode(frame, 4 + len(frame) - 4 - len(codec.encode(empty)))
     assert told.throttle_time_ms == 321
@@ -42,7 +42,7 @@ def type_of(api_key: int) -> Any:
 
 
 def entry_of(api_key: int, version: int) -> InFlight:
-    return InFlight(Reply.TIMED, api_key, version, 1)
+    return Timed(api_key, version, 1)
 
 
 @pytest.mark.spec("Q12")
@@ -51,7 +51,7 @@ def test_only_answers_without_a_place_of_its_own_for_it_do_not_tell_it() -> None
         (ApiKey.name_of(key), version)
         for key in TABLE
         for version in codecs.request_versions(key)
-        if request_time.throttle_offset(key, version) is None
+        if throttling.throttle_offset(key, version) is None
         and "throttle_time_ms" in {f.attribute for f in catalog.response(key).root.present(version)}
     }
     # Of these we have the decoded answer in hand.

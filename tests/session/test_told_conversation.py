@@ -117,7 +117,7 @@ def test_a_request_that_is_decided_on_its_answer_is_counted_with_its_bytes_and_u
     first = talk.asks(METADATA, 12, metadata_by_id(ORDERS))
     request_bytes = len(talk.forwarded_bytes())
     talk.asks(METADATA, 12, t.MetadataRequest(topics=None), client_id="another")
-    assert talk.session.client.context.client_id == "another"
+    assert talk.session.machine.client.context.client_id == "another"
 
     talk.answers(METADATA, 12, metadata_of("orders"), first)
 
@@ -131,7 +131,7 @@ def test_no_client_is_remembered_more_topics_for_than_there_is_room_however_it_f
 
     for part in range(12):
         talk.asks(FETCH, 12, fetch(*(f"{part}-{name}" for name in names)))
-        assert len(talk.session.client.reads) <= MAX_TOPICS + len(names)
+        assert len(talk.session.machine.client.reads) <= MAX_TOPICS + len(names)
 
     assert len(frames_of(talk.forwarded_bytes())) == 12
     told = [event.resource_name for event in [*talk.events, *talk.summaries()]]
@@ -156,7 +156,7 @@ def test_a_produce_request_that_is_cut_off_is_told_with_the_bytes_that_came(acks
     talk.sends(frame[:5_000])
     before = counted(talk)
     talk.sends(frame[5_000:12_345])
-    talk.session.gone()
+    talk.session.closed()
 
     assert before == {"orders": (1, 5_000, 0)}
     assert counted(talk) == {"orders": (0, 7_345, 0)}

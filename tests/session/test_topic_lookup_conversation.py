@@ -319,7 +319,7 @@ def test_what_waits_is_counted_as_memory_and_is_free_when_its_client_is_gone() -
     talk.session.count_held(0)
     assert talk.gate.memory.used_bytes > 80_000
 
-    talk.session.gone()
+    talk.session.closed()
     talk.session.topics_looked_up()
 
     assert talk.gate.memory.used_bytes == 0

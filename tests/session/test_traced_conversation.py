@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, traced_session
 from proxy.net.telemetry.spans import Sampler
-from proxy.net.telemetry.traced_session import CONNECTION_CLOSED, TracedSession
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.principal import Principal
 from proxy.session.authentication import Authentication
@@ -50,7 +50,7 @@ class TracedConversation(Conversation):
         listener = changes.get("sasl_listener")
         peer = Peer("c0ffee", "10.0.0.1", bytes([10, 0, 0, 1]))
         authentication = Authentication(listener, Principal("User", "alice"), host=peer.host)
-        self.session = TracedSession(self.gate, self.listener, peer, authentication, tracing)
+        self.session = traced_session(self.gate, self.listener, peer, authentication, tracing)
 
     @property
     def span(self) -> RecordedSpan:
@@ -222,7 +222,7 @@ def test_the_span_of_a_forwarded_request_ends_with_its_connection() -> None:
     talk = TracedConversation("CREATE TOPIC new", "WRITE TOPIC orders")
     talk.asks(PRODUCE, 11, produce("orders"))
     talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
-    talk.session.gone()
+    talk.session.closed()
 
     assert (talk.span.name, talk.span.error) == ("CreateTopics", CONNECTION_CLOSED)
 

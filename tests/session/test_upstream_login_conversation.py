@@ -8,10 +8,10 @@ import pytest
 from proxy.metadata.scram import ScramMechanism
 from proxy.security.sasl.client import PlainClient, ScramClient
 from proxy.session.apis.table import TABLE
-from proxy.session.asking import CORRELATION_ID
-from proxy.session.call import Answer, Ask, Forward, Verdict
+from proxy.session.call import Forward, QueryBroker, Respond, Verdict
 from proxy.session.effects import UpstreamLoggedIn, UpstreamRefused
-from proxy.session.upstream_login import UpstreamLogin
+from proxy.session.login.upstream_login import UpstreamLogin
+from proxy.session.requests.queries import CORRELATION_ID
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -115,7 +115,7 @@ def test_a_login_waits_for_a_request_that_the_controller_has() -> None:
 @pytest.mark.spec("R10")
 def test_a_throttled_client_does_not_keep_our_session_from_being_renewed() -> None:
     talk = Conversation("WRITE TOPIC orders")
-    talk.session.mutes = 1
+    talk.mute()
 
     begins_a_login(talk, plain_login())
 
@@ -175,10 +175,10 @@ def test_a_verdict_can_rest_on_what_the_broker_answers_first(monkeypatch: pytest
     def verdict_on(answer: Any) -> Verdict:
         if answer.topics:
             return Forward()
-        return Answer(t.ListOffsetsResponse(throttle_time_ms=7))
+        return Respond(t.ListOffsetsResponse(throttle_time_ms=7))
 
     def decide(_call: Any, _request: Any) -> Verdict:
-        return Ask(METADATA, version, t.MetadataRequest(topics=[]), verdict_on)
+        return QueryBroker(METADATA, version, t.MetadataRequest(topics=[]), verdict_on)
 
     monkeypatch.setitem(TABLE, ApiKey.LIST_OFFSETS, replace(TABLE[ApiKey.LIST_OFFSETS], decide=decide))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from proxy.session.asking import CORRELATION_ID
+from proxy.session.requests.queries import CORRELATION_ID
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

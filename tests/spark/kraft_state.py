@@ -9,12 +9,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from proxy.demo.tools import KafkaTools
 from spark_audit import kraft_log
 from spark_audit import schema as S
 from spark_audit.kraft_log import files_of, rows_of
 from spark_audit.metadata_records import SCRAM_MECHANISMS
 from spark_audit.reconcile.acl_history import NEVER, REMOVED, acl_intervals
+from tests.lab.cluster.tools import KafkaTools
 from tests.support.told_state import ToldState
 
 Read = tuple[int, str | None]

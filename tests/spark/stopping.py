@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from proxy.demo.process import ChildProcess
 from spark_audit import sources
 from spark_audit.sources import Tables
+from tests.lab.cluster.process import ChildProcess
 from tests.spark.ingesting import Source
 from tests.support.spark_session import FOR_A_DOZEN_ROWS
 

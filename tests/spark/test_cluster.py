@@ -16,7 +16,7 @@ import aiokafka
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from proxy.demo.broker import Broker
+from tests.lab.cluster.broker import Broker
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail
 from tests.spark.sealed import Line, altered, seal

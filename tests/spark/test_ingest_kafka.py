@@ -7,10 +7,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from proxy.demo.broker import Broker
 from spark_audit import ingest, sources
 from spark_audit.ingest import Topics
 from spark_audit.sources import Tables
+from tests.lab.cluster.broker import Broker
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Record, Trail, acl_id
 from tests.spark.frames import key, line

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from proxy.demo.broker import Broker
 from spark_audit import ingest
 from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
+from tests.lab.cluster.broker import Broker
 from tests.spark.audit_trail import Trail
 from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.stopping import (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.process import ChildProcess
 from spark_audit.sources import Tables
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.process import ChildProcess
 from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.stopping import ingest_process
 

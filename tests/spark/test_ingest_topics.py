@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from proxy.demo.broker import Broker
 from spark_audit import sources
 from spark_audit.ingest import Topics, ingest
 from spark_audit.sources import SourceError, Tables
 from spark_audit.stream_errors import explained
 from spark_audit.topics import kafka_stream
+from tests.lab.cluster.broker import Broker
 from tests.net.test_log_compaction import SOON, cleaning_all_the_time
 from tests.spark import kraft_bytes
 from tests.spark.ingesting import Source, in_tables, log_records

@@ -13,8 +13,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.demo.settings import AUDIT_TOPIC
-from proxy.demo.stack import Stack
 from proxy.wire.api_keys import ApiKey
 from spark_audit import ingest, kraft_log, sources
 from spark_audit import schema as S
@@ -26,6 +24,8 @@ from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconciliation import Result, reconcile
 from spark_audit.sources import Tables
+from tests.lab.cluster.settings import AUDIT_TOPIC
+from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, kinds_in_snapshots, state_in
 from tests.support.every_change import change_everything, change_tokens, topic_request
 from tests.support.gates import a_stack

@@ -15,8 +15,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.demo.broker import Broker
-from proxy.demo.stack import Stack
 from proxy.net.runtime.clock import now_ms
 from spark_audit import schema as S
 from spark_audit import sources
@@ -28,6 +26,8 @@ from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconciliation import Result, reconcile
 from spark_audit.sources import Tables
+from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, state_in
 from tests.spark.test_kraft_audit import BY_HAND, go_past_the_proxies, of, take_in, work
 from tests.support.every_change import change_everything

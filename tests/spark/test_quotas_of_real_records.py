@@ -16,7 +16,6 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
 from proxy.quota.request_time import REQUEST_PERCENTAGE
 from proxy.security.principal import Principal
-from proxy.session import request_time
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import RequestHeader
@@ -53,7 +52,7 @@ def of_a_session(trail: Trail) -> list[AuditEvent]:
     for spent_ms in (0, 300, 0):
         message = t.HeartbeatRequest(group_id="team", generation_id=1, member_id="m")
         talk.asks(ApiKey.HEARTBEAT, 4, message, client_id="the app")
-        request_time.took_requests(talk.session, spent_ms * 1_000_000, talk.now_ms)
+        talk.session.machine.spent_on_requests(spent_ms * 1_000_000, talk.now_ms)
         talk.answers(ApiKey.HEARTBEAT, 4, t.HeartbeatResponse())
         talk.passes(1_000)
     assert talk.mutes

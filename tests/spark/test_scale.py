@@ -15,9 +15,9 @@ from spark_audit import sources
 from spark_audit.reconcile.decisions import DECISION_EVENTS
 from spark_audit.reconciliation import Result, reconcile
 from spark_audit.sources import Tables
-from tests.bench.audit.events import Shape
-from tests.bench.audit.faults import EXPECTED
-from tests.bench.audit.trail import made, make
+from tests.lab.bench.audit.events import Shape
+from tests.lab.bench.audit.faults import EXPECTED
+from tests.lab.bench.audit.trail import made, make
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("D6", "D7")]
 

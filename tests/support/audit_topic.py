@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from proxy.demo.settings import AUDIT_TOPIC
+from tests.lab.cluster.settings import AUDIT_TOPIC
 
 Fact = dict[str, Any]
 _TIMEOUT_S = 30

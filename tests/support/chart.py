@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from proxy.demo.errors import SetupError
+from tests.lab.cluster.errors import SetupError
 from tests.support.helm import helm
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

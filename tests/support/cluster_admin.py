@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from proxy.demo.users import User, librdkafka_settings
+from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.gates import Gate
 
 TIMEOUT_S = 20

@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
-from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.metadata.transactions import Committed
+from tests.lab.cluster.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTHORIZER = {

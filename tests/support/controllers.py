@@ -19,7 +19,6 @@ from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener
-from proxy.demo.broker import Broker
 from proxy.metadata.image import MetadataImage
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.logins.credentials import Credentials, sasl_listener
@@ -31,9 +30,10 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.broker import Broker
 
 ADMIN = Principal("User", "admin")
 TIMEOUT_MS = 15_000
@@ -195,7 +195,7 @@ async def forward(
     timeout_ms: int = TIMEOUT_MS,
     version: int | None = None,
     traceparent: str | None = None,
-) -> tuple[ControllerReply, Any]:
+) -> tuple[ControllerResponse, Any]:
     """The reply, and the response in it, decoded (None: there is none)."""
     version = codecs.request_versions(api_key)[-1] if version is None else version
     reply = await forwarder.forward(
@@ -218,19 +218,27 @@ def acls_request(*names: str, principal: str = "User:alice") -> Any:
     return request(creations=[acl_creation(name, principal) for name in names])
 
 
-def acl_creation(name: str, principal: str = "User:alice") -> Any:
-    return types.CreateAclsRequest.AclCreation(
-        resource_type=2,
-        resource_name=name,
-        resource_pattern_type=3,
-        principal=principal,
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
+def acl_creation(name: str, principal: str = "User:alice", **fields: Any) -> Any:
+    """The principal may read that topic, save for what `fields` say otherwise."""
+    read: dict[str, Any] = {
+        "resource_type": 2,
+        "resource_name": name,
+        "resource_pattern_type": 3,
+        "principal": principal,
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    return types.CreateAclsRequest.AclCreation(**(read | fields))
 
 
-async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerReply:
+def cluster_right(operation: int, principal: str, host: str = "*") -> Any:
+    """A CreateAcls request for that right on the cluster."""
+    creation = acl_creation("kafka-cluster", principal, resource_type=4, operation=operation, host=host)
+    return types.CreateAclsRequest(creations=[creation])
+
+
+async def create_acls(forwarder: Forwarder, *names: str, timeout_ms: int = TIMEOUT_MS) -> ControllerResponse:
     """Create them; every one must succeed."""
     reply, response = await forward(
         forwarder, ApiKey.CREATE_ACLS, acls_request(*names), timeout_ms=timeout_ms

@@ -29,14 +29,14 @@ from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header, encode_request
 from tests.session.apis.asking import image_with
-from tests.session.conversation import fetched, gate_with, produced
+from tests.session.conversation import fetch, fetched, gate_with, produce, produced
 from tests.support.controllers import endpoint_of
 from tests.support.fake_broker import FakeBroker, Request
 
@@ -188,7 +188,7 @@ class Edge:
         self.upstream_errors += 1
 
 
-async def no_controller(_request: ToController) -> ControllerReply:
+async def no_controller(_request: ToController) -> ControllerResponse:
     raise AssertionError("nothing here goes to the controller")
 
 
@@ -198,7 +198,7 @@ async def an_edge(
     broker: str,
     sasl: SaslListener | None = None,
     tls: ServerTls | None = None,
-    forward: Callable[[ToController], Awaitable[ControllerReply]] = no_controller,
+    forward: Callable[[ToController], Awaitable[ControllerResponse]] = no_controller,
     limits: ConnectionLimits | None = None,
     policy: ListenerPolicy | None = None,
     accept_rates: AcceptRates | None = None,
@@ -247,6 +247,34 @@ async def an_edge_and_its_broker(**settings: Any) -> AsyncIterator[tuple[Edge, F
     broker_answers = settings.pop("answers", {})
     async with a_broker(**broker_answers) as broker, an_edge(a_gate(), broker.address, **settings) as edge:
         yield edge, broker
+
+
+@asynccontextmanager
+async def a_fetch_that_waits() -> AsyncIterator[tuple[Edge, FakeBroker, Client, asyncio.Future[Any]]]:
+    """A client that has produced and whose fetch is at the broker; the future is its response."""
+    waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    async with an_edge_and_its_broker(answers={"fetch": lambda _request: waiting}) as (edge, broker):
+        client = await edge.client()
+        client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+        await client.hears(ApiKey.PRODUCE, 9)
+        client.asks(ApiKey.FETCH, 12, fetch("orders"))
+        await broker.wait_for(ApiKey.FETCH)
+        yield edge, broker, client, waiting
+        if not waiting.done():
+            waiting.set_result(None)
+
+
+@asynccontextmanager
+async def a_fetch_that_is_not_read(count: int = 1) -> AsyncIterator[tuple[Edge, FakeBroker, Client]]:
+    """A client that asks for 8 MiB so often and reads nothing, so that the edge's buffers are full."""
+    answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
+    async with an_edge_and_its_broker(answers=answers) as (edge, broker):
+        client = await edge.client()
+        client.stops_reading()
+        for _ in range(count):
+            client.asks(ApiKey.FETCH, 12, fetch("orders"))
+        await edge.until(lambda: bool(edge.listener.connections) and edge.connection.full)
+        yield edge, broker, client
 
 
 def records_of(request: Request) -> bytes:

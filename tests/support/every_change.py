@@ -72,9 +72,7 @@ def whole_config(name: str, key: str, value: str) -> Any:
 
 
 def no_limit(user: str) -> Any:
-    request = limit_request(user, 0.0)
-    request.entries[0].ops[0].remove = True
-    return request
+    return limit_request(user, None)
 
 
 def user_deletion(user: str) -> Any:

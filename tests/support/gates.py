@@ -13,11 +13,11 @@ from typing import Literal, Protocol
 
 import pytest
 
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.process import ChildProcess
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.tools import KafkaTools
-from proxy.demo.users import Entrance, User, java_properties
+from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.tools import KafkaTools
+from tests.lab.cluster.users import Entrance, User
+from tests.lab.side_by_side.guarded import GuardedBroker
 
 REAUTH_MS = 4_000
 EVERYBODY_COMES_FROM_HERE = {"failures": 0}
@@ -36,53 +36,12 @@ class Gate(Protocol):
     def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> KafkaTools: ...
 
 
-class GuardedBroker:
-    """A Kafka broker with StandardAuthorizer: what Penstock must be like to its clients."""
-
-    def __init__(self, libs: Path, directory: Path) -> None:
-        self.users = {"admin": User("admin", "SCRAM-SHA-256", "admin-secret")}
-        self._libs = libs
-        self._directory = directory
-        self.broker = Broker(
-            libs,
-            BrokerSettings(
-                directory=directory,
-                scram_users={user.name: user.password for user in self.users.values()},
-                properties={
-                    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                    "super.users": "User:admin;User:ANONYMOUS",
-                    "listener.name.sasl_plaintext.connections.max.reauth.ms": str(REAUTH_MS),
-                    "delegation.token.secret.key": "of the cluster",
-                    "delegation.token.expiry.check.interval.ms": "1000",
-                },
-            ),
-        )
-
-    def entrance(self, listener: str = "SASL_PLAINTEXT") -> Entrance:
-        if listener == "SASL_SSL":
-            pytest.skip("the broker for comparison has no TLS listener")
-        return Entrance(self.broker.sasl_plaintext)
-
-    def add_user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User:
-        self.users[name] = User(name, mechanism, f"{name}-secret")
-        return self.users[name]
-
-    def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> KafkaTools:
-        path = self._directory / f"{user}.properties"
-        path.write_text(java_properties(self.users[user], self.entrance(listener)), encoding="utf-8")
-        return KafkaTools(self._libs, self.broker.sasl_plaintext, path)
-
-
 @pytest.fixture(scope="session")
 def gate(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     directory = tmp_path_factory.mktemp("gate")
     if os.environ.get("PENSTOCK_INTEROP_TARGET") == "broker":
-        guarded = GuardedBroker(kafka_libs, directory)
-        try:
-            guarded.broker.start()
+        with GuardedBroker(kafka_libs, directory, reauth_ms=REAUTH_MS).running() as guarded:
             yield guarded
-        finally:
-            guarded.broker.stop()
     else:
         kraft = os.environ.get("PENSTOCK_INTEROP_TARGET") == "kraft"
         with a_stack(kafka_libs, directory, "kraft" if kraft else "penstock") as stack:
@@ -99,23 +58,17 @@ def a_stack(
     broker_properties: MutableMapping[str, str] | None = None,
 ) -> Iterator[Stack]:
     """Penstock up and ready, with our controller or with Kafka's own."""
-    changes = {"login.backoff": EVERYBODY_COMES_FROM_HERE}
-    stack = Stack(
-        StackSettings(
-            directory=directory,
-            libs=libs,
-            reauth_ms=REAUTH_MS,
-            proxy_changes=changes,
-            controller=controller,
-            brokers=brokers,
-            broker_properties={} if broker_properties is None else broker_properties,
-        )
+    settings = StackSettings(
+        directory=directory,
+        libs=libs,
+        reauth_ms=REAUTH_MS,
+        proxy_changes={"login.backoff": EVERYBODY_COMES_FROM_HERE},
+        controller=controller,
+        brokers=brokers,
+        broker_properties={} if broker_properties is None else broker_properties,
     )
-    try:
-        stack.start()
+    with Stack(settings).running() as stack:
         yield stack
-    finally:
-        assert stack.stop() == [], "these did not stop by themselves"
 
 
 @pytest.fixture

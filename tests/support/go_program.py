@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from proxy.demo.errors import SetupError
+from tests.lab.cluster.errors import SetupError
 
 
 def build(source: Path, program: Path, what: str) -> Path:

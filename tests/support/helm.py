@@ -1,7 +1,7 @@
 """Helm on this machine: built once from its Go module, kept in the user's cache.
 
 `helm()` gives the program; `python -m tests.support.helm` builds it and prints where it is. Go checks what it
-fetches against its checksum database. The cache is that of Kafka's jars (proxy/demo/kafka.py).
+fetches against its checksum database. The cache is that of Kafka's jars (tests/lab/cluster/kafka.py).
 """
 
 import fcntl
@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from proxy.demo.errors import SetupError
-from proxy.demo.kafka import cache_directory
+from tests.lab.cluster.errors import SetupError
+from tests.lab.cluster.kafka import cache_directory
 
 HELM_VERSION = "v3.22.0"
 _MODULE = "helm.sh/helm/v3/cmd/helm"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo import kafka as kafka_jars
-from proxy.demo.broker import Broker, BrokerSettings
-from proxy.demo.errors import SetupError
-from proxy.demo.java import java
-from proxy.demo.tools import KafkaTools
+from tests.lab.cluster import kafka as kafka_jars
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.errors import SetupError
+from tests.lab.cluster.java import java
+from tests.lab.cluster.tools import KafkaTools
 
 BROKER_LOGIN = ("penstock", "penstock-secret")
 """The proxy's SCRAM user at the shared broker."""
@@ -35,12 +35,9 @@ def kafka_libs() -> Path:
 @pytest.fixture(scope="session")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     directory = tmp_path_factory.mktemp("kafka")
-    broker = Broker(kafka_libs, BrokerSettings(directory=directory, scram_users=dict([BROKER_LOGIN])))
-    try:
-        broker.start()
+    settings = BrokerSettings(directory=directory, scram_users=dict([BROKER_LOGIN]))
+    with Broker(kafka_libs, settings).running() as broker:
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxy.demo.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
-from proxy.demo.side_by_side import side_by_side
 from proxy.net.kafka.channel import Channel, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.at_once import at_once
+from tests.lab.cluster.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
 from tests.support.controllers import endpoint_of, login
 from tests.support.two_sides import Door
 
@@ -75,7 +75,7 @@ def a_quorum(libs: Path, directory: Path) -> Iterator[KafkaQuorum]:
     ]
     join(brokers)
     try:
-        side_by_side([each.start for each in brokers])
+        at_once([each.start for each in brokers])
         yield KafkaQuorum(brokers)
     finally:
-        side_by_side([each.process.kill for each in brokers])
+        at_once([each.process.kill for each in brokers])

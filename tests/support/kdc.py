@@ -18,8 +18,8 @@ from typing import Self
 
 import pytest
 
-from proxy.demo.ports import free_addresses
-from proxy.demo.process import ChildProcess
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.process import ChildProcess
 
 REALM = "PENSTOCK.TEST"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")

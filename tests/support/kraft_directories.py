@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.demo.broker import Broker
 from proxy.net.runtime.clock import now_ms
 from spark_audit import kraft_log
 from spark_audit.kraft_commit import SETTLE_MS, Scan
 from spark_audit.kraft_log import files_of, rows_of
 from spark_audit.kraft_quorum import commit_what_is_proven
+from tests.lab.cluster.broker import Broker
 
 TAIL, DEADLINE_MS = 4, 240_000
 Told = tuple[int | None, str | None, str | None]

@@ -17,12 +17,12 @@ from typing import Any
 
 import yaml
 
-from proxy.demo import probe
-from proxy.demo.node import CHECKOUT
-from proxy.demo.ports import free_addresses
 from proxy.security.passwords import hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster import probe
+from tests.lab.cluster.node import CHECKOUT
+from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
 from tests.support.fake_broker import FakeBroker, Request
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from proxy.demo.kafka import cache_directory
-from proxy.demo.ports import free_addresses
+from tests.lab.cluster.kafka import cache_directory
+from tests.lab.cluster.ports import free_addresses
 from tests.support.go_program import build
 
 SOURCE = Path(__file__).resolve().parents[1] / "contract" / "otlp_receiver"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from proxy.demo.errors import SetupError
-from proxy.demo.kafka import cache_directory
+from tests.lab.cluster.errors import SetupError
+from tests.lab.cluster.kafka import cache_directory
 from tests.support.go_program import build
 
 SOURCE = Path(__file__).resolve().parents[1] / "contract" / "alert_rules"
@@ -52,7 +52,7 @@ def ranges(
 ) -> dict[str, list[dict[str, Any]]]:
     """Name of each query -> its lines: `labels`, and `points` of milliseconds and value.
 
-    `samples`: a file of series as tests.pictures.scraped writes them.
+    `samples`: a file of series as tests.lab.pictures.scraped writes them.
     """
     question = {
         "samples": str(samples),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from proxy.demo.process import ChildProcess
+from tests.lab.cluster.process import ChildProcess
 
 TIMEOUT_MS = 120_000
 # For a dozen rows: little memory, few tasks, plans interpreted.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from proxy.demo.users import Entrance, User, librdkafka_settings
+from tests.lab.cluster.users import Entrance, User, librdkafka_settings
 
 TIMEOUT_S = 60
 PARTITIONS = range(6)

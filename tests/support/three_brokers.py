@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from proxy.config import split_host_port
-from proxy.demo import probe
-from proxy.demo.node import READY_TIMEOUT_MS, Node, penstock
-from proxy.demo.ports import free_addresses
-from proxy.demo.process import ChildProcess
-from proxy.demo.side_by_side import side_by_side
-from proxy.demo.stack import Stack, StackSettings
-from proxy.demo.users import Entrance, User
-from proxy.net.kafka.channel import EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import EndpointSettings
+from tests.lab.cluster import probe
+from tests.lab.cluster.at_once import at_once
+from tests.lab.cluster.node import READY_TIMEOUT_MS, Node, penstock
+from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.cluster.users import Entrance, User, channel_settings
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 
 REWRITING, KEEPING = "rewriting", "keeping"
@@ -64,9 +64,7 @@ class ThreeBrokers:
         return {number: probe.series(at).get(series, 0.0) for number, at in https.items()}
 
     def endpoint(self, user: User, proxies: str, number: int) -> EndpointSettings:
-        host, port = split_host_port(self.entrances(proxies)[number])
-        login = SaslLogin(mechanism=user.mechanism, username=user.name, password=lambda: user.password)
-        return EndpointSettings(host=host, port=port, sasl=login)
+        return channel_settings(user, self.entrances(proxies)[number])
 
     def entrance(self, proxies: str, number: int) -> Entrance:
         return Entrance(self.entrances(proxies)[number])
@@ -112,12 +110,10 @@ def three(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         keeping[node.number] = _keeping_proxy(node, stack.logs, address, http)
     try:
         stack.start()
-        side_by_side([proxy.start for proxy in keeping.values()])
+        at_once([proxy.start for proxy in keeping.values()])
         yield ThreeBrokers(stack, keeping)
     finally:
-        killed = [
-            name for name in side_by_side([partial(_stop, proxy) for proxy in keeping.values()]) if name
-        ]
+        killed = [name for name in at_once([partial(_stop, proxy) for proxy in keeping.values()]) if name]
         assert [*killed, *stack.stop()] == [], "these did not stop by themselves"
 
 

@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.demo.stack import Stack
-from proxy.net.kafka.channel import AuthenticationError, Channel, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import AuthenticationError, Channel, EndpointSettings
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from tests.support.controllers import acl_creation, endpoint_of, login
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import User, channel_settings
+from tests.support.controllers import acl_creation, endpoint_of
 
 DEADLINE_MS = 30_000
 ITERATIONS = 4096
@@ -33,10 +34,7 @@ class Door:
             return await channel.request(api_key, channel.api_versions[api_key][1], request)
 
     def as_user(self, user: str, password: str, *, token: bool = False) -> EndpointSettings:
-        sasl = SaslLogin(
-            mechanism="SCRAM-SHA-256", username=user, password=lambda: password, token_auth=token
-        )
-        return endpoint_of(self.users.address, sasl=sasl)
+        return channel_settings(User(user, "SCRAM-SHA-256", password, token), self.users.address)
 
     async def lets_in(self, endpoint: EndpointSettings) -> bool:
         try:
@@ -65,7 +63,7 @@ def doors(stack: Stack, number: int = 1) -> tuple[Door, Door]:
     entrance = stack.entrance(number=number).bootstrap
     proxy = Door(
         "proxy",
-        endpoint_of(entrance, sasl=login(admin.name, admin.password, admin.mechanism)),
+        channel_settings(admin, entrance),
         endpoint_of(entrance),
     )
     broker = stack.nodes[number - 1].broker
@@ -91,10 +89,11 @@ def user_request(user: str, password: str) -> Any:
     return request(upsertions=[upsertion])
 
 
-def limit_request(user: str, limit: float) -> Any:
+def limit_request(name: str, limit: float | None, key: str = "producer_byte_rate", kind: str = "user") -> Any:
+    """A quota of a user, or of an entity of another kind; None: it is removed."""
     request = types.AlterClientQuotasRequest
-    entity = [request.EntityData(entity_type="user", entity_name=user)]
-    ops = [request.OpData(key="producer_byte_rate", value=limit)]
+    entity = [request.EntityData(entity_type=kind, entity_name=name)]
+    ops = [request.OpData(key=key, value=limit or 0.0, remove=limit is None)]
     return request(entries=[request.EntryData(entity=entity, ops=ops)])
 
 
@@ -102,13 +101,14 @@ def allow_request(topic: str, user: str) -> Any:
     return types.CreateAclsRequest(creations=[acl_creation(topic, f"User:{user}")])
 
 
-def withdraw_request(topic: str, user: str) -> Any:
+def withdraw_request(topic: str | None, user: str | None = None) -> Any:
+    """All ACLs of the literal topic, or of each; those of that user, or of each."""
     request = types.DeleteAclsRequest
     wanted = request.DeleteAclsFilter(
         resource_type_filter=2,
         resource_name_filter=topic,
         pattern_type_filter=3,
-        principal_filter=f"User:{user}",
+        principal_filter=user and f"User:{user}",
         host_filter=None,
         operation=1,
         permission_type=1,

@@ -15,8 +15,8 @@ import yaml
 
 from proxy.check import check, warnings
 from proxy.config import ProxyConfig, load
-from proxy.demo.errors import SetupError
 from proxy.starter import example
+from tests.lab.cluster.errors import SetupError
 from tests.support import chart
 from tests.support.helm import helm, installed
 from tests.unit.test_deploy import KUBERNETES_VERSIONS, values_of, with_secrets

@@ -37,7 +37,6 @@ def test_help_names_a_documentation_that_is_there(capsys: pytest.CaptureFixture[
     [
         (["audit", "report"], "py4j", "spark_audit.__main__", "spark"),
         (["audit", "--help"], "pyspark", "spark_audit.__main__", "spark"),
-        (["demo", "--help"], "trustme", "proxy.demo.__main__", "demo"),
     ],
 )
 def test_a_missing_extra_is_named(

@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("proxy", "forwarding", "spark_audit")
 EXTRAS = {
     "spark_audit/": "spark",
-    "proxy/demo/": "demo",
     "proxy/net/logins/kerberos.py": "gssapi",
     "proxy/net/telemetry/otlp.py": "otel",
 }

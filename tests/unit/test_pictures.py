@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from proxy.starter import example
-from tests.pictures.__main__ import file_of
-from tests.pictures.drawing import Line, Span, draw, rows, written
+from tests.lab.pictures.__main__ import file_of
+from tests.lab.pictures.drawing import Line, Span, draw, rows, written
 
 pytestmark = pytest.mark.tooling
 

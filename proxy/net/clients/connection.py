@@ -18,8 +18,7 @@ from proxy.net.clients.relay_protocol import ReceiveBuffers, Side, joined
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.quota.connections import Slot
 from proxy.security.sasl.exchange import Settled
-from proxy.session import draining, ending, forwarding, request_time
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import (
     Close,
     Data,
@@ -34,10 +33,10 @@ from proxy.session.effects import (
     UpstreamRefused,
     Verify,
 )
+from proxy.session.login.upstream_login import UpstreamLogin
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
+from proxy.session.requests.termination import DRAINED
 from proxy.session.session import Session
-from proxy.session.topic_lookup import TopicLookup
-from proxy.session.upstream_login import UpstreamLogin
 
 MAX_LINGER_S = 10.0
 """How long a closed connection may take to deliver what was written before."""
@@ -93,7 +92,7 @@ class Connection(Side):
             self._close_reason = "turned_away"
             return
         self.session = session
-        session.on_turn_due = self._join_turns
+        session.machine.on_turn_due = self._join_turns
         self.on_drained = self._client_drained
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -102,12 +101,12 @@ class Connection(Side):
         now_ms = self._last_activity_ms = self._edge.now_ms()
         data = self._buffers.current[:nbytes]
         upstream = self.upstream
-        if upstream is not None and self.session.passes(data, now_ms):
+        if upstream is not None and self.session.forward_request(data, now_ms):
             upstream.write(data)
             if upstream.full:
                 self._update_reading()
         else:
-            if request_time.is_measured(self.session):
+            if self.session.machine.is_timed:
                 request_timing.on_requests(self, lambda: self._received(data, now_ms), now_ms)
             else:
                 self.carry_out(self._received(data, now_ms))
@@ -118,12 +117,12 @@ class Connection(Side):
         if self._close_reason is None:
             now_ms = self._last_activity_ms = self._edge.now_ms()
             data = self._buffers.current[:nbytes]
-            if self.session.reply_passes(data, now_ms):
+            if self.session.forward_response(data, now_ms):
                 self.write(data)
                 if self.full:
                     self._update_reading()
             else:
-                if request_time.is_measured(self.session):
+                if self.session.machine.is_timed:
                     request_timing.on_answers(self, lambda: self._broker_replied(data, now_ms), now_ms)
                 else:
                     self.carry_out(self._broker_replied(data, now_ms))
@@ -155,7 +154,7 @@ class Connection(Side):
         return effects
 
     def _broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
-        effects = self.session.broker_replied(data, now_ms)
+        effects = self.session.broker_responded(data, now_ms)
         self._lend_buffer()
         return effects
 
@@ -164,18 +163,18 @@ class Connection(Side):
             # Its bytes are still looked at. It is not taken back: it goes with the last view of it.
             self._buffers.give_away()
 
-    def controller_told(self, correlation_id: int, reply: ControllerReply) -> None:
+    def controller_told(self, correlation_id: int, reply: ControllerResponse) -> None:
         """Record what came of a `ToController`, whether its client is still there or not."""
-        event = forwarding.told(self.session, correlation_id, reply, self._edge.now_ms())
+        event = self.session.controller_record(correlation_id, reply, self._edge.now_ms())
         if event is not None:
             self._edge.record(event)
 
-    def controller_replied(self, correlation_id: int, reply: ControllerReply) -> None:
+    def controller_responded(self, correlation_id: int, reply: ControllerResponse) -> None:
         """What came of a `ToController`, once its record is kept."""
         if self._close_reason is None:
             now_ms = self._edge.now_ms()
             request_timing.on_answers(
-                self, lambda: self.session.controller_replied(correlation_id, reply, now_ms), now_ms
+                self, lambda: self.session.controller_responded(correlation_id, reply, now_ms), now_ms
             )
 
     def verified(self, outcome: Settled) -> None:
@@ -184,7 +183,7 @@ class Connection(Side):
             self.carry_out(self.session.verified(outcome, self._edge.now_ms()))
             return
         # Who left before the answer has tried to log in all the same; nothing else of theirs is looked at.
-        self.session.gone()
+        self.session.closed()
         for effect in self.session.verified(outcome, self._edge.now_ms()):
             if isinstance(effect, Recorded | Verify):
                 _CARRY_OUT[type(effect)](self, effect)
@@ -283,21 +282,22 @@ class Connection(Side):
     def end_if_expired(self, now_ms: int) -> None:
         """Past its session's end, and idle (connections.expired.close.idle)."""
         if self._close_reason is None:
-            self.carry_out(ending.expired_idle(self.session, now_ms))
+            self.carry_out(self.session.end_if_expired(now_ms))
 
     def end_if_revoked(self) -> None:
         """Its credential is not in force any more (sessions.revoke.immediately)."""
         if self._close_reason is None:
-            self.carry_out(ending.revoked(self.session))
+            self.carry_out(self.session.end_if_revoked())
 
     def drain(self) -> bool:
-        """Take no further request; what is in flight is answered, then it ends (proxy.session.draining).
+        """Take no further request; what is in flight is answered, then it ends
+        (proxy.session.requests.termination).
 
         Returns whether that begins now.
         """
         if self._close_reason is not None or self.session.draining:
             return False
-        self.carry_out(draining.drain(self.session))
+        self.carry_out(self.session.drain())
         return True
 
     def end_if_unanswered(self, late: bool) -> bool:
@@ -306,10 +306,10 @@ class Connection(Side):
         Returns whether it was cut off.
         """
         if self._close_reason is not None:
-            if self._close_reason != draining.DRAINED and self.transport is not None and self._is_delivered():
+            if self._close_reason != DRAINED and self.transport is not None and self._is_delivered():
                 self.transport.abort()
-        elif not self._has_to_wait and not self._rest and draining.needs_no_answer(self.session):
-            self.close(draining.DRAINED)
+        elif not self._has_to_wait and not self._rest and self.session.needs_no_response:
+            self.close(DRAINED)
         elif late and self.full:
             self.abort(DRAIN_TIMEOUT)
             return True
@@ -323,7 +323,7 @@ class Connection(Side):
         self._early.clear()
         if self.upstream is not None:
             self.upstream.close()
-        if self.transport is not None and reason == draining.DRAINED:
+        if self.transport is not None and reason == DRAINED:
             self._part(self.transport)
         elif self.transport is not None:
             self.transport.close()
@@ -387,7 +387,7 @@ class Connection(Side):
             self._buffers.take_back(buffer)
         self._kept.clear()
         if hasattr(self, "session"):
-            self.session.gone()
+            self.session.closed()
             self._edge.turns.end(self._end)
 
     def _end(self) -> None:
@@ -406,7 +406,7 @@ class Connection(Side):
         if not hasattr(self, "session"):
             return True
         session = self.session
-        waits = self._has_to_wait or session.turn_due or type(session.waits_for) is TopicLookup
+        waits = self._has_to_wait or session.turn_due or session.looks_up_topics
         return not waits and not len(session.pipeline)
 
     @property
@@ -498,7 +498,7 @@ class Connection(Side):
             self._join_turns()  # For records that are left.
             return
         stops = self._has_to_wait or bool(self._rest)
-        waits = stops or (session.blocked and not draining.takes_rest(session))
+        waits = stops or (session.blocked and not session.takes_rest)
         limit_bytes = FREE_BYTES if session.gate.memory.is_short(stranger=False) else 0
         self.read_limit_bytes = limit_bytes if session.authentication.known else STRANGERS_FREE_BYTES
         if upstream is None:

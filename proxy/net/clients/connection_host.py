@@ -41,7 +41,7 @@ class Edge(Protocol):
         """Open the broker's side; `upstream_ready` or `close` is called in the end."""
 
     def forward(self, connection: "Connection", request: ToController) -> None:
-        """Send to the controller; `controller_replied` is called in the end."""
+        """Send to the controller; `controller_responded` is called in the end."""
 
     def verify(self, connection: "Connection", login: Verify) -> None:
         """Find out whether a login holds; `verified` is called in the end."""

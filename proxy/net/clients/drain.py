@@ -1,7 +1,7 @@
 """Listeners in, none of their connections left: the order in which a process stops serving its clients.
 
 Driven by proxy.listeners once SIGTERM has come. What a connection does is proxy.net.clients.connection's and
-proxy.session.draining's; docs/decisions/0049 says why in this order.
+proxy.session.requests.termination's; docs/decisions/0049 says why in this order.
 """
 
 import asyncio

@@ -35,14 +35,14 @@ from proxy.net.runtime.cause import cause_of
 from proxy.net.runtime.chunked import in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import StateLine
+from proxy.net.telemetry.request_tracer import traced_session
 from proxy.net.telemetry.spans import Tracing
-from proxy.net.telemetry.traced_session import TracedSession
 from proxy.quota.connections import Slot
 from proxy.security.host import host_address
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
-from proxy.session.controller_reply import ControllerReply
+from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import ToController, Verify
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.session import Session
@@ -74,7 +74,7 @@ class Observer(Protocol):
 class Forwarder(Protocol):
     """The way to the controller; proxy.process hands in forwarding's."""
 
-    def __call__(self, request: ToController) -> Awaitable[ControllerReply]: ...
+    def __call__(self, request: ToController) -> Awaitable[ControllerResponse]: ...
 
 
 class Listener:
@@ -176,7 +176,7 @@ class Listener:
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         if self._tracing is None:
             return Session(self._gate, self.policy, peer, authentication)
-        return TracedSession(self._gate, self.policy, peer, authentication, self._tracing)
+        return traced_session(self._gate, self.policy, peer, authentication, self._tracing)
 
     def connect_upstream(self, connection: Connection) -> None:
         """Open the broker's side of a connection."""
@@ -309,7 +309,7 @@ class Listener:
             reply = await self._forwarder(request)
             await in_slices(lambda: connection.controller_told(request.correlation_id, reply))
             await self._trail.kept()
-            connection.controller_replied(request.correlation_id, reply)
+            connection.controller_responded(request.correlation_id, reply)
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Protocol
 
-from proxy.session import request_time
 from proxy.session.effects import Effect
 from proxy.session.session import Session
 
@@ -23,21 +22,22 @@ class Served(Protocol):
 
 def on_requests(connection: Served, take: Callable[[], list[Effect]], now_ms: int) -> None:
     """What comes of the client's bytes is carried out; measured, if that is asked for."""
-    if not request_time.is_measured(connection.session):
+    session = connection.session
+    if not session.machine.is_timed:
         connection.carry_out(take())
         return
     since_ns = perf_counter_ns()
     connection.carry_out(take())
-    request_time.took_requests(connection.session, perf_counter_ns() - since_ns, now_ms)
+    session.machine.spent_on_requests(perf_counter_ns() - since_ns, now_ms)
 
 
 def on_answers(connection: Served, take: Callable[[], list[Effect]], now_ms: int) -> None:
     """The same for what answers it."""
     session = connection.session
-    if not request_time.is_measured(session):
+    if not session.machine.is_timed:
         connection.carry_out(take())
         return
-    exempt = request_time.next_answer_is_exempt(session)
+    is_exempt = session.machine.next_response_is_exempt
     since_ns = perf_counter_ns()
     connection.carry_out(take())
-    request_time.took_answers(session, perf_counter_ns() - since_ns, exempt, now_ms)
+    session.machine.spent_on_responses(perf_counter_ns() - since_ns, is_exempt, now_ms)

@@ -62,7 +62,7 @@ async def _holders(sessions: list[Session]) -> Counter[int]:
     """How many sessions hold a bucket, by its identity."""
     holders: Counter[int] = Counter()
     async for session in in_pieces(sessions):
-        client = session.client
+        client = session.machine.client
         holders.update((id(client.producer), id(client.consumer), id(client.request)))
     return holders
 

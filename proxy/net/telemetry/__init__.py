@@ -10,7 +10,7 @@ log_lines        how log lines look, and which are left out
 log_queue        a thread that writes log lines, so that logging never waits
 log_settings     the log level and the process's id, read before the configuration is checked
 spans            trace spans without OpenTelemetry
-traced_session   a session whose requests have spans
+request_tracer   spans of the requests of one session
 otlp             spans to a receiver over OTLP/HTTP
 reload_status    the outcome of the last reload, for `penstock reload` and as metrics
 """

@@ -22,8 +22,8 @@ from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quo
 from proxy.quota.connections import REJECTION_REASONS
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.protected import unprotected
+from proxy.session.accounting.request_counts import name_of_api
 from proxy.session.gate import Gate, ListenerPolicy
-from proxy.session.request_counts import name_of_api
 
 
 class Telemetry:

@@ -1,7 +1,7 @@
 """How long requests took and which errors their responses carried, for Prometheus (SPEC O12).
 
-Read off the listeners' counts (proxy.session.request_counts) at each scrape. The number of series is bounded:
-by Kafka's APIs and error codes, and by the listeners.
+Read off the listeners' counts (proxy.session.accounting.request_counts) at each scrape. The number of series
+is bounded: by Kafka's APIs and error codes, and by the listeners.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.session.accounting.request_counts import Durations, name_of_api, name_of_error
 from proxy.session.gate import ListenerPolicy
-from proxy.session.request_counts import Durations, name_of_api, name_of_error
 
 EXPORTED_BUCKETS = 17
 """From 1 ms to 65.536 s, each twice as long as the one before; what took longer is in +Inf alone."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from proxy.admin.rejection import code_and_message, each_part, succeeded
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from proxy.security.protected import acls_in_log
-from proxy.session.call import Answer, Api, Call, Change, Verdict, deny, reject, to_the_controller
+from proxy.session.call import Api, Call, Change, Respond, Verdict, deny, forward_to_controller, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -47,7 +47,7 @@ def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAcls
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not acls_in_log(call.basis.authorizer):
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_ALTER)
-    return to_the_controller(request)
+    return forward_to_controller(request)
 
 
 def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
@@ -62,7 +62,7 @@ def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
     by_pattern: defaultdict[Pattern, list[Acl]] = defaultdict(list)
     for acl in call.image.acls.select(wanted):
         by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
-    return Answer(
+    return Respond(
         response(
             resources=[
                 _resource(response, pattern, by_pattern.pop(pattern)) for pattern in paced_sorted(by_pattern)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from proxy.admin.rejection import Error, code_and_message, rejected_parts
 from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity, QuotaFilter, QuotaFilterError
-from proxy.session.call import Answer, Api, Call, Change, Verdict, forward_with_cluster_right, reject
+from proxy.session.call import Api, Call, Change, Respond, Verdict, forward_with_cluster_right, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -31,7 +31,7 @@ def decide_describe(call: Call, request: types.DescribeClientQuotasRequest) -> V
     matching = [entity for entity in paced(list(limits), 2) if wanted.matches(entity)]
     entities = paced_sorted(matching, key=lambda entity: entity.path)
     entries = [_entry(entity, limits[entity]) for entity in entities]
-    return Answer(types.DescribeClientQuotasResponse(entries=entries))
+    return Respond(types.DescribeClientQuotasResponse(entries=entries))
 
 
 def _entry(entity: QuotaEntity, limits: Mapping[str, float]) -> types.DescribeClientQuotasResponse.EntryData:

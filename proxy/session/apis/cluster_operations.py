@@ -15,7 +15,7 @@ from proxy.session.call import (
     Call,
     Change,
     Forward,
-    ReplyHandler,
+    ResponseHandler,
     Verdict,
     deny,
     forward_with_cluster_right,
@@ -48,12 +48,12 @@ _REASSIGNMENTS = TopicShape(
 
 
 def _forward_with(
-    operation: Operation, on_reply: ReplyHandler | None = None
+    operation: Operation, on_response: ResponseHandler | None = None
 ) -> Callable[[Call, Message], Verdict]:
     def decide(call: Call, request: Message) -> Verdict:
         if not call.allows_cluster(operation):
             return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Forward(None, on_reply)
+        return Forward(None, on_response)
 
     return decide
 

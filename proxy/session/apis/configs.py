@@ -31,15 +31,15 @@ from proxy.metadata.acl import Operation
 from proxy.security.protected import acls_in_log
 from proxy.session.apis.kept_configs import NOT_KEPT, described, kept_configs, names_kept_configs
 from proxy.session.call import (
-    Answer,
     Api,
     Call,
     Change,
     Forward,
-    ReplyHandler,
+    Respond,
+    ResponseHandler,
     Verdict,
+    forward_to_controller,
     reject,
-    to_the_controller,
 )
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -85,18 +85,18 @@ def _alter(call: Call, request: Any, response: Any, incremental: bool) -> Verdic
     pairs = zip(paced(request.resources), errors, strict=True)
     request.resources = [resource for resource, error in pairs if error is None]
     if not request.resources:
-        return Answer(response(responses=rejected))
+        return Respond(response(responses=rejected))
 
-    def on_reply(answer: Any) -> None:
+    def on_response(answer: Any) -> None:
         answer.responses = in_request_order(asked, [*answer.responses, *rejected], resource_key)
 
-    return _sent(request, on_reply)
+    return _sent(request, on_response)
 
 
-def _sent(request: Any, on_reply: ReplyHandler | None) -> Verdict:
+def _sent(request: Any, on_response: ResponseHandler | None) -> Verdict:
     if any(_is_of_one_broker(resource) for resource in paced(request.resources)):
-        return Forward(request, on_reply)
-    return to_the_controller(request, on_reply)
+        return Forward(request, on_response)
+    return forward_to_controller(request, on_response)
 
 
 def _is_of_one_broker(resource: Alterable) -> bool:
@@ -166,9 +166,9 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
     }
     request.resources = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
     if not request.resources:
-        return Answer(types.DescribeConfigsResponse(results=denials))
+        return Respond(types.DescribeConfigsResponse(results=denials))
 
-    def on_reply(response: types.DescribeConfigsResponse) -> None:
+    def on_response(response: types.DescribeConfigsResponse) -> None:
         for result in paced(response.results, 4):
             key = resource_key(result)
             if result.error_code == ErrorCode.NONE and key in kept:
@@ -180,7 +180,7 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
                 ]
         response.results = in_request_order(asked, [*response.results, *denials], resource_key)
 
-    return Forward(request if denials else None, on_reply)
+    return Forward(request if denials else None, on_response)
 
 
 def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:

@@ -1,10 +1,10 @@
 """ConsumerGroupHeartbeat (KIP-848): READ on the group and DESCRIBE on every topic subscribed to by name.
 
-One denied topic refuses the whole request with TOPIC_AUTHORIZATION_FAILED. A regular expression is matched
-by the broker, with our rights: so what a member may not DESCRIBE is taken out of the assignment it is told.
-An assignment names topics by id. One with an id that nobody told is withheld, the client is made to come
-again at once, and the broker is asked for the names first (proxy.session.withheld); an id that has no name
-even then is taken out.
+One denied topic rejects the whole request with TOPIC_AUTHORIZATION_FAILED. The broker matches a regular
+expression with the proxy's rights, so topics that the member may not DESCRIBE are removed from its
+assignment. An assignment names topics by id. One with an id that has no name here is deferred: the member is
+made to come again at once, and the names are looked up first (proxy.session.deferred_assignments). An id that
+has no name even then is removed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.existing_topics import with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny
-from proxy.session.withheld import Withheld, WithheldAssignments
+from proxy.session.deferred_assignments import Deferred, DeferredAssignments
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 SOON_MS = 100
-"""The heartbeat interval told to a member whose assignment is withheld."""
+"""The heartbeat interval of a member whose assignment is deferred."""
 
 
 def decide(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
@@ -29,31 +29,30 @@ def decide(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
     subscribed = set(request.subscribed_topic_names or ())
     if call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(subscribed)) < subscribed:
         return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    withheld = call.withheld
-    assert withheld is not None
-    kept = withheld.take(request.group_id, request.member_id)
-    verdict = Forward(None, lambda response: _tell(call, withheld, request.group_id, kept, response))
-    return verdict if kept is None else with_names(call, kept.topic_ids, lambda: verdict)
+    assignments = call.remembered.deferred_assignments
+    deferred = assignments.take(request.group_id, request.member_id)
+    verdict = Forward(None, lambda response: _assign(call, assignments, request.group_id, deferred, response))
+    return verdict if deferred is None else with_names(call, deferred.topic_ids, lambda: verdict)
 
 
-def _tell(
+def _assign(
     call: Call,
-    withheld: WithheldAssignments,
+    assignments: DeferredAssignments,
     group_id: str,
-    kept: Withheld | None,
+    deferred: Deferred | None,
     response: types.ConsumerGroupHeartbeatResponse,
 ) -> None:
     if response.error_code != ErrorCode.NONE:
         return
-    looked_up = set(kept.topic_ids) if kept is not None else set()
-    if response.assignment is None and kept is not None and kept.member_epoch == response.member_epoch:
-        response.assignment = kept.assignment
+    looked_up = set(deferred.topic_ids) if deferred is not None else set()
+    if response.assignment is None and deferred and deferred.member_epoch == response.member_epoch:
+        response.assignment = deferred.assignment
     if response.assignment is None:
         return
-    told = Withheld(response.member_epoch, response.assignment)
-    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in told.topic_ids}
+    assigned = Deferred(response.member_epoch, response.assignment)
+    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in assigned.topic_ids}
     if any(name is None and topic_id not in looked_up for topic_id, name in names.items()):
-        withheld.keep(group_id, response.member_id or "", told)
+        assignments.hold(group_id, response.member_id or "", assigned)
         response.assignment = None
         response.heartbeat_interval_ms = min(response.heartbeat_interval_ms, SOON_MS)
         return

@@ -23,7 +23,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.tokens import DelegationToken
 from proxy.security.principal import ANONYMOUS, Principal, parse_principal
 from proxy.security.token_secret import TokenSecret
-from proxy.session.call import Answer, Api, Call, Change, Verdict, reject, to_the_controller
+from proxy.session.call import Api, Call, Change, Respond, Verdict, forward_to_controller, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -39,22 +39,22 @@ def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Ve
         return reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
     fault = _creation_fault(call, request, owner)
     if fault is not None:
-        return Answer(rejected_creation(call.version, owner, requester, fault))
-    return to_the_controller(request)
+        return Respond(rejected_creation(call.version, owner, requester, fault))
+    return forward_to_controller(request)
 
 
 def decide_renew(call: Call, request: types.RenewDelegationTokenRequest) -> Verdict:
     """The controller knows whose it is."""
     if not may_ask(call):
-        return Answer(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
-    return to_the_controller(request)
+        return Respond(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
+    return forward_to_controller(request)
 
 
 def decide_expire(call: Call, request: types.ExpireDelegationTokenRequest) -> Verdict:
     """The controller knows whose it is."""
     if not may_ask(call):
-        return Answer(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
-    return to_the_controller(request)
+        return Respond(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
+    return forward_to_controller(request)
 
 
 def decide_describe(call: Call, request: types.DescribeDelegationTokenRequest) -> Verdict:
@@ -62,13 +62,13 @@ def decide_describe(call: Call, request: types.DescribeDelegationTokenRequest) -
     response = types.DescribeDelegationTokenResponse
     secret = call.gate.token_secret
     if not may_ask(call):
-        return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
+        return Respond(response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if secret is None:
-        return Answer(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+        return Respond(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
     shown = paced_sorted(
         _shown(call, request.owners), key=lambda token: (token.issue_timestamp_ms, token.token_id)
     )
-    return Answer(response(tokens=[_described(call.version, token, secret) for token in paced(shown, 16)]))
+    return Respond(response(tokens=[_described(call.version, token, secret) for token in paced(shown, 16)]))
 
 
 def may_ask(call: Call) -> bool:

@@ -19,7 +19,7 @@ def decide(call: Call, request: types.DescribeClusterRequest) -> Verdict:
     """See the module."""
     asked = request.include_cluster_authorized_operations
 
-    def on_reply(response: types.DescribeClusterResponse) -> None:
+    def on_response(response: types.DescribeClusterResponse) -> None:
         response.brokers = rewrite_brokers(call.listener, response.brokers)
         response.controller_id = controller_id(
             response.controller_id, [b.broker_id for b in response.brokers]
@@ -27,7 +27,7 @@ def decide(call: Call, request: types.DescribeClusterRequest) -> Verdict:
         answered = asked and response.error_code == ErrorCode.NONE
         response.cluster_authorized_operations = of_cluster(call) if answered else NOT_ASKED
 
-    return Forward(None, on_reply)
+    return Forward(None, on_response)
 
 
 APIS = (Api(ApiKey.DESCRIBE_CLUSTER, decide, code_and_message("DescribeClusterResponse"), repeatable=True),)

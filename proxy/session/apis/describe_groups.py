@@ -14,7 +14,7 @@ from proxy.admin.rejection import Reject, each_part, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.authorized_operations import NOT_ASKED, of_group
 from proxy.session.apis.streams_group_heartbeat import topics_of_subtopology
-from proxy.session.call import Answer, Api, Call, Forward, ReplyHandler, Verdict
+from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -60,7 +60,7 @@ def _describes(response: Any, topics_of: Callable[[Any], Iterator[str]], message
 
 
 def _merged(
-    request: Any, response: Any, asked: list[str], left: list[str], finish: ReplyHandler | None
+    request: Any, response: Any, asked: list[str], left: list[str], finish: ResponseHandler | None
 ) -> Verdict:
     kept = set(left)
     refused = [
@@ -71,14 +71,14 @@ def _merged(
     if not refused:
         return Forward(None, finish)
     if not left:
-        return Answer(response(groups=refused))
+        return Respond(response(groups=refused))
 
-    def on_reply(answer: Any) -> None:
+    def on_response(answer: Any) -> None:
         if finish is not None:
             finish(answer)
         answer.groups = in_request_order(asked, [*answer.groups, *refused], lambda group: group.group_id)
 
-    return Forward(request, on_reply)
+    return Forward(request, on_response)
 
 
 def _tell_operations(call: Call) -> Callable[[Any], None]:

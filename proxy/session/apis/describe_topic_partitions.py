@@ -14,7 +14,7 @@ from typing import TypeAlias
 from proxy.admin.rejection import TopicShape
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.authorized_operations import of_topic
-from proxy.session.call import Answer, Api, Ask, Call, Forward, Verdict, reject
+from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, Verdict, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -52,9 +52,9 @@ def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: s
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)
     denied = [_refused(topic) for name, topic in topics.items() if name not in allowed]
     if denied and not allowed:
-        return Answer(types.DescribeTopicPartitionsResponse(topics=denied))
+        return Respond(types.DescribeTopicPartitionsResponse(topics=denied))
 
-    def on_reply(response: types.DescribeTopicPartitionsResponse) -> None:
+    def on_response(response: types.DescribeTopicPartitionsResponse) -> None:
         told = [topic for topic in response.topics if topic.name in allowed]
         _finish(call, told)
         # The broker has sorted its topics for the cursor; refused ones follow.
@@ -63,12 +63,12 @@ def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: s
         response.topics = [*told, *denied]
 
     if not denied:
-        return Forward(None, on_reply, RAW)
+        return Forward(None, on_response, RAW)
     request.topics = [topic for topic in request.topics if topic.name in allowed]
     if request.cursor is not None and begin not in allowed:
         # A broker wants the cursor's topic among those asked for; without it the page begins right after.
         request.cursor = None
-    return Forward(request, on_reply, RAW)
+    return Forward(request, on_response, RAW)
 
 
 def _refused(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic:
@@ -110,9 +110,9 @@ def _ask(
             return _ask(call, where, told, limit, finish)
         response = _cut(told, limit)
         finish(response.topics)
-        return Answer(response)
+        return Respond(response)
 
-    return Ask(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, question, answered)
+    return QueryBroker(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, question, answered)
 
 
 def _gather(told: list[Topic], topics: list[Topic]) -> None:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
-from proxy.session import topic_lookup
-from proxy.session.call import Ask, AskController, Call, LookUp, Verdict
+from proxy.session.call import Call, NameTopics, QueryBroker, QueryController, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -56,8 +55,8 @@ def ask_which_exist(call: Call, names: Iterable[str], then: Callable[[set[str]],
 
 def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:
     """`then`, once the names of these ids are known as far as the broker knows them."""
-    unknown = topic_lookup.unnamed(call.gate, topic_ids, call.now_ms)
-    return LookUp(unknown, then) if unknown else then()
+    unknown = call.gate.unnamed_topics(topic_ids, call.now_ms)
+    return NameTopics(unknown, then) if unknown else then()
 
 
 def have_created(call: Call, names: Iterable[str], then: Callable[[Mapping[str, int]], Verdict]) -> Verdict:
@@ -74,7 +73,7 @@ def have_created(call: Call, names: Iterable[str], then: Callable[[Mapping[str, 
     question = types.MetadataRequest(
         topics=[asked(name=name) for name in names], allow_auto_topic_creation=True
     )
-    return Ask(int(ApiKey.METADATA), version, question, answered)
+    return QueryBroker(int(ApiKey.METADATA), version, question, answered)
 
 
 def _version(call: Call, least: int) -> int | None:
@@ -84,9 +83,9 @@ def _version(call: Call, least: int) -> int | None:
 
 def _asks(
     version: int, topics: list[types.MetadataRequest.MetadataRequestTopic], answered: Callable[[Any], Verdict]
-) -> Ask:
+) -> QueryBroker:
     question = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    return Ask(int(ApiKey.METADATA), version, question, answered)
+    return QueryBroker(int(ApiKey.METADATA), version, question, answered)
 
 
 def _learn(call: Call, reply: types.MetadataResponse) -> None:
@@ -129,7 +128,7 @@ def _have_controller_make(call: Call, missing: list[str], failed: Mapping[str, i
     topic = types.CreateTopicsRequest.CreatableTopic
     topics = [topic(name=name, num_partitions=-1, replication_factor=-1) for name in missing]
     question = types.CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
-    return AskController(int(ApiKey.CREATE_TOPICS), version, question, answered, TIMEOUT_MS)
+    return QueryController(int(ApiKey.CREATE_TOPICS), version, question, answered, TIMEOUT_MS)
 
 
 def _not_made(reply: types.CreateTopicsResponse) -> dict[str, int]:

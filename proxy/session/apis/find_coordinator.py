@@ -11,7 +11,7 @@ from typing import TypedDict
 from proxy.admin.rejection import Error, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import NO_HOST, NO_NODE, NO_PORT, rewrite_coordinator
-from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny, reject
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -54,17 +54,19 @@ def _several(
     asked = request.coordinator_keys
     refusals = [_refused_key(key, error_code) for key in asked if key not in allowed]
 
-    def on_reply(response: types.FindCoordinatorResponse) -> None:
+    def on_response(response: types.FindCoordinatorResponse) -> None:
         _rewrite(call, response)
         parts = [*response.coordinators, *refusals]
         response.coordinators = in_request_order(asked, parts, lambda coordinator: coordinator.key)
 
     if not refusals:
-        return Forward(None, on_reply)
+        return Forward(None, on_response)
     keys = [key for key in asked if key in allowed]
     if not keys:
-        return Answer(types.FindCoordinatorResponse(coordinators=refusals))
-    return Forward(types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_reply)
+        return Respond(types.FindCoordinatorResponse(coordinators=refusals))
+    return Forward(
+        types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_response
+    )
 
 
 def _refused_key(key: str, error_code: ErrorCode) -> types.FindCoordinatorResponse.Coordinator:

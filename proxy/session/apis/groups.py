@@ -16,7 +16,7 @@ from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_re
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
 from proxy.session.apis.topic_filter import take_out
-from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny, reject
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -67,11 +67,11 @@ def decide_list(call: Call, request: types.ListGroupsRequest) -> Verdict:
 
 
 def _shown(may_see: Callable[[list[str]], set[str]]) -> Forward:
-    def on_reply(response: types.ListGroupsResponse) -> None:
+    def on_response(response: types.ListGroupsResponse) -> None:
         shown = may_see([group.group_id for group in response.groups])
         response.groups = [group for group in response.groups if group.group_id in shown]
 
-    return Forward(None, on_reply)
+    return Forward(None, on_response)
 
 
 def decide_delete(call: Call, request: types.DeleteGroupsRequest) -> Verdict:
@@ -87,14 +87,14 @@ def decide_delete(call: Call, request: types.DeleteGroupsRequest) -> Verdict:
     if not refused:
         return Forward()
     if not allowed:
-        return Answer(types.DeleteGroupsResponse(results=refused))
+        return Respond(types.DeleteGroupsResponse(results=refused))
 
-    def on_reply(response: types.DeleteGroupsResponse) -> None:
+    def on_response(response: types.DeleteGroupsResponse) -> None:
         parts = [*response.results, *refused]
         response.results = in_request_order(asked, parts, lambda part: part.group_id)
 
     request.groups_names = [group_id for group_id in asked if group_id in allowed]
-    return Forward(request, on_reply)
+    return Forward(request, on_response)
 
 
 def decide_offset_delete(call: Call, request: types.OffsetDeleteRequest) -> Verdict:
@@ -107,11 +107,11 @@ def decide_offset_delete(call: Call, request: types.OffsetDeleteRequest) -> Verd
     if merge is None:
         return Forward()
 
-    def on_reply(response: types.OffsetDeleteResponse) -> None:
+    def on_response(response: types.OffsetDeleteResponse) -> None:
         if response.error_code == ErrorCode.NONE:
             merge(response)
 
-    return Forward(request, on_reply)
+    return Forward(request, on_response)
 
 
 APIS = (

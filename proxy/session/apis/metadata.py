@@ -122,7 +122,7 @@ def _forwarded(call: Call, request: types.MetadataRequest, asked: _Asked) -> Ver
     changed = len(asked.allowed) < len(asked.names) or asked.switched_off
     denied_topics = [_denied(call, name) for name in paced(asked.names) if name not in asked.allowed]
 
-    def on_reply(response: types.MetadataResponse) -> None:
+    def on_response(response: types.MetadataResponse) -> None:
         found = [
             topic
             for topic in paced(response.topics)
@@ -136,7 +136,7 @@ def _forwarded(call: Call, request: types.MetadataRequest, asked: _Asked) -> Ver
         _finish(call, request, response, in_request_order(asked.names, parts, lambda topic: topic.name))
 
     return Forward(
-        _narrowed(call, request, asked.allowed, asked.switched_off) if changed else None, on_reply, RAW
+        _narrowed(call, request, asked.allowed, asked.switched_off) if changed else None, on_response, RAW
     )
 
 

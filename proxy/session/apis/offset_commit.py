@@ -10,7 +10,7 @@ from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics
-from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -47,14 +47,14 @@ def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
         if topic_id in errors
     ]
 
-    def on_reply(response: types.OffsetCommitResponse) -> None:
+    def on_response(response: types.OffsetCommitResponse) -> None:
         parts = [*response.topics, *refused]
         response.topics = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
 
     request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
     if not request.topics:
-        return Answer(types.OffsetCommitResponse(topics=refused))
-    return Forward(request, on_reply)
+        return Respond(types.OffsetCommitResponse(topics=refused))
+    return Forward(request, on_response)
 
 
 APIS = (Api(ApiKey.OFFSET_COMMIT, decide, SHAPE.reject),)

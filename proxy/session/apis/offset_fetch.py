@@ -15,7 +15,7 @@ from proxy.admin.rejection import Error, TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
-from proxy.session.call import Answer, Api, Ask, Call, Forward, ReplyHandler, Verdict, deny
+from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -72,7 +72,7 @@ def _groups(call: Call, request: types.OffsetFetchRequest) -> Verdict:
 
 
 def _of_groups(call: Call, request: types.OffsetFetchRequest, asked: list[str], allowed: set[str]) -> Verdict:
-    handlers: defaultdict[str, list[ReplyHandler]] = defaultdict(list)
+    handlers: defaultdict[str, list[ResponseHandler]] = defaultdict(list)
     changed = False
     for group in request.groups:
         handler = _of_group(call, group) if group.group_id in allowed else None
@@ -82,9 +82,9 @@ def _of_groups(call: Call, request: types.OffsetFetchRequest, asked: list[str], 
     refused = [_refused_group(group_id) for group_id in asked if group_id not in allowed]
     request.groups = [group for group in request.groups if group.group_id in allowed]
     if refused and not request.groups:
-        return Answer(types.OffsetFetchResponse(groups=refused))
+        return Respond(types.OffsetFetchResponse(groups=refused))
 
-    def on_reply(response: types.OffsetFetchResponse) -> None:
+    def on_response(response: types.OffsetFetchResponse) -> None:
         # A group named twice gets the handlers of both: rather too little is shown than too much.
         for group in response.groups:
             for handler in paced(handlers.get(group.group_id, ())):
@@ -92,29 +92,29 @@ def _of_groups(call: Call, request: types.OffsetFetchRequest, asked: list[str], 
         response.groups = in_request_order(asked, [*response.groups, *refused], lambda group: group.group_id)
 
     if call.version >= _FIRST_WITH_TOPIC_IDS and any(group.topics is None for group in request.groups):
-        return _with_names_in_the_answer(call, request, on_reply)
+        return _with_names_in_the_answer(call, request, on_response)
     if not handlers and not refused:
         return Forward()
-    return Forward(request if changed or refused else None, on_reply)
+    return Forward(request if changed or refused else None, on_response)
 
 
 def _with_names_in_the_answer(
-    call: Call, request: types.OffsetFetchRequest, on_reply: ReplyHandler
+    call: Call, request: types.OffsetFetchRequest, on_response: ResponseHandler
 ) -> Verdict:
     """All offsets of a group: only in the answer there are ids, of topics that may have no name yet."""
 
     def answered(reply: types.OffsetFetchResponse) -> Verdict:
         def shown() -> Verdict:
-            on_reply(reply)
-            return Answer(reply)
+            on_response(reply)
+            return Respond(reply)
 
         topics = [topic for group in reply.groups for topic in group.topics]
         return with_names(call, (bytes(topic.topic_id) for topic in topics), shown)
 
-    return Ask(int(ApiKey.OFFSET_FETCH), call.version, request, answered)
+    return QueryBroker(int(ApiKey.OFFSET_FETCH), call.version, request, answered)
 
 
-def _of_group(call: Call, group: types.OffsetFetchRequest.OffsetFetchRequestGroup) -> ReplyHandler | None:
+def _of_group(call: Call, group: types.OffsetFetchRequest.OffsetFetchRequestGroup) -> ResponseHandler | None:
     """Takes denied topics out of the group's request; what it returns, puts them into its answer."""
     if group.topics is None:
         return _unless_failed(lambda answer: _show_allowed(call, answer))
@@ -133,7 +133,7 @@ def _take_out(
     group: types.OffsetFetchRequest.OffsetFetchRequestGroup,
     errors: Mapping[Key, ErrorCode],
     key: Callable[[Named], Key],
-) -> ReplyHandler | None:
+) -> ResponseHandler | None:
     if not errors:
         return None
     topics = group.topics or []
@@ -147,23 +147,23 @@ def _take_out(
     return _unless_failed(merge)
 
 
-def _unless_failed(handler: ReplyHandler | None) -> ReplyHandler | None:
+def _unless_failed(handler: ResponseHandler | None) -> ResponseHandler | None:
     """An answer that failed as a whole carries no topics, refused ones neither."""
     if handler is None:
         return None
 
-    def on_reply(
+    def on_response(
         answer: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup,
     ) -> None:
         if answer.error_code == ErrorCode.NONE:
             handler(answer)
 
-    return on_reply
+    return on_response
 
 
-def _forwarded(request: types.OffsetFetchRequest, on_reply: ReplyHandler | None) -> Verdict:
+def _forwarded(request: types.OffsetFetchRequest, on_response: ResponseHandler | None) -> Verdict:
     # Also with no topic left: the group's own errors come from the broker.
-    return Forward() if on_reply is None else Forward(request, on_reply)
+    return Forward() if on_response is None else Forward(request, on_response)
 
 
 def _allowed_topics(call: Call, topics: Sequence[HasName]) -> set[str]:

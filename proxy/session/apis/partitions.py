@@ -15,7 +15,7 @@ from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_among
 from proxy.session.apis.topic_filter import filter_topics, take_out
-from proxy.session.call import Answer, Api, Call, Forward, Verdict
+from proxy.session.call import Api, Call, Forward, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -85,7 +85,7 @@ def decide_describe_producers(call: Call, request: types.DescribeProducersReques
         return Forward(request, merge)
     response = types.DescribeProducersResponse()
     merge(response)
-    return Answer(response)
+    return Respond(response)
 
 
 APIS = (

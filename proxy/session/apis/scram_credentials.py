@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from proxy.admin.rejection import Error, rejected_parts
 from proxy.metadata.acl import Operation
-from proxy.session.call import Answer, Api, Call, Change, Verdict, forward_with_cluster_right, reject
+from proxy.session.call import Api, Call, Change, Respond, Verdict, forward_with_cluster_right, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -27,7 +27,7 @@ def decide_describe(call: Call, request: types.DescribeUserScramCredentialsReque
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())
     results = [_result(call, user, count) for user, count in asked.items()]
-    return Answer(types.DescribeUserScramCredentialsResponse(results=results))
+    return Respond(types.DescribeUserScramCredentialsResponse(results=results))
 
 
 def _result(

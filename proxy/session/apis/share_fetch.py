@@ -55,9 +55,8 @@ def _acknowledges(request: types.ShareFetchRequest) -> bool:
 
 
 def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
-    sharing = call.sharing
-    assert sharing is not None
-    session = _session(sharing.sessions, request)
+    sessions = call.remembered.share_sessions
+    session = _session(sessions, request)
     if session is None:
         return reject(call, request, ErrorCode.SHARE_SESSION_NOT_FOUND)
     asked = by_topic(
@@ -66,20 +65,20 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     )
     session.add(asked)
     if session.is_full:
-        sharing.sessions.close(request.group_id or "", request.member_id or "")
+        sessions.close(request.group_id or "", request.member_id or "")
         return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     errors = id_errors(call, Operation.READ, session.named)
     acknowledged = _acknowledged(request, asked, errors)
     _narrow(request, session, asked, errors)
     told = _Told(errors, _fetched(request, session, errors), acknowledged)
-    request.max_bytes = min(request.max_bytes, sharing.max_held_bytes)
+    request.max_bytes = min(request.max_bytes, call.max_held_bytes)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
 
-    def on_reply(response: types.ShareFetchResponse) -> None:
-        _finish(call, sharing.sessions, request, response, told)
+    def on_response(response: types.ShareFetchResponse) -> None:
+        _finish(call, sessions, request, response, told)
 
     # Without errors nothing is put into the answer, and its records are stepped over.
-    return Forward(request, on_reply, () if errors else RAW, consumes=_a_topic(call, session))
+    return Forward(request, on_response, () if errors else RAW, consumes=_a_topic(call, session))
 
 
 def _a_topic(call: Call, session: ShareSession) -> str:

@@ -25,7 +25,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
-from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny, reject
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -88,16 +88,16 @@ def _acknowledged(call: Call, request: types.ShareAcknowledgeRequest, asked: lis
         if topic_id in errors
     ]
 
-    def on_reply(response: types.ShareAcknowledgeResponse) -> None:
+    def on_response(response: types.ShareAcknowledgeResponse) -> None:
         response.node_endpoints = rewrite_endpoints(call.listener, response.node_endpoints)
         if response.error_code == ErrorCode.NONE:
             parts = [*response.responses, *refusals]
             response.responses = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
 
     if not refusals:
-        return Forward(None, on_reply)
+        return Forward(None, on_response)
     request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
-    return Forward(request, on_reply)
+    return Forward(request, on_response)
 
 
 def _rejected_acknowledgements(
@@ -127,11 +127,11 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
     ]
     request.groups = [group for group in request.groups if group.group_id in allowed]
     if not request.groups:
-        return Answer(response(groups=refused))
+        return Respond(response(groups=refused))
     denied_topics = {group.group_id: _take_out(call, group) for group in request.groups}
     wants_all = {group.group_id for group in request.groups if group.topics is None}
 
-    def on_reply(answer: types.DescribeShareGroupOffsetsResponse) -> None:
+    def on_response(answer: types.DescribeShareGroupOffsetsResponse) -> None:
         for group in answer.groups:
             if group.group_id in wants_all:
                 _show_allowed(call, group)
@@ -140,7 +140,7 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
         parts = [*answer.groups, *refused]
         answer.groups = in_request_order(asked, parts, lambda group: group.group_id)
 
-    return Forward(request, on_reply)
+    return Forward(request, on_response)
 
 
 def _take_out(
@@ -206,14 +206,14 @@ def _of_one_group(
     if merge is None:
         return Forward()
 
-    def on_reply(
+    def on_response(
         response: types.AlterShareGroupOffsetsResponse | types.DeleteShareGroupOffsetsResponse,
     ) -> None:
         # What is wrong with the group is told of it alone, whatever topics were asked for.
         if response.error_code == ErrorCode.NONE:
             merge(response)
 
-    return Forward(request, on_reply)
+    return Forward(request, on_response)
 
 
 APIS = (

@@ -18,7 +18,7 @@ from proxy.admin.rejection import code_and_message
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.existing_topics import ask_which_exist
-from proxy.session.call import Answer, Api, Call, Forward, Verdict, reject
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -80,7 +80,7 @@ def _unless_missing(
 
 def _unauthorized_to_create(
     call: Call, request: types.StreamsGroupHeartbeatRequest, missing: list[str]
-) -> Answer:
+) -> Respond:
     message = f"Unauthorized to CREATE on topics {', '.join(missing)}."
     return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
 

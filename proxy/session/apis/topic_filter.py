@@ -10,7 +10,7 @@ from typing import Protocol
 
 from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.call import Answer, Call, Forward, ReplyHandler, Verdict
+from proxy.session.call import Call, Forward, Respond, ResponseHandler, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
@@ -27,7 +27,7 @@ def filter_topics(call: Call, request: Message, shape: TopicShape, operation: Op
     if not shape.topics(request):
         answer = getattr(types, shape.response)()
         merge(answer)
-        return Answer(answer)
+        return Respond(answer)
     return Forward(request, merge)
 
 
@@ -37,7 +37,7 @@ def take_out(
     allowed: set[str],
     error_code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     message: str | None = None,
-) -> ReplyHandler | None:
+) -> ResponseHandler | None:
     """Leave only the allowed topics in the request; the result puts the others into the answer, refused.
 
     None: all are allowed, nothing was changed.

@@ -32,7 +32,7 @@ from proxy.admin.topics import (
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.existing_topics import ask_which_exist, with_names
 from proxy.session.apis.kept_configs import NOT_KEPT, names_kept_configs
-from proxy.session.call import Answer, Api, Call, Change, ReplyHandler, Verdict, to_the_controller
+from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -61,19 +61,19 @@ def decide_create_partitions(call: Call, request: types.CreatePartitionsRequest)
 
 
 def _without(
-    errors: Mapping[str, PartError], shape: TopicShape, request: Any, finish: ReplyHandler | None = None
+    errors: Mapping[str, PartError], shape: TopicShape, request: Any, finish: ResponseHandler | None = None
 ) -> Verdict:
     if not errors:
-        return to_the_controller(request, finish)
+        return forward_to_controller(request, finish)
     merge: Merge[Any] = Merge(shape, request, errors)
     request.topics = [topic for topic in paced(request.topics) if topic.name not in errors]
 
-    def on_reply(response: Any) -> None:
+    def on_response(response: Any) -> None:
         if finish is not None:
             finish(response)
         merge.into(response)
 
-    return to_the_controller(request, on_reply) if request.topics else Answer(merge.alone())
+    return forward_to_controller(request, on_response) if request.topics else Respond(merge.alone())
 
 
 def decide_delete_topics(call: Call, request: types.DeleteTopicsRequest) -> Verdict:
@@ -103,15 +103,15 @@ def _delete_without(
     errors: Mapping[TopicKey, DeletionError], request: types.DeleteTopicsRequest, asked: list[TopicKey]
 ) -> Verdict:
     if not errors:
-        return to_the_controller(request)
+        return forward_to_controller(request)
     merge = DeletionMerge(asked, errors)
     if not merge.allowed:
-        return Answer(merge.alone())
+        return Respond(merge.alone())
 
-    def on_reply(response: types.DeleteTopicsResponse) -> None:
+    def on_response(response: types.DeleteTopicsResponse) -> None:
         merge.into(response)
 
-    return to_the_controller(deletion_of(request, merge.allowed), on_reply)
+    return forward_to_controller(deletion_of(request, merge.allowed), on_response)
 
 
 def _reject_deletion(

@@ -22,7 +22,7 @@ from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_re
 from proxy.admin.topics import INTERNAL_TOPICS
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.topic_filter import filter_topics
-from proxy.session.call import Answer, Api, Call, Forward, Verdict, deny
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -86,7 +86,7 @@ def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) 
     if allowed.issuperset(topic.name for topic in asked):
         return Forward()
     results = [ADD_PARTITIONS.reject_topic(topic, _partition_error(topic.name in allowed)) for topic in asked]
-    return Answer(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+    return Respond(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 
 def _of_brokers(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
@@ -126,7 +126,7 @@ def decide_end(call: Call, request: types.EndTxnRequest) -> Verdict:
 
 def denied_commit(
     call: Call, request: types.AddOffsetsToTxnRequest | types.TxnOffsetCommitRequest
-) -> Answer | None:
+) -> Respond | None:
     """The denial of a request that adds a group's offsets to a transaction; None: both rights are there."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -185,29 +185,29 @@ def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> V
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     refused = [state(transactional_id=name, error_code=code) for name in asked if name not in allowed]
     if refused and not allowed:
-        return Answer(types.DescribeTransactionsResponse(transaction_states=refused))
+        return Respond(types.DescribeTransactionsResponse(transaction_states=refused))
 
-    def on_reply(response: types.DescribeTransactionsResponse) -> None:
+    def on_response(response: types.DescribeTransactionsResponse) -> None:
         _hide_topics(call, response.transaction_states)
         parts = [*response.transaction_states, *refused]
         response.transaction_states = in_request_order(asked, parts, lambda part: part.transactional_id)
 
     if not refused:
-        return Forward(None, on_reply)
+        return Forward(None, on_response)
     left = [name for name in asked if name in allowed]
-    return Forward(types.DescribeTransactionsRequest(transactional_ids=left), on_reply)
+    return Forward(types.DescribeTransactionsRequest(transactional_ids=left), on_response)
 
 
 def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:
     """ListTransactions."""
 
-    def on_reply(response: types.ListTransactionsResponse) -> None:
+    def on_response(response: types.ListTransactionsResponse) -> None:
         states = response.transaction_states
         ids = [state.transactional_id for state in states]
         shown = call.shows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
         response.transaction_states = [state for state in states if state.transactional_id in shown]
 
-    return Forward(None, on_reply)
+    return Forward(None, on_response)
 
 
 def _hide_topics(call: Call, states: list[types.DescribeTransactionsResponse.TransactionState]) -> None:

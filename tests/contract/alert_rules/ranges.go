@@ -1,4 +1,4 @@
-// Evaluates expressions over samples that were scraped, for tests/pictures.
+// Evaluates expressions over samples that were scraped, for tests/lab/pictures.
 package main
 
 import (

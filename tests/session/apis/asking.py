@@ -18,10 +18,18 @@ from proxy.security.principal import Principal
 from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
-from proxy.session.call import Answer, Ask, Call, Forward, LookUp, ToTheController, Verdict
-from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy
-from proxy.session.share_sessions import ShareSessions, Sharing
-from proxy.session.withheld import WithheldAssignments
+from proxy.session.call import (
+    Call,
+    Forward,
+    ForwardToController,
+    NameTopics,
+    QueryBroker,
+    Remembered,
+    Respond,
+    Verdict,
+)
+from proxy.session.client_state import ClientState
+from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy, Peer
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from tests.support.images import acl_record, image_of
@@ -86,7 +94,7 @@ class Asked:
     @property
     def forwarded(self) -> Any:
         """What the broker (or the controller) gets, decoded from its bytes again."""
-        assert isinstance(self.verdict, Forward | ToTheController), self.verdict
+        assert isinstance(self.verdict, Forward | ForwardToController), self.verdict
         codec = codecs.request(*self.codec_key)
         if self.goes_as_it_came:
             return codec.decode_exactly(self.as_it_came)
@@ -96,13 +104,13 @@ class Asked:
     @property
     def asked_first(self) -> Any:
         """What the broker is asked before there is a verdict, decoded from its bytes again."""
-        assert isinstance(self.verdict, Ask), self.verdict
+        assert isinstance(self.verdict, QueryBroker), self.verdict
         codec = codecs.request(self.verdict.api_key, self.verdict.version)
         return codec.decode_exactly(codec.encode(self.verdict.message))
 
     def once(self, answer: Any) -> "Asked":
         """The request as it is decided when the broker answers that question so."""
-        assert isinstance(self.verdict, Ask), self.verdict
+        assert isinstance(self.verdict, QueryBroker), self.verdict
         codec = codecs.response(self.verdict.api_key, self.verdict.version)
         verdict = self.verdict.then(codec.decode_exactly(codec.encode(answer)))
         return Asked(self.call, verdict, self.request, self.as_it_came)
@@ -110,12 +118,12 @@ class Asked:
     @property
     def looked_up(self) -> list[bytes]:
         """The topic ids that the broker is to name before there is a verdict."""
-        assert isinstance(self.verdict, LookUp), self.verdict
+        assert isinstance(self.verdict, NameTopics), self.verdict
         return list(self.verdict.topic_ids)
 
     def once_named(self, **topics: bytes) -> "Asked":
         """The request as it is decided when the broker has these topics, and none of the other ids."""
-        assert isinstance(self.verdict, LookUp), self.verdict
+        assert isinstance(self.verdict, NameTopics), self.verdict
         for name, topic_id in topics.items():
             self.call.gate.topic_names.learn(topic_id, name)
         return Asked(self.call, self.verdict.then(), self.request, self.as_it_came)
@@ -123,8 +131,8 @@ class Asked:
     def settled(self, answer: Callable[[int, int], Any]) -> "Asked":
         """The request once every question has its answer: `answer` of API key and version, or a name."""
         asked = self
-        while isinstance(asked.verdict, Ask | LookUp):
-            if isinstance(asked.verdict, LookUp):
+        while isinstance(asked.verdict, QueryBroker | NameTopics):
+            if isinstance(asked.verdict, NameTopics):
                 asked = asked.once_named(found=asked.looked_up[0])
             else:
                 asked = asked.once(answer(asked.verdict.api_key, asked.verdict.version))
@@ -137,23 +145,23 @@ class Asked:
     @property
     def passes_unread(self) -> bool:
         """Neither the request nor the answer is touched."""
-        return self.goes_as_it_came and isinstance(self.verdict, Forward) and self.verdict.on_reply is None
+        return self.goes_as_it_came and isinstance(self.verdict, Forward) and self.verdict.on_response is None
 
     @property
     def answer(self) -> Any:
         """What we answer ourselves, decoded from its bytes again."""
-        assert isinstance(self.verdict, Answer), self.verdict
+        assert isinstance(self.verdict, Respond), self.verdict
         codec = codecs.response(*self.codec_key)
         return codec.decode_exactly(codec.encode(self.verdict.message))
 
     def told(self, answer: Any) -> Any:
         """What the client gets when the broker answers so."""
-        assert isinstance(self.verdict, Forward | ToTheController), self.verdict
+        assert isinstance(self.verdict, Forward | ForwardToController), self.verdict
         raw = self.verdict.raw if isinstance(self.verdict, Forward) else ()
         whole, projected = codecs.response(*self.codec_key), codecs.response(*self.codec_key, raw)
         decoded = projected.decode_exactly(whole.encode(answer))
-        if self.verdict.on_reply is not None:
-            self.verdict.on_reply(decoded)
+        if self.verdict.on_response is not None:
+            self.verdict.on_response(decoded)
         return whole.decode_exactly(projected.encode(decoded))
 
     @property
@@ -177,8 +185,7 @@ class Asking:
     security_protocol: str = field(init=False, default="SSL")
     image: MetadataImage = field(init=False)
     gate: Gate = field(init=False)
-    share_sessions: ShareSessions = field(init=False)
-    withheld: WithheldAssignments = field(init=False)
+    remembered: Remembered = field(init=False)
 
     def __init__(self, api_key: int, version: int, *rights: str, base: MetadataImage | None = None) -> None:
         self.api_key, self.version, self.rights = api_key, version, rights
@@ -187,7 +194,7 @@ class Asking:
         authorizer.configure({"super.users": "User:root"})
         basis = Basis(authorizer, self.image)
         self.gate = Gate(basis, ClientQuotas(_Quotas()), Limits(1 << 20, 1 << 20, 1 << 16))
-        self.share_sessions, self.withheld = ShareSessions(), WithheldAssignments()
+        self.remembered = Remembered()
         for name, topic_id in KNOWN_TOPICS.items():
             self.gate.topic_names.learn(topic_id, name)
 
@@ -200,9 +207,11 @@ class Asking:
         context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, security_protocol=self.security_protocol)
         basis = replace(self.gate.basis, image=self.image)
-        call = Call(self.api_key, self.version, 7, context, basis, self.gate, listener, 0, api=api)
-        call.sharing = Sharing(self.share_sessions, MAX_HELD_BYTES)
-        call.withheld = self.withheld
+        client = ClientState(b"app", context, basis, None)
+        peer = Peer("c0ffee", "10.0.0.1", bytes([10, 0, 0, 1]))
+        call = Call(
+            self.api_key, self.version, 7, client, self.gate, listener, peer, self.remembered, 0, api=api
+        )
         return Asked(call, api.decide(call, decoded), decoded, body)
 
     def where_it_can_ask(self) -> "Asking":

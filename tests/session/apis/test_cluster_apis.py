@@ -8,7 +8,7 @@ from proxy.metadata.acl import Operation
 from proxy.security.authorizer import AllowAll
 from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.table import TABLE
-from proxy.session.call import Forward, ToTheController
+from proxy.session.call import Forward, ForwardToController
 from proxy.session.gate import ListenerPolicy
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -56,7 +56,7 @@ def request_of(key: ApiKey) -> Any:
 def test_the_right_on_the_cluster_lets_the_request_through(key: ApiKey, version: int, operation: str) -> None:
     asked = Asking(key, version, f"{operation} {CLUSTER_RIGHT}").for_(request_of(key))
 
-    assert isinstance(asked.verdict, ToTheController if key in TO_THE_CONTROLLER else Forward)
+    assert isinstance(asked.verdict, ForwardToController if key in TO_THE_CONTROLLER else Forward)
     assert asked.forwarded == request_of(key)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.call import Forward, ToTheController
+from proxy.session.call import Forward, ForwardToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -115,7 +115,7 @@ def test_resources_that_may_not_be_altered_are_put_back(key: ApiKey, version: in
         alteration(key, (TOPIC, "a"), (TOPIC, "b"), (BROKER, ""), (GROUP, "team"), (METRICS, "m"))
     )
 
-    assert isinstance(asked.verdict, ToTheController)
+    assert isinstance(asked.verdict, ForwardToController)
     assert left(asked) == [(TOPIC, "b"), (GROUP, "team")]
     assert asked.forwarded.validate_only
     told = asked.told(altered(key, (GROUP, "team"), (TOPIC, "b")))
@@ -169,7 +169,7 @@ def test_a_config_key_that_is_deleted_needs_no_value() -> None:
 
 @pytest.mark.parametrize(
     ("resource", "expected"),
-    [((BROKER, ""), ToTheController), ((BROKER, "1"), Forward), ((LOGGER, "1"), Forward)],
+    [((BROKER, ""), ForwardToController), ((BROKER, "1"), Forward), ((LOGGER, "1"), Forward)],
 )
 def test_what_one_broker_has_to_look_at_goes_to_the_broker_behind_us(
     resource: Resource, expected: type

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.security.principal import ANONYMOUS, Principal
 from proxy.security.token_secret import TokenSecret
-from proxy.session.call import ToTheController
+from proxy.session.call import ForwardToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -64,7 +64,7 @@ def test_a_token_of_ones_own_needs_no_right(version: int) -> None:
 
     sent = asked(ApiKey.CREATE_DELEGATION_TOKEN, request, version=version)
 
-    assert isinstance(sent.verdict, ToTheController)
+    assert isinstance(sent.verdict, ForwardToController)
     assert sent.forwarded == request
 
 
@@ -112,7 +112,7 @@ def test_a_token_that_names_no_users_is_refused(request_: Any, error_code: Error
 def test_renewal_and_expiry_are_left_to_the_controller(api_key: ApiKey, request_: Any) -> None:
     sent = asked(api_key, request_)
 
-    assert isinstance(sent.verdict, ToTheController)
+    assert isinstance(sent.verdict, ForwardToController)
     assert sent.forwarded == request_
 
 

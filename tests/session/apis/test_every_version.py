@@ -7,7 +7,7 @@ import pytest
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.table import TABLE, rejection
-from proxy.session.call import Answer
+from proxy.session.call import Respond
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
@@ -54,7 +54,7 @@ def test_any_request_is_answered_or_sent_on_in_its_version(pair: tuple[int, int]
     for _ in range(8):
         asked = asking.for_(legible(filler.message(request_schema(key).name, version)))
         asked = asked.settled(lambda key, version: filler.message(response_schema(key).name, version))
-        if isinstance(asked.verdict, Answer):
+        if isinstance(asked.verdict, Respond):
             assert asked.answer is not None
         else:
             assert asked.forwarded is not None

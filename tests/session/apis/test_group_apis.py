@@ -7,7 +7,7 @@ import pytest
 from proxy.metadata.acl import Operation
 from proxy.security.principal import Principal
 from proxy.session.apis.consumer_group_heartbeat import SOON_MS
-from proxy.session.withheld import MAX_MEMBERS
+from proxy.session.deferred_assignments import MAX_MEMBERS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -140,8 +140,8 @@ def test_one_connection_has_assignments_kept_for_so_many_members_only() -> None:
         answer.member_id = f"m{number}"
         alice.for_(heartbeat()).told(answer)
 
-    assert alice.withheld.take("team", "m0") is None
-    assert alice.withheld.take("team", "m1") is not None
+    assert alice.remembered.deferred_assignments.take("team", "m0") is None
+    assert alice.remembered.deferred_assignments.take("team", "m1") is not None
 
 
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DESCRIBE_GROUPS))

@@ -7,7 +7,7 @@ import pytest
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import AllowAll
 from proxy.session.apis.kept_configs import kept_configs
-from proxy.session.call import ToTheController
+from proxy.session.call import ForwardToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -166,7 +166,7 @@ def test_under_a_kraft_controller_they_are_refused_with_the_reason(
 def test_otherwise_they_go_to_the_controller_as_they_are(key: int, request_: Any, parts: str) -> None:
     asked = Asking(key, codecs.request_versions(key)[-1], *RIGHTS).for_(request_())
 
-    assert isinstance(asked.verdict, ToTheController)
+    assert isinstance(asked.verdict, ForwardToController)
     assert asked.forwarded == request_()
 
 
@@ -176,4 +176,4 @@ def test_a_kraft_controller_gets_all_other_configs() -> None:
 
     asked = asking.for_(alteration(ApiKey.INCREMENTAL_ALTER_CONFIGS, "retention.ms"))
 
-    assert isinstance(asked.verdict, ToTheController)
+    assert isinstance(asked.verdict, ForwardToController)

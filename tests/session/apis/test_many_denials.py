@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.denials import MAX_SINGLE, MESSAGE
+from proxy.session.accounting.denials import MAX_SINGLE, MESSAGE
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import Asked, Asking
@@ -68,7 +68,7 @@ def test_each_operation_has_its_own_limit() -> None:
 def test_what_was_recorded_is_not_counted_on() -> None:
     call = list_offsets(*(f"t{number}" for number in range(MAX_SINGLE + 3))).call
     recorded = call.events[-1]
-    call.written_down()
+    call.recorded()
 
     call.allowed_names(*DESCRIBE_TOPIC, ("x", "y"))
 

@@ -11,9 +11,9 @@ import pytest
 
 from proxy.session.apis.addresses import rewrite_brokers, rewrite_coordinator, rewrite_endpoints
 from proxy.session.apis.table import TABLE
-from proxy.session.fetch import LAST_WITHOUT_ENDPOINTS
+from proxy.session.data.fetch import LAST_WITHOUT_ENDPOINTS
+from proxy.session.data.produce import finished_response
 from proxy.session.gate import ListenerPolicy
-from proxy.session.produce import finished_reply
 from proxy.wire import catalog, codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -154,7 +154,7 @@ def test_leaders_in_an_answer_to_produce_are_told_by_their_proxies(version: int)
     body = codecs.response(ApiKey.PRODUCE, version).encode(answer_of(ApiKey.PRODUCE, version))
     frame = memoryview(bytearray((len(body) + 5).to_bytes(4, "big") + bytes(4) + b"\x00" + body))
 
-    told = bytes(finished_reply(frame, version, 0, ListenerPolicy("SASL", None, addresses=ADDRESSES)))
+    told = bytes(finished_response(frame, version, 0, ListenerPolicy("SASL", None, addresses=ADDRESSES)))
 
     assert b"inside-" in body
     assert (b"inside-" in told, b"proxy-one" in told) == (False, True)

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.admin.rejection import TopicShape
 from proxy.session.apis import groups, offset_commit, partitions, transactions
-from proxy.session.call import Answer
+from proxy.session.call import Respond
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
@@ -150,7 +150,7 @@ def test_denied_topics_are_taken_out_and_put_back_in_the_order_of_the_request(
 def test_with_all_topics_denied_each_of_them_is_told_so(case: Case, version: int) -> None:
     asked = Asking(case.key, version, *case.also).for_(case.request("b", "a"))
 
-    told = asked.answer if isinstance(asked.verdict, Answer) else asked.told(case.answer())
+    told = asked.answer if isinstance(asked.verdict, Respond) else asked.told(case.answer())
 
     assert case.errors(told) == [(name, [(0, DENIED), (1, DENIED)]) for name in "ba"]
 

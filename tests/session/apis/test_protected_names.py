@@ -14,7 +14,7 @@ from proxy.admin.configs import GROUP as GROUP_CONFIGS
 from proxy.metadata.acl import ResourceType
 from proxy.security.principal import Principal
 from proxy.session.apis.table import TABLE
-from proxy.session.call import Answer
+from proxy.session.call import Respond
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
@@ -167,7 +167,7 @@ def test_every_text_field_of_every_request_is_classified() -> None:
 def test_whoever_has_every_right_does_not_get_through_to_them(key: int, version: int, kind: str) -> None:
     rules = set()
     for asked in asked_for(key, version, kind, "alice"):
-        if not isinstance(asked.verdict, Answer):
+        if not isinstance(asked.verdict, Respond):
             assert not mentions(asked.forwarded, OWN[kind])
         rules |= {event.rule for event in asked.call.events if event.granted is False}
 
@@ -177,7 +177,7 @@ def test_whoever_has_every_right_does_not_get_through_to_them(key: int, version:
 @pytest.mark.parametrize(("key", "version", "kind"), CASES)
 def test_a_super_user_gets_through_to_describe_them_and_no_further(key: int, version: int, kind: str) -> None:
     got_through = [
-        not isinstance(asked.verdict, Answer) and mentions(asked.forwarded, OWN[kind])
+        not isinstance(asked.verdict, Respond) and mentions(asked.forwarded, OWN[kind])
         for asked in asked_for(key, version, kind, "root")
     ]
 

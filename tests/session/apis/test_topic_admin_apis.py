@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.call import Answer, Ask, ToTheController
+from proxy.session.call import ForwardToController, QueryBroker, Respond
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -23,7 +23,7 @@ def results(parts: list[Any]) -> list[tuple[str | None, int]]:
 
 
 def to_controller(asked: Asked) -> Any:
-    assert isinstance(asked.verdict, ToTheController)
+    assert isinstance(asked.verdict, ForwardToController)
     return asked.forwarded
 
 
@@ -48,7 +48,7 @@ def test_topics_that_may_not_be_created_are_put_back_in_the_order_of_the_request
 def test_the_controller_has_as_long_as_the_client_waits() -> None:
     asked = Asking(ApiKey.CREATE_TOPICS, 7, "CREATE TOPIC a").for_(creation("a"))
 
-    assert isinstance(asked.verdict, ToTheController)
+    assert isinstance(asked.verdict, ForwardToController)
     assert asked.verdict.timeout_ms == 1234
 
 
@@ -308,7 +308,7 @@ def test_a_page_begins_at_its_cursor_also_when_that_topic_is_denied() -> None:
 def test_a_cursor_that_points_nowhere_is_invalid(cursor: tuple[str, int]) -> None:
     asked = describing("READ TOPIC *").for_(page_of("a", "b", cursor=cursor))
 
-    assert isinstance(asked.verdict, Answer)
+    assert isinstance(asked.verdict, Respond)
     assert results(asked.answer.topics) == [("a", INVALID), ("b", INVALID)]
 
 
@@ -360,7 +360,7 @@ def test_a_topic_cut_by_the_brokers_page_is_told_in_one_piece() -> None:
 
     asked = describing("READ TOPIC a").for_(all_topics(cursor=("a", 0))).once(first)
 
-    assert isinstance(asked.verdict, Ask)
+    assert isinstance(asked.verdict, QueryBroker)
     assert asked.verdict.message.cursor == t.DescribeTopicPartitionsRequest.Cursor(
         topic_name="a", partition_index=2
     )

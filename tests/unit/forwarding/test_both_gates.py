@@ -7,7 +7,7 @@ import pytest
 from forwarding.controller.outcome import Outcome
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Operation
-from proxy.session.call import Answer
+from proxy.session.call import Respond
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -84,7 +84,7 @@ def test_both_gates_give_the_same_response(
         api_key, request_, image=allowed(*rights), topic_names=topic_names, version=version
     ).decision
 
-    assert isinstance(at_proxy, Answer)
+    assert isinstance(at_proxy, Respond)
     assert isinstance(at_controller, Outcome)
     assert at_controller.response == at_proxy.message
 

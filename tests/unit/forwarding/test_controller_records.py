@@ -8,7 +8,7 @@ import pytest
 from forwarding.controller.audit_events import quotas_changed, tokens_expired
 from forwarding.controller.records import already_applied, key_of
 from proxy.metadata.image import MetadataImage
-from proxy.session.outcome import error_of
+from proxy.session.accounting.response_errors import error_of
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.images import acl_record, image_of, quota_record, scram_record

@@ -4,7 +4,6 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from proxy.net.telemetry.event_metrics import Telemetry
-from proxy.session import ending
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import Conversation, plain_token, sasl
@@ -90,7 +89,7 @@ def test_an_idle_connection_that_is_swept_is_not_counted_as_killed() -> None:
     talk = Conversation(sasl_listener=sasl(MINUTE_MS))
     talk.logs_in()
     talk.passes(MINUTE_MS)
-    talk.carry_out(ending.expired_idle(talk.session, talk.now_ms))
+    talk.carry_out(talk.session.end_if_expired(talk.now_ms))
 
     assert talk.close_reason == "session_expired_idle"
     assert [name for name in values(read(talk)) if "killed" in name] == []

@@ -1,0 +1,159 @@
+"""What a listener counts: requests, how long they took, and the error codes of responses.
+
+Each listener's policy (proxy.session.gate) holds one; its sessions count in it, and proxy.net reads it at
+each scrape. The numbers are plain, in plain lists, since this is the hot path: see docs/decisions/0054.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from operator import add as add_int
+from operator import attrgetter
+from typing import Any
+
+from proxy.session.accounting.response_errors import ERROR_FIELDS
+from proxy.wire import catalog
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.schema import Struct
+from proxy.wire.work import paced
+
+BUCKETS = 64
+Durations = list[int]
+"""At n < BUCKETS how many took less than 2**n ms, and not less than half of that; at -1 the sum in ms."""
+UNKNOWN_API = -1
+"""Stands for all API keys that Kafka does not have: a client may send any."""
+
+_KNOWN_APIS = frozenset(map(int, ApiKey))
+
+
+def no_durations() -> Durations:
+    return [0] * (BUCKETS + 1)
+
+
+def add(durations: Durations, duration_ms: int) -> None:
+    """Add one duration. The wall clock may be set back: then it counts as none."""
+    if duration_ms > 0:
+        durations[duration_ms.bit_length()] += 1
+        durations[-1] += duration_ms
+    else:
+        durations[0] += 1
+
+
+def _by_api() -> defaultdict[int, Durations]:
+    return defaultdict(no_durations)
+
+
+@dataclass(slots=True)
+class RequestCounts:
+    """Of one listener; all by API key."""
+
+    requests: dict[int, int] = field(default_factory=dict)
+    request_bytes: int = 0
+    response_bytes: int = 0
+    passed: dict[int, Durations] = field(default_factory=_by_api)
+    """Of requests that the broker answered, and whose response left as soon as it had come."""
+    through: dict[int, Durations] = field(default_factory=_by_api)
+    """Of all others, from taking the request to handing over the response: ours, the controller's, held."""
+    at_broker: dict[int, Durations] = field(default_factory=_by_api)
+    """Of those among `through` that the broker answered, from sending the request on to its response."""
+    errors: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Responses by API key and error code."""
+
+    def request_durations(self) -> dict[int, Durations]:
+        """By API: from taking a request to handing over its response."""
+        return _added(self.passed, self.through)
+
+    def broker_durations(self) -> dict[int, Durations]:
+        """By API: from sending a request to the broker to having its response."""
+        return _added(self.passed, self.at_broker)
+
+    def took(self, api_key: int) -> None:
+        """Count a request that was taken, however it goes on."""
+        known = _known(api_key)
+        self.requests[known] = self.requests.get(known, 0) + 1
+
+    def responded_here(self, api_key: int, duration_ms: int) -> None:
+        """Count a response of the proxy's own, which is handed over after this time."""
+        add(self.through[api_key], duration_ms)
+
+    def error(self, api_key: int, error_code: int) -> None:
+        """Count a response with this error code; one without an error is not counted."""
+        if error_code:
+            key = _known(api_key), int(error_code)
+            self.errors[key] = self.errors.get(key, 0) + 1
+
+    def errors_of(self, api_key: int, response: Any) -> None:
+        """Count each error code of a decoded response once, however often it stands in it."""
+        codes: set[int] = set()
+        _collect(_error_plan(api_key), response, codes)
+        for code in codes:
+            self.error(api_key, code)
+
+
+def _added(one: Mapping[int, Durations], other: Mapping[int, Durations]) -> dict[int, Durations]:
+    keys = sorted({*one, *other})
+    none = no_durations()
+    both = {key: list(map(add_int, one.get(key, none), other.get(key, none))) for key in keys}
+    return {key: durations for key, durations in both.items() if any(durations)}
+
+
+def _known(api_key: int) -> int:
+    return api_key if api_key in _KNOWN_APIS else UNKNOWN_API
+
+
+@dataclass(slots=True, eq=False)
+class _Plan:
+    """Where error codes stand in a struct, and the fields whose structs have some."""
+
+    codes: tuple[Callable[[Any], int], ...]
+    below: tuple[tuple[str, "_Plan"], ...]
+
+
+@cache
+def _error_plan(api_key: int) -> _Plan:
+    return _plan_of(catalog.response(api_key).root)
+
+
+def _plan_of(struct: Struct) -> _Plan:
+    names = [each.attribute for each in struct.fields]
+    codes = tuple(attrgetter(name) for name in names if name in ERROR_FIELDS)
+    below = [(each.attribute, _plan_of(each.struct)) for each in struct.fields if each.struct is not None]
+    return _Plan(codes, tuple((name, plan) for name, plan in below if plan.codes or plan.below))
+
+
+def _collect(plan: _Plan, message: Any, codes: set[int]) -> None:
+    for code in plan.codes:
+        codes.add(code(message))
+    for name, below in plan.below:
+        part = getattr(message, name)
+        if isinstance(part, list):
+            _collect_all(below, part, codes)
+        elif part is not None and not isinstance(
+            part, bytes | memoryview
+        ):  # What is left as bytes is not read.
+            _collect(below, part, codes)
+
+
+def _collect_all(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
+    if plan.below:
+        for part in paced(parts):
+            _collect(plan, part, codes)
+        return
+    for code in plan.codes:
+        # An answer may have 100,000 partitions: this is the cheapest way through them.
+        codes.update(map(code, paced(parts)))
+
+
+def name_of_error(error_code: int) -> str:
+    """Kafka's name; `Unknown` for all that are not in the table, so that their number is bounded."""
+    return ErrorCode(error_code).name if error_code in _ERROR_CODES else "Unknown"
+
+
+def name_of_api(api_key: int) -> str:
+    """Kafka's name, `Unknown` where there is none."""
+    return ApiKey.name_of(api_key) if api_key in _KNOWN_APIS else "Unknown"
+
+
+_ERROR_CODES = frozenset(map(int, ErrorCode))

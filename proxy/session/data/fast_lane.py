@@ -1,0 +1,357 @@
+"""Produce and Fetch requests that pass without being decoded, and the responses that pass as they come.
+
+Clients write to one partition again and again, so a Produce request that begins like the last one is
+recognised by those bytes (`produce_again`); a first one by its head (`produce`), which has the topic. A Fetch
+is recognised by the topics in it (`fetch`), all of which the client is known to be allowed to read. Whatever
+is not as plain as this is decoded. What passes here is charged and counted as if it had been decoded.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from proxy.metadata.acl import Operation
+from proxy.session.accounting.summaries import Summary
+from proxy.session.authentication import Authentication, Phase
+from proxy.session.call import Remembered
+from proxy.session.client_state import ClientState, topic_action
+from proxy.session.data import fetch
+from proxy.session.data.produce import FIRST_FLEXIBLE
+from proxy.session.data.produce_template import ProduceTemplate
+from proxy.session.gate import Gate, ListenerPolicy, Rights
+from proxy.session.in_flight import MAX_IN_FLIGHT, Fetched, Pipeline, Produced, Ready
+from proxy.session.plain_response import PlainResponse
+from proxy.wire import codecs, skim, skim_fetch
+from proxy.wire.api_keys import ApiKey
+
+_HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
+_RESPONSE_HEAD = Struct(">ii").unpack_from  # length, correlation id
+_SESSION_ID = Struct(">i").unpack_from
+HEAD_BYTES = 14
+FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
+FIRST_FLEXIBLE_FETCH = 12
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+_FIRST_PRODUCE = codecs.request_versions(_PRODUCE).start
+_FETCH_VERSIONS = codecs.request_versions(_FETCH)
+_COMPLETE = Phase.COMPLETE
+
+
+@dataclass(slots=True)
+class ProduceHead:
+    """A Produce request for one partition, as far as its head tells; its bytes may still be on their way."""
+
+    version: int
+    correlation_id: int
+    length: int
+    body: int
+    """The offset of the body in the data."""
+    acks: int
+    topic: bytes
+    """Its name, or its id (KIP-516), as on the wire."""
+
+
+class FastLane:
+    """The paths of one connection for requests and responses that need not be decoded."""
+
+    __slots__ = (
+        "_authentication",
+        "_counts",
+        "_gate",
+        "_last_write",
+        "_queue",
+        "_remembered",
+        "_template",
+        "client",
+    )
+
+    def __init__(
+        self,
+        gate: Gate,
+        listener: ListenerPolicy,
+        authentication: Authentication,
+        pipeline: Pipeline,
+        remembered: Remembered,
+        client: ClientState,
+    ) -> None:
+        self._gate = gate
+        self._counts = listener.counts
+        self._authentication = authentication
+        self._queue = pipeline.queue
+        self._remembered = remembered
+        self.client = client
+        """Of the requests that come now; the session replaces it by `use`."""
+        self._template: ProduceTemplate | None = None
+        # The summary of the last request of which a template could have been made.
+        self._last_write: Summary | None = None
+
+    def use(self, client: ClientState) -> None:
+        """Requests are those of this client from now on."""
+        self.client = client
+        self._template = self._last_write = None
+
+    def produce_again(self, data: memoryview, position: int, stop: int, now_ms: int) -> Summary | None:
+        """Let the frame at `position` pass if it begins like the last one that did; None if it does not.
+
+        Returns where it is counted. Of the checks of a first request, only those are made again whose outcome
+        the bytes do not tell.
+        """
+        known, client, gate = self._template, self.client, self._gate
+        if known is None or client.basis is not gate.basis or known.versions is not gate.versions:
+            return None
+        records_at = position + known.records_at
+        if len(data) < records_at + 8:
+            return None
+        length, start, correlation_id, head = known.fields(data, position)
+        authentication = self._authentication
+        expires_at_ms = authentication.expiry.expires_at_ms
+        if (
+            head != known.head
+            or start != known.start
+            or length != stop - position - 4
+            or known.end_of_records(data, records_at) != stop
+            or length > gate.limits.socket_request_max_bytes
+            or authentication.phase is not _COMPLETE
+            or (expires_at_ms is not None and now_ms >= expires_at_ms)
+        ):
+            return None
+        summary, queue = known.summary, self._queue
+        if queue and len(queue) >= MAX_IN_FLIGHT:
+            return None
+        summary.count += 1
+        summary.request_bytes += length + 4
+        self._counts.requests[_PRODUCE] += 1
+        # Most clients wait for each response: then one entry serves them for all their requests.
+        entry = known.another() if queue else known.entry
+        entry.since_ms = now_ms
+        entry.correlation_id = correlation_id
+        entry.request_bytes = length
+        queue.append(entry)
+        return summary
+
+    def head_of_produce(self, data: memoryview, position: int, stop: int, now_ms: int) -> ProduceHead | None:
+        """The head of the frame at `position`, if it is a Produce request that may stream."""
+        length, api_key, version, correlation_id, id_length = _HEAD(data, position)
+        if api_key != _PRODUCE or not self._may_stream(version, length, now_ms):
+            return None
+        body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
+        if bytes(data[position + 12 : body]) != self.client.raw_id:
+            return None
+        if version >= FIRST_FLEXIBLE:
+            if body >= len(data) or data[body]:
+                return None
+            body += 1
+        head = skim.produce_to_one_partition(data, body, version)
+        if head is None or head[2] != stop:
+            return None
+        return ProduceHead(version, correlation_id, length, body, head[0], head[1])
+
+    def decide(self, head: ProduceHead, name: str, now_ms: int) -> Summary | None:
+        """Decide on a topic that the client has not written to before; None where it is denied."""
+        client = self.client
+        action = topic_action(Operation.WRITE, name)
+        decision = client.decide([action])[0]
+        if not decision.allowed:
+            return None
+        summary = client.summary(_PRODUCE, action, decision, now_ms)
+        client.writes_of(head.version)[head.topic] = summary
+        return summary
+
+    def produce(
+        self, head: ProduceHead, data: memoryview, position: int, summary: Summary, now_ms: int
+    ) -> None:
+        """Let a Produce request pass whose topic is allowed; with acks=0 it has no place in flight."""
+        summary.count += 1
+        summary.request_bytes += head.length + 4
+        requests = self._counts.requests
+        requests[_PRODUCE] = requests.get(_PRODUCE, 0) + 1
+        if not head.acks:
+            return
+        client = self.client
+        bucket = client.producer if client.producer.limited else None
+        durations = self._counts.passed[_PRODUCE]
+        entry = Produced(
+            _PRODUCE,
+            head.version,
+            head.correlation_id,
+            client,
+            now_ms,
+            0,
+            durations,
+            head.length,
+            bucket,
+            summary,
+        )
+        self._queue.append(entry)
+        if not client.request.limited:
+            self._remember(data[position:], head, position, entry, summary)
+
+    def _remember(
+        self, frame: memoryview, head: ProduceHead, position: int, entry: Produced, summary: Summary
+    ) -> None:
+        # A client that goes from topic to topic would have a template made for each request.
+        if self._template is None or self._last_write is summary:
+            entry.plain = PlainResponse.of(entry.version, head.topic)
+            self._template = ProduceTemplate.of(
+                frame, head.body - position, head.topic, self._gate.versions, entry, summary
+            )
+        self._last_write = summary
+
+    def _may_stream(self, version: int, length: int, now_ms: int) -> bool:
+        authentication, gate = self._authentication, self._gate
+        if authentication.under_way or authentication.expiry.is_over(now_ms):
+            return False
+        if length > gate.limits.socket_request_max_bytes:
+            return False
+        offered = gate.versions.get(_PRODUCE)
+        # Older versions may be advertised, but their heads must not be read like those of later ones.
+        return offered is not None and max(_FIRST_PRODUCE, offered[0]) <= version <= offered[1]
+
+    def fetch(self, data: memoryview, now_ms: int) -> bool:
+        """Let `data` pass, patched perhaps, if it is one whole Fetch for topics that are known to be
+        allowed."""
+        if len(data) < HEAD_BYTES:
+            return False
+        length, api_key, version, correlation_id, id_length = _HEAD(data)
+        if api_key != _FETCH:
+            return False
+        client, basis = self.client, self._gate.basis
+        if (
+            basis.image is None
+            or client.basis is not basis
+            or client.request.limited
+            or len(self._queue) >= MAX_IN_FLIGHT
+            or not self._may_fetch(version, length, now_ms)
+        ):
+            return False
+        body = HEAD_BYTES + (id_length if id_length > 0 else 0)
+        if bytes(data[12:body]) != client.raw_id:
+            return False
+        if version >= FIRST_FLEXIBLE_FETCH:
+            if body >= len(data) or data[body]:
+                return False
+            body += 1
+        wanted = skim_fetch.fetch(data, body, version)
+        if wanted is None or wanted[3] != len(data) or length != len(data) - 4:
+            return False
+        names = self._names(version, wanted[2])
+        if names is None:
+            return False
+        counts = self._counts
+        bucket = client.consumer if client.consumer.limited else None
+        entry = Fetched(_FETCH, version, correlation_id, client, now_ms, 0, counts.passed[_FETCH], bucket)
+        is_incremental = wanted[1] not in fetch.FULL_EPOCHS
+        if not (self._continues(wanted[0], basis.rights, entry) if is_incremental else names):
+            return False
+        counts.requests[_FETCH] = counts.requests.get(_FETCH, 0) + 1
+        fetch.count(client, entry, names, length + 4, opens=not is_incremental)
+        self._queue.append(entry)
+        entry.version = fetch.adjust_in_place(data, version, body, client.consumer)
+        return True
+
+    def _may_fetch(self, version: int, length: int, now_ms: int) -> bool:
+        gate, authentication = self._gate, self._authentication
+        offered = gate.versions.get(_FETCH)
+        expires_at_ms = authentication.expiry.expires_at_ms
+        return (
+            offered is not None
+            and offered[0] <= version <= offered[1]
+            and version in _FETCH_VERSIONS
+            and length <= gate.limits.decoded_request_max_bytes
+            and authentication.phase is _COMPLETE
+            and (expires_at_ms is None or now_ms < expires_at_ms)
+            and not gate.unrecorded
+            and not gate.refuses_changes
+        )
+
+    def _names(self, version: int, topics: list[bytes]) -> list[str] | None:
+        """The topics' names; None where one is unknown, or not known to be allowed."""
+        names, by_id, reads = [], version >= fetch.FIRST_WITH_TOPIC_ID, self.client.reads
+        for topic in topics:
+            name = self._gate.topic_names.name(topic) if by_id else decoded_name(topic)
+            if name is None or name not in reads:
+                return None
+            names.append(name)
+        return names
+
+    def _continues(self, session_id: int, rights: Rights, entry: Fetched) -> bool:
+        """Whether the fetch session may still be used; its traffic is counted at its first topic."""
+        topic = self._remembered.fetch_sessions.first_topic(session_id, rights)
+        if topic is None:
+            return False
+        entry.summary = self.client.reads.get(topic)
+        return entry.summary is not None
+
+    def response(self, data: memoryview, now_ms: int) -> bool:
+        """Let `data` pass if it is the response that is due, whole, unchanged, and nothing is due after it.
+
+        That is by far the most frequent case: a Produce that no quota throttles and that has no addresses, or
+        a Fetch that the quota has room for. Not while a response has begun.
+        """
+        queue, size_bytes = self._queue, len(data)
+        if not queue or (len(queue) > 1 and isinstance(queue[1], Ready)):
+            return False
+        entry = queue[0]
+        if type(entry) is Produced:
+            if not is_plain(entry, data, 0, size_bytes, now_ms):
+                return False
+        elif type(entry) is not Fetched or not self._fetch_response(data, entry, now_ms):
+            return False
+        queue.popleft()
+        self._counts.response_bytes += size_bytes
+        if (durations := entry.durations) is not None:
+            # As request_counts.add, without a call.
+            if (took_ms := now_ms - entry.since_ms) > 0:
+                durations[took_ms.bit_length()] += 1
+                durations[-1] += took_ms
+            else:
+                durations[0] += 1
+        return True
+
+    def _fetch_response(self, data: memoryview, entry: Fetched, now_ms: int) -> bool:
+        """Charge `data` if it is the whole response to this fetch and the quota has room for it."""
+        size_bytes = len(data)
+        if (
+            size_bytes < FETCH_HEAD_BYTES
+            or entry.queued_ms
+            or _RESPONSE_HEAD(data) != (size_bytes - 4, entry.correlation_id)
+        ):
+            return False
+        is_flexible = entry.version >= FIRST_FLEXIBLE_FETCH
+        client, bucket = entry.client, entry.bucket
+        if bucket is not None and client is not None:
+            length = size_bytes - (5 if is_flexible else 4)
+            if client.request.limited or not bucket.record_within(length, now_ms):
+                return False
+        self.fetched(data, 9 if is_flexible else 8, size_bytes, entry)
+        return True
+
+    def fetched(self, data: memoryview, offset: int, size_bytes: int, entry: Fetched) -> None:
+        """Count a response, and learn of the session that it opens; its throttle time is at `offset`."""
+        if entry.summary is not None:
+            entry.summary.response_bytes += size_bytes
+        if entry.opens_at is not None and entry.version >= fetch.FIRST_WITH_SESSION:
+            client = entry.client
+            if client is not None and client.image is not None:
+                session_id = _SESSION_ID(data, offset + 6)[0]
+                self._remembered.fetch_sessions.opened(session_id, client.basis.rights, entry.opens_at)
+
+
+def is_plain(entry: Produced, data: memoryview, position: int, stop: int, now_ms: int) -> bool:
+    """Whether the whole response at `position` passes as it is; the request is charged then."""
+    plain, length = entry.plain, stop - position - 4
+    if (
+        plain is None
+        or length < plain.min_bytes
+        or plain.fields(data, position) != (length, entry.correlation_id, plain.head, plain.no_error)
+    ):
+        return False
+    bucket = entry.bucket
+    return bucket is None or bucket.record_within(entry.request_bytes, now_ms)
+
+
+def decoded_name(topic: bytes) -> str | None:
+    """A topic's name as on the wire; None if it is no UTF-8."""
+    try:
+        return topic.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,161 @@
+"""Produce (KIP-98, KIP-516): WRITE on each topic; WRITE on the transactional id where there is one.
+
+Most requests go to one partition, and stream (proxy.session.data.fast_lane). All others come here decoded:
+topics that are denied are removed, and their partitions are put back into the response with
+TOPIC_AUTHORIZATION_FAILED, in the order of the request.
+"""
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any
+
+from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis import addresses
+from proxy.session.call import Call, Forward, NameTopics, Respond, Verdict
+from proxy.session.gate import ListenerPolicy
+from proxy.session.throttling import raise_to
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
+
+FIRST_WITH_TOPIC_ID = 13
+FIRST_WITH_ENDPOINTS = 10
+"""From here on a response may name the address of the leader (KIP-951), which has to be a proxy's."""
+FIRST_FLEXIBLE = 9
+FIRST_WITH_THROTTLE = 1
+
+_INT32 = Struct(">i")
+_ERROR_CODE = Struct(">h").unpack_from
+
+
+def decide(call: Call, message: Any) -> Verdict:
+    """The verdict on a decoded request; `NameTopics` if it has a topic id that has no name here."""
+    if message.transactional_id is not None and not call.allows(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id
+    ):
+        return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    names = _names(call, message)
+    if None in names.values():
+        unknown = [key for key, name in paced(list(names.items())) if name is None and isinstance(key, bytes)]
+        return NameTopics(unknown, lambda: _decide(call, message, names))
+    return _decide(call, message, names)
+
+
+def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -> Verdict:
+    errors = _errors_by_topic(call, names)
+    if not errors:
+        return Forward()
+    requested = message.topic_data
+    message.topic_data = [topic for topic in paced(requested) if _key(call.version, topic) not in errors]
+    denied = [topic for topic in paced(requested) if _key(call.version, topic) in errors]
+    if not message.topic_data:
+        message.topic_data = requested
+        rejected = _rejected(message, lambda topic: errors[_key(call.version, topic)])
+        rejected.is_charged = True
+        return rejected
+
+    def put_back(response: Any) -> None:
+        by_key = {_key(call.version, topic): topic for topic in response.responses}
+        for topic in filter(_has_partitions, denied):
+            key = _key(call.version, topic)
+            by_key[key] = _denied(topic, errors[key])
+        keys = dict.fromkeys(_key(call.version, topic) for topic in requested)
+        response.responses = [by_key[key] for key in keys if key in by_key]
+        response.node_endpoints = addresses.rewrite_endpoints(call.listener, response.node_endpoints)
+
+    return Forward(message, put_back)
+
+
+def _key(version: int, topic: Any) -> str | bytes:
+    return bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else str(topic.name)
+
+
+def _names(call: Call, message: Any) -> dict[str | bytes, str | None]:
+    """The topics as the request names them, with their names; None for an id that has no name here."""
+    keys = list(dict.fromkeys(_key(call.version, topic) for topic in paced(message.topic_data)))
+    return {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
+
+
+def _errors_by_topic(call: Call, names: Mapping[str | bytes, str | None]) -> dict[str | bytes, ErrorCode]:
+    known = [name for name in names.values() if name is not None]
+    allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, known)
+    errors: dict[str | bytes, ErrorCode] = {}
+    for key, name in paced(list(names.items())):
+        if name is None:
+            errors[key] = ErrorCode.UNKNOWN_TOPIC_ID
+        elif name not in allowed:
+            errors[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return errors
+
+
+def reject_all(message: Any, error_code: ErrorCode, error_message: str) -> Respond:
+    """The response in which every partition has that error."""
+    rejected = _rejected(message, lambda _: error_code)
+    for topic in rejected.message.responses if rejected.message is not None else ():
+        for partition in topic.partition_responses:
+            partition.error_message = error_message
+    return rejected
+
+
+def _rejected(message: Any, error_of: Callable[[Any], ErrorCode]) -> Respond:
+    if message.acks == 0:
+        # A client that wants no response notices only that its connection is closed.
+        return Respond(None, close="produce_denied")
+    requested = filter(_has_partitions, message.topic_data)
+    responses = [_denied(topic, error_of(topic)) for topic in requested]
+    return Respond(types.ProduceResponse(responses=responses))
+
+
+def _has_partitions(topic: Any) -> bool:
+    # A broker responds by partition: a topic without one is not in its response.
+    return bool(topic.partition_data)
+
+
+def _denied(topic: Any, error_code: ErrorCode) -> Any:
+    response = types.ProduceResponse
+    return response.TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[
+            response.PartitionProduceResponse(index=partition.index, error_code=error_code, base_offset=-1)
+            for partition in topic.partition_data
+        ],
+    )
+
+
+def finished_response(
+    frame: memoryview, version: int, throttle_time_ms: int, listener: ListenerPolicy
+) -> bytes | memoryview:
+    """The broker's whole response, its length prefix included, with our throttle time and the proxies'
+    addresses."""
+    if version >= FIRST_WITH_ENDPOINTS and not is_plain(frame, version):
+        return _rewritten(frame, version, throttle_time_ms, listener)
+    if throttle_time_ms and version >= FIRST_WITH_THROTTLE:
+        offset = len(frame) - (5 if version >= FIRST_FLEXIBLE else 4)
+        raise_to(frame, offset, throttle_time_ms)
+    return frame
+
+
+def is_plain(frame: memoryview, version: int) -> bool:
+    """Whether it has one partition without an error: then the broker adds no addresses."""
+    if frame[9] != 2:
+        return False
+    partitions = 26 if version >= FIRST_WITH_TOPIC_ID else 10 + frame[10]
+    if (version < FIRST_WITH_TOPIC_ID and frame[10] >= 128) or frame[partitions] != 2:
+        return False
+    return not _ERROR_CODE(frame, partitions + 5)[0]
+
+
+def _rewritten(
+    frame: memoryview, version: int, throttle_time_ms: int, listener: ListenerPolicy
+) -> bytes | memoryview:
+    codec = codecs.response(ApiKey.PRODUCE, version)
+    response, _ = codec.decode(frame, 9)
+    listener.counts.errors_of(ApiKey.PRODUCE, response)
+    if not response.node_endpoints and not throttle_time_ms:
+        return frame
+    response.throttle_time_ms = max(response.throttle_time_ms, throttle_time_ms)
+    response.node_endpoints = addresses.rewrite_endpoints(listener, response.node_endpoints)
+    body = codec.encode(response)
+    return b"".join((_INT32.pack(5 + len(body)), frame[4:9], body))

@@ -1,0 +1,214 @@
+"""Requests in flight on one connection, in the order in which the client sent them.
+
+One class for each way in which the response to a request is treated. The broker responds in order; a response
+of the proxy's own waits in the queue until those before it have left, so that a client gets its responses in
+the order of its requests. Held by proxy.session.session.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from proxy.quota.throttle import Bucket
+from proxy.session.accounting.request_counts import Durations, RequestCounts, add
+from proxy.session.accounting.summaries import Summary
+from proxy.session.call import Call, ResponseHandler
+from proxy.session.client_state import ClientState
+from proxy.session.plain_response import PlainResponse
+
+MAX_IN_FLIGHT = 1_000
+"""Requests of one connection; beyond it no further one is taken. A broker handles one at a time."""
+_GOES_ON_AT = MAX_IN_FLIGHT // 2
+MAX_READY_BYTES = 1 << 20
+"""Of the proxy's own responses that wait behind the broker's; beyond it no further request is taken."""
+ENTRY_BYTES = 1024
+"""Approximate memory of a request in flight; with its decoded request and its handler it may be twice
+that."""
+_READY_BYTES = 256
+"""Approximate memory of a response that waits, beside its bytes: many small ones count too."""
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """One request whose response has not left yet."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client: ClientState | None = None
+    """Whose request it is; None: the proxy's own, or a request between brokers, to which no quota applies."""
+    since_ms: int = 0
+    """When it was sent to the broker, or taken where it is not sent there."""
+    queued_ms: int = 0
+    """From being taken to `since_ms`: the broker was queried first."""
+    durations: Durations | None = None
+    """Counts how long it took where its response leaves as soon as it comes; None: it is not counted."""
+
+    is_whole: ClassVar[bool] = False
+    """Whether its response is received whole before any of it is sent to the client."""
+
+    def count(self, counts: RequestCounts, responded_ms: int, now_ms: int) -> None:
+        """The broker's response, which came at `responded_ms`, is handed over now."""
+        if self.durations is None:
+            return
+        broker_ms = responded_ms - self.since_ms
+        if not self.queued_ms and responded_ms == now_ms:
+            add(self.durations, broker_ms)
+        else:
+            add(counts.at_broker[self.api_key], broker_ms)
+            add(counts.through[self.api_key], now_ms - self.since_ms + self.queued_ms)
+
+
+@dataclass(slots=True, eq=False)
+class Passing(InFlight):
+    """Its response passes in pieces, as it comes."""
+
+
+@dataclass(slots=True, eq=False)
+class Timed(Passing):
+    """The same, but the throttle time of a request quota is written into its head (KIP-124)."""
+
+
+@dataclass(slots=True, eq=False)
+class Fetched(InFlight):
+    """A Fetch: the head of its response is read, and the records stream."""
+
+    bucket: Bucket | None = None
+    """What its response is charged to; None: nothing limits it."""
+    summary: Summary | None = None
+    opens_at: str | None = None
+    """It may open a fetch session (KIP-227): the topic at which the traffic of the session is counted."""
+
+
+@dataclass(slots=True, eq=False)
+class Produced(InFlight):
+    """A Produce: its response is small; the throttle time and, with an error, addresses change in it."""
+
+    request_bytes: int = 0
+    bucket: Bucket | None = None
+    """What the request is charged to; None: nothing limits it."""
+    summary: Summary | None = None
+    plain: PlainResponse | None = None
+    """A response that looks like this passes as it is, unless there is a throttle time."""
+
+    is_whole = True
+
+
+@dataclass(slots=True, eq=False)
+class Rewritten(InFlight):
+    """Its response is decoded, changed by a handler, and encoded again."""
+
+    call: Call | None = None
+    """Its decisions are recorded after the handler has run, which may decide too."""
+    handler: ResponseHandler | None = None
+    raw: tuple[str, ...] = ()
+    """The fields of the response that the handler leaves as bytes."""
+    request_bytes: int = 0
+    bucket: Bucket | None = None
+    """What the request (Produce) or the response (Fetch, ShareFetch) is charged to."""
+    summary: Summary | None = None
+
+    is_whole = True
+
+
+@dataclass(slots=True, eq=False)
+class BrokerQuery(InFlight):
+    """A request of the proxy's own. While the broker has it, no further request of the client is taken, so
+    it is the last in flight; its response never reaches the client."""
+
+    then: Callable[[Any], Any] = field(kw_only=True)
+    """From the decoded response to the plan (proxy.session.plan) of what waited for it."""
+
+    is_whole = True
+
+
+@dataclass(slots=True, eq=False)
+class Ready(InFlight):
+    """The proxy responds itself: `data` waits for the responses before it. Empty: it is still to come."""
+
+    data: bytes = b""
+
+
+@dataclass(slots=True, eq=False)
+class Awaited(Ready):
+    """The controller has it. Until it responds, no further request of the client is taken."""
+
+    call: Call = field(kw_only=True)
+    request: Any = None
+    """The decoded request: an error response may have to be made from it."""
+    handler: ResponseHandler | None = None
+    request_bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class ControllerQuery(Awaited):
+    """A request of the proxy's own, on behalf of the client; its response never reaches the client."""
+
+    then: Callable[[Any, int], Any] = field(kw_only=True)
+    """From the decoded response or None, and the error if there is none, to the plan of what waited for
+    it."""
+
+
+class Pipeline:
+    """First in, first out."""
+
+    __slots__ = ("queue", "ready_bytes")
+
+    def __init__(self, queue: deque[InFlight]) -> None:
+        self.queue = queue
+        """For the paths that every request takes; all others use the methods."""
+        self.ready_bytes = 0
+        """Of the proxy's own responses that wait."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of requests in flight, and of responses that wait."""
+        return self.ready_bytes + ENTRY_BYTES * len(self.queue)
+
+    def is_full(self, *, was_full: bool) -> bool:
+        """Whether no further request is taken; one that `was_full` has to be half empty first."""
+        limit = _GOES_ON_AT if was_full else MAX_IN_FLIGHT
+        return len(self.queue) >= limit or self.ready_bytes > MAX_READY_BYTES
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def push(self, entry: InFlight) -> None:
+        self.queue.append(entry)
+
+    def push_ready(self, data: bytes, durations: Durations | None, since_ms: int) -> None:
+        """Add an own response, behind those in flight, to a request taken at `since_ms`."""
+        self.push(Ready(-1, -1, -1, since_ms=since_ms, durations=durations, data=data))
+        self.ready_bytes += _READY_BYTES + len(data)
+
+    def complete(self, entry: Awaited, data: bytes) -> None:
+        """The controller has responded to `entry`."""
+        entry.data = data
+        self.ready_bytes += _READY_BYTES + len(data)
+
+    def forget_last(self) -> None:
+        """The newest request gets no response."""
+        self.queue.pop()
+
+    def head(self) -> InFlight | None:
+        return self.queue[0] if self.queue else None
+
+    def last(self) -> InFlight | None:
+        """The newest request."""
+        return self.queue[-1] if self.queue else None
+
+    def pop(self) -> InFlight:
+        return self.queue.popleft()
+
+    def pop_ready(self, now_ms: int) -> list[bytes]:
+        """The own responses that now stand first, and leave."""
+        ready: list[bytes] = []
+        queue = self.queue
+        while queue and isinstance(entry := queue[0], Ready) and entry.data:
+            queue.popleft()
+            if entry.durations is not None:
+                add(entry.durations, now_ms - entry.since_ms)
+            self.ready_bytes -= _READY_BYTES + len(entry.data)
+            ready.append(entry.data)
+        return ready

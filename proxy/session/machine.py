@@ -1,0 +1,533 @@
+"""The state of one session, and the only place where it changes: plans are applied here.
+
+`Session` (proxy.session.session) takes bytes apart and calls the parts; what they return comes here. Why no
+further request is taken right now is in `flags` (proxy.session.state).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any
+
+from proxy.audit.record import AuditEvent
+from proxy.quota.request_time import percent
+from proxy.security.authorizer import RequestContext
+from proxy.session.authentication import Authentication
+from proxy.session.call import Remembered
+from proxy.session.client_state import ClientState
+from proxy.session.controller_response import ControllerResponse
+from proxy.session.data.fast_lane import FastLane
+from proxy.session.effects import (
+    Close,
+    LookUpTopics,
+    MuteClient,
+    Recorded,
+    ToClient,
+    ToController,
+    Verify,
+)
+from proxy.session.former_clients import FormerClients
+from proxy.session.gate import Gate, ListenerPolicy, Peer
+from proxy.session.in_flight import (
+    Awaited,
+    BrokerQuery,
+    ControllerQuery,
+    Fetched,
+    InFlight,
+    Passing,
+    Pipeline,
+    Produced,
+    Rewritten,
+    Timed,
+)
+from proxy.session.memory import SessionMemory
+from proxy.session.observer import Observer
+from proxy.session.plan import (
+    Complete,
+    CutOff,
+    End,
+    ForgetLast,
+    HoldFrame,
+    LoggedIn,
+    LookUp,
+    Plan,
+    RecordDecisions,
+    Rewrite,
+    SendResponse,
+    Step,
+    Throttle,
+)
+from proxy.session.requests import forwarding, topic_lookup, unchecked
+from proxy.session.responses import rewriting
+from proxy.session.responses.responses import Responses
+from proxy.session.slices import Effects, Slices
+from proxy.session.state import (
+    AWAITING_CONTROLLER,
+    CLOSING,
+    LOOKING_UP_TOPICS,
+    MUTED,
+    QUERYING_BROKER,
+    RESPONSES_PENDING,
+    TURN_DUE,
+    VERIFYING,
+    WAITING,
+)
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.header import RequestHeader
+from proxy.wire.work import paced
+
+_HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
+_BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
+_SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
+
+
+class Machine:
+    """What a session waits for, what is in flight, whose requests come now, and the work that is
+    unfinished."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        listener: ListenerPolicy,
+        peer: Peer,
+        authentication: Authentication,
+        observer: Observer | None,
+    ) -> None:
+        self.gate = gate
+        self.listener = listener
+        self.peer = peer
+        self.authentication = authentication
+        self.observer = observer
+        self.pipeline = Pipeline(deque() if observer is None else observer.queue)
+        self.remembered = Remembered()
+        self.client = self._new_client(None, None)
+        """Of the requests that come now."""
+        self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
+        self.slices = Slices(gate.pace)
+        self.later: deque[Callable[[], Effects]] = deque()
+        """Work behind what is unfinished."""
+        self.now_ms = 0
+        """Of the slice."""
+        self.flags = 0
+        """The state, as a number."""
+        self.mutes = 0
+        """How many `MuteClient` have not been followed by `unmuted` yet."""
+        self.waits_for: Awaited | LookUp | None = None
+        self.held_frame: memoryview | None = None
+        """A frame that is handled again before anything else is taken."""
+        self.own_bytes = 0
+        """Of the proxy's own responses in this slice."""
+        self.parting: Close | None = None
+        """Carried out once the responses before it have left."""
+        self.memory = SessionMemory(gate.memory, authentication, peer.host)
+        may_hold = partial(self.memory.may_hold, granted=self._response_memory_granted)
+        self.responses = Responses(self.pipeline, listener, self.lane, may_hold, gate.pace)
+        self.pass_response = self.lane.response
+        self.on_turn_due: Callable[[], None] = _nothing
+        """Called when a turn is due without anything having come in."""
+        self._is_rewriting = False
+        self._former = FormerClients(self.pipeline)
+
+    def close(self) -> None:
+        """The connection is over."""
+        self.held_frame = None
+        self.slices.drop()
+        self.later.clear()
+        self.responses.close()
+        self.flags &= ~(TURN_DUE | RESPONSES_PENDING)
+        self.on_turn_due = _nothing
+        self.memory.leave()
+        if self.observer is not None:
+            self.observer.closed()
+
+    def begin(self, now_ms: int, own_turn: bool = False) -> None:
+        """A slice begins."""
+        self.now_ms = now_ms
+        self.gate.pace.begin(own_turn)
+        self.own_bytes = 0
+
+    def run(self, work: Callable[[], Effects]) -> Effects:
+        """Do this work, in slices; behind what is unfinished, if anything is."""
+        if self.slices.unfinished:
+            # A sweep, which may come at any time: this is next.
+            self.later.append(work)
+            return []
+        effects = self.slices.run(work)
+        if effects is None:
+            self.flags |= TURN_DUE
+            return []
+        return effects
+
+    def apply(self, plan: Plan) -> Effects:
+        """Carry out the steps of a plan, in order."""
+        effects: Effects = []
+        for step in plan:
+            apply = _APPLY.get(type(step))
+            if apply is None:
+                effects.append(step)  # type: ignore[arg-type] # every other step is an effect
+            else:
+                effects += apply(self, step)
+        return effects
+
+    # Whose requests come now.
+
+    def summaries(self, now_ms: int) -> Effects:
+        """Records of the traffic counted since the last time; to be called at each interval and at the
+        end."""
+        events = self._former.drain(now_ms, self.completed)
+        context = self.client.context
+        events += self.client.drain(now_ms, lambda event: self.completed(event, context))
+        return [Recorded(event) for event in events]
+
+    def follow_basis(self, now_ms: int) -> Effects:
+        client = self.client
+        if client.basis is self.gate.basis:
+            return []
+        return self.run(partial(self.renew_client, client.raw_id, client.context.client_id, now_ms))
+
+    def follow_client_id(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Effects:
+        """Use the state of the client id in the header, a new one if the memory of the present one is
+        full."""
+        client = self.client
+        raw_id = bytes(frame[12 : 14 + max(0, _HEAD(frame, 0)[4])])
+        is_same = raw_id == client.raw_id
+        if is_same and not client.is_full():
+            return []
+        if is_same or client.raw_id is None or client.basis is not self.gate.basis:
+            # Before a request and never within one: all of it is counted under one state of its client.
+            return self.renew_client(raw_id, header.client_id, now_ms)
+        former = self._former.switch(client, raw_id, now_ms)
+        self._use_client(former or self._new_client(raw_id, header.client_id))
+        return self.summaries(now_ms) if self._former.is_full else []
+
+    def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:
+        """The principal or the basis has changed, or the memory is full: the counts so far leave first."""
+        effects = self.summaries(now_ms)
+        self._former.add(self.client)
+        self._use_client(self._new_client(raw_id, client_id))
+        return effects
+
+    def _use_client(self, client: ClientState) -> None:
+        self.client = client
+        self.lane.use(client)
+
+    def _new_client(self, raw_id: bytes | None, client_id: str | None) -> ClientState:
+        basis = self.gate.basis
+        context = RequestContext(
+            self.authentication.principal,
+            self.peer.host,
+            self.listener.name,
+            client_id,
+            image=basis.image,
+            settings_generation=basis.settings_generation,
+        )
+        return ClientState(raw_id, context, basis, self.gate.quotas)
+
+    def spent_on_requests(self, spent_ns: int, now_ms: int) -> None:
+        """Charge the time spent on what the client sent, and for sending it on."""
+        client = self.client
+        if client.request.limited:
+            last = self.pipeline.last()
+            is_exempt = client.last_was_exempt and (last is None or last.client is None)
+            self._spent(spent_ns, is_exempt, now_ms)
+
+    def spent_on_responses(self, spent_ns: int, is_exempt: bool, now_ms: int) -> None:
+        """Charge the time spent on what the broker or the controller sent; it throttles what comes next."""
+        if self.client.request.limited:
+            self._spent(spent_ns, is_exempt, now_ms)
+
+    def _spent(self, spent_ns: int, is_exempt: bool, now_ms: int) -> None:
+        if is_exempt:
+            self.gate.quotas.exempt_time.record(percent(spent_ns), now_ms)
+        else:
+            self.client.spent(spent_ns, now_ms)
+
+    def completed(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
+        """The event with where it comes from; `context`: of the client whose request it is about."""
+        event.connection_id = self.peer.connection_id
+        event.listener = self.listener.name
+        event.host = self.peer.host
+        event.client_id = event.client_id or context.client_id
+        if event.principal is None and self.authentication.known:
+            event.principal = str(context.principal)
+        if event.metadata_offset is None and context.image is not None:
+            event.metadata_offset = context.image.offset
+        if event.settings_generation is None:
+            event.settings_generation = context.settings_generation
+        event.settings_generation = event.settings_generation or None
+        return event
+
+    # Responses.
+
+    def respond(self, now_ms: int) -> Effects:
+        """Handle the broker's responses that were received."""
+        effects: Effects = []
+        while not self.slices.unfinished:
+            plan = self.responses.plan(now_ms)
+            effects += self.apply(plan)
+            if not plan or type(last := plan[-1]) is not Rewrite:
+                break
+            charged = rewriting.charge(last.entry, len(last.frame), now_ms)
+            self._is_rewriting = True
+            rewritten = self.slices.run(partial(self._rewrite, last, charged, now_ms))
+            if rewritten is None:
+                self.responses.wait_for_turn()
+                break
+            effects += rewritten
+            if self.flags & CLOSING and self.parting is None:
+                break
+        self.responses.defer()
+        self.note_turn()
+        return effects
+
+    def _rewrite(self, step: Rewrite, charged: rewriting.Charged, responded_ms: int) -> Effects:
+        """Rewrite a whole response, and let it leave. `responded_ms`: when it came."""
+        entry = step.entry
+        try:
+            if isinstance(entry, BrokerQuery):
+                return self._query_responded(entry, rewriting.response_to(entry, step.frame), responded_ms)
+            plan = rewriting.rewritten(entry, step.frame, charged, self.listener)
+        except rewriting.FAULTS as error:
+            name = ApiKey.name_of(entry.api_key)
+            message = f"the broker's response to {name} is malformed: {error}"
+            return self.apply([CutOff(Close("upstream_protocol", message))])
+        effects = self.apply(plan)
+        return effects + self._finish(entry, responded_ms)
+
+    def _finish(self, entry: InFlight, responded_ms: int) -> Effects:
+        """The response to `entry`, rewritten, leaves."""
+        effects = self.apply(self.responses.finished(entry, responded_ms, self.now_ms))
+        self._is_rewriting = False
+        return effects
+
+    def _query_responded(self, query: BrokerQuery, response: Any, responded_ms: int) -> Effects:
+        """What waited for the response to a request of the proxy's own continues."""
+        effects = self._finish(query, responded_ms)
+        self.flags &= ~QUERYING_BROKER
+        if self.flags & CLOSING:
+            return effects
+        return effects + self.apply(query.then(response))
+
+    def _watched_response(self, data: memoryview, now_ms: int) -> bool:
+        """In place of `FastLane.response` while the observer watches."""
+        observer = self.observer
+        assert observer is not None
+        observer.passing(len(data))
+        try:
+            return self.lane.response(data, now_ms)
+        finally:
+            observer.passing(0)
+
+    def watch_responses(self, watches: bool) -> bool:
+        """Announce responses that pass to the observer from now on, or no longer.
+
+        Returns whether a response is under way now, whose size is not known.
+        """
+        self.pass_response = self._watched_response if watches else self.lane.response
+        return self._is_rewriting or self.responses.has_begun
+
+    def note_turn(self) -> None:
+        if self.slices.unfinished or self.responses.turn_due:
+            self.flags |= TURN_DUE
+
+    def memory_granted(self) -> None:
+        """What was waited for is there: `take_turn`."""
+        self.waits_for = None
+        self.flags = (self.flags & ~WAITING) | TURN_DUE
+        self.on_turn_due()
+
+    def _response_memory_granted(self) -> None:
+        self.responses.room_granted()
+        self.flags |= TURN_DUE
+        self.on_turn_due()
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the event loop's time on this client is to be measured (KIP-124).
+
+        The quota of a client is not known before its first request.
+        """
+        return self.client.request.limited or self.client.raw_id is None
+
+    @property
+    def next_response_is_exempt(self) -> bool:
+        """Whether the response that is due belongs to a request of another broker."""
+        head = self.pipeline.head()
+        return head is not None and head.client is None and type(head) is not BrokerQuery
+
+    def controller_responded(self, correlation_id: int, response: ControllerResponse, now_ms: int) -> Effects:
+        entry = self.awaited(correlation_id)
+        if entry is None:
+            return []
+        self.waits_for = None
+        self.flags &= ~AWAITING_CONTROLLER
+        if self.flags & CLOSING and isinstance(entry, ControllerQuery):
+            return self.apply([ForgetLast()])
+        return self.apply(forwarding.responded(entry, response, now_ms))
+
+    def looked_up(self, lookup: LookUp) -> Effects:
+        if lookup.then is None:
+            self.remembered.looked_up = topic_lookup.still_unnamed(self.gate, lookup.topic_ids)
+            return []
+        return [] if self.flags & CLOSING else self.apply(lookup.then())
+
+    # The steps of plans.
+
+    def _record(self, step: Recorded) -> Effects:
+        self.completed(step.event, self.client.context)
+        return [step]
+
+    def _send_to_broker(self, entry: InFlight) -> Effects:
+        entry.queued_ms = max(0, self.now_ms - entry.since_ms)
+        entry.since_ms = self.now_ms
+        self.pipeline.push(entry)
+        return []
+
+    def _query_broker(self, query: BrokerQuery) -> Effects:
+        self.flags |= QUERYING_BROKER
+        self.pipeline.push(query)
+        return []
+
+    def _await_controller(self, entry: Awaited) -> Effects:
+        self.waits_for = entry
+        self.flags |= AWAITING_CONTROLLER
+        self.pipeline.push(entry)
+        return []
+
+    def awaited(self, correlation_id: int) -> Awaited | None:
+        """The request that the controller has, if it is this one."""
+        entry = self.waits_for
+        return entry if isinstance(entry, Awaited) and entry.correlation_id == correlation_id else None
+
+    def _send_to_controller(self, step: ToController) -> Effects:
+        if self.observer is not None:
+            step.traceparent = self.observer.traceparent
+        return [step]
+
+    def _look_up(self, step: LookUp) -> Effects:
+        self.waits_for = step
+        self.flags |= LOOKING_UP_TOPICS
+        return [LookUpTopics(step.topic_ids)]
+
+    def _hold_frame(self, step: HoldFrame) -> Effects:
+        frame = step.frame
+        self.held_frame = frame if len(frame) > _BORROWED_BYTES else memoryview(bytearray(frame))
+        return []
+
+    def _send_response(self, step: SendResponse) -> Effects:
+        """Behind the responses to requests in flight."""
+        data, counts, effects = step.data, self.listener.counts, Effects()
+        self.own_bytes += len(data)
+        if len(self.pipeline):
+            self.pipeline.push_ready(data, counts.through[step.api_key], step.since_ms)
+            self.note_responses()
+        else:
+            counts.responded_here(step.api_key, self.now_ms - step.since_ms)
+            effects.append(ToClient(data))
+        if self.observer is not None:
+            self.observer.response_made(data, self.client)
+        return effects
+
+    def note_responses(self) -> None:
+        is_full = self.pipeline.is_full(was_full=self.flags & RESPONSES_PENDING != 0)
+        self.flags = (self.flags & ~RESPONSES_PENDING) | (RESPONSES_PENDING if is_full else 0)
+
+    def _complete(self, step: Complete) -> Effects:
+        self.pipeline.complete(step.entry, step.data)
+        return [ToClient(ready) for ready in self.pipeline.pop_ready(self.now_ms)]
+
+    def _forget_last(self, _step: ForgetLast) -> Effects:
+        self.pipeline.forget_last()
+        return []
+
+    def _record_decisions(self, step: RecordDecisions) -> Effects:
+        """Denials and administrative decisions are records; all others are counted."""
+        call = step.call
+        client = call.client
+        if step.by_handler:
+            unchecked.count_responded(call)
+        if self.observer is not None and call.denials is not None:
+            self.observer.denied(call)
+        effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]
+        for action, decision in paced(call.counted, _SUMMARY_UNITS):
+            summary = client.summary(call.api_key, action, decision, call.now_ms)
+            summary.count += 1
+            summary.request_bytes += call.uncounted_bytes
+            call.uncounted_bytes = 0
+        call.recorded()
+        return effects
+
+    def _log_in(self, step: LoggedIn) -> Effects:
+        principal, before = self.authentication.principal, self.client.context.principal
+        # With a delegation token the same user does not have the same rights as with a password (KIP-48).
+        if before != principal or before.token_authenticated != principal.token_authenticated:
+            effects = self.renew_client(None, None, self.now_ms)
+            self.remembered.fetch_sessions.clear()
+        else:
+            # What was counted in one session must not look as if it had been served in the next.
+            effects = self.summaries(self.now_ms)
+        step.event.principal = str(principal)
+        return [*effects, Recorded(self.completed(step.event, self.client.context))]
+
+    def _throttle(self, step: Throttle) -> Effects:
+        # At the present state of the client: that of the request may have been recorded for the last time.
+        self.client.throttled(step.bucket, step.throttle_time_ms, self.now_ms)
+        if self.observer is not None:
+            self.observer.throttled(step.bucket, step.throttle_time_ms)
+        return []
+
+    def _verify(self, step: Verify) -> Effects:
+        self.flags |= VERIFYING
+        return [step]
+
+    def _mute(self, step: MuteClient) -> Effects:
+        self.mutes += 1
+        self.flags |= MUTED
+        return [step]
+
+    def _end(self, step: End) -> Effects:
+        self.flags |= CLOSING
+        if len(self.pipeline) or self.slices.unfinished:
+            self.parting = step.close
+            return []
+        return [step.close]
+
+    def _cut_off(self, step: CutOff) -> Effects:
+        self.flags |= CLOSING
+        self.parting = None
+        self.slices.drop()
+        self.later.clear()
+        return [step.close]
+
+
+def _nothing() -> None:
+    """No turns are taken: a test plays the event loop."""
+
+
+_APPLY: dict[type[Step], Callable[[Machine, Any], Effects]] = {
+    Recorded: Machine._record,
+    Passing: Machine._send_to_broker,
+    Timed: Machine._send_to_broker,
+    Produced: Machine._send_to_broker,
+    Fetched: Machine._send_to_broker,
+    Rewritten: Machine._send_to_broker,
+    BrokerQuery: Machine._query_broker,
+    Awaited: Machine._await_controller,
+    ControllerQuery: Machine._await_controller,
+    ToController: Machine._send_to_controller,
+    LookUp: Machine._look_up,
+    HoldFrame: Machine._hold_frame,
+    SendResponse: Machine._send_response,
+    Complete: Machine._complete,
+    ForgetLast: Machine._forget_last,
+    RecordDecisions: Machine._record_decisions,
+    Rewrite: lambda _machine, _step: [],  # By `Session`, in slices.
+    LoggedIn: Machine._log_in,
+    Throttle: Machine._throttle,
+    Verify: Machine._verify,
+    MuteClient: Machine._mute,
+    End: Machine._end,
+    CutOff: Machine._cut_off,
+}
+"""Every other step is an effect."""

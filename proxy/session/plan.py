@@ -1,0 +1,120 @@
+"""What a part of the session wants done: steps, which `Session` alone carries out, in order.
+
+A part (login, requests, responses, data) gets values, changes nothing of the session, and returns a plan.
+A step is an effect for proxy.net, a request that goes in flight, or one of the classes below.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.audit.record import AuditEvent
+from proxy.quota.throttle import Bucket
+from proxy.session.call import Call
+from proxy.session.effects import Close, Effect
+from proxy.session.in_flight import Awaited, InFlight
+
+
+@dataclass(slots=True)
+class SendResponse:
+    """The proxy's own response to a request taken at `since_ms`, behind those in flight."""
+
+    data: bytes
+    api_key: int
+    since_ms: int
+
+
+@dataclass(slots=True)
+class Complete:
+    """The response of the controller: `entry` leaves in its place in the order of responses."""
+
+    entry: Awaited
+    data: bytes
+
+
+@dataclass(slots=True)
+class ForgetLast:
+    """The newest request in flight gets no response."""
+
+
+@dataclass(slots=True)
+class RecordDecisions:
+    """Record the denials and administrative decisions of a call, and count the others.
+
+    `by_handler`: the handler of its response has run, which may have decided too.
+    """
+
+    call: Call
+    by_handler: bool = False
+
+
+@dataclass(slots=True)
+class LoggedIn:
+    """A login or a re-authentication has succeeded: the client may be another principal now."""
+
+    event: AuditEvent
+
+
+@dataclass(slots=True)
+class Throttle:
+    """The client was made to wait by a quota, or would have been if the quota were enforced."""
+
+    bucket: Bucket
+    throttle_time_ms: int
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """Rewrite this whole response of the broker, which is due now: the last step of its plan."""
+
+    entry: InFlight
+    frame: memoryview
+
+
+@dataclass(slots=True)
+class LookUp:
+    """The broker is asked to name these topic ids (KIP-516): 16 bytes each, one behind the other.
+
+    `then` is the plan of what waited for the names; None: the frame that was held back is treated again.
+    """
+
+    topic_ids: bytes
+    then: "Callable[[], Plan] | None" = None
+
+
+@dataclass(slots=True)
+class HoldFrame:
+    """Treat this frame again, before anything else is taken, once nothing is waited for."""
+
+    frame: memoryview
+
+
+@dataclass(slots=True)
+class End:
+    """Take nothing more from the client; it is closed once what it asked for before has its responses."""
+
+    close: Close
+
+
+@dataclass(slots=True)
+class CutOff:
+    """Close the connection at once, whatever is in flight."""
+
+    close: Close
+
+
+Step = (
+    Effect
+    | InFlight
+    | SendResponse
+    | Complete
+    | ForgetLast
+    | RecordDecisions
+    | LoggedIn
+    | Throttle
+    | Rewrite
+    | LookUp
+    | HoldFrame
+    | End
+    | CutOff
+)
+Plan = list[Step]

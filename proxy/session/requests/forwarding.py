@@ -1,0 +1,188 @@
+"""Administrative requests on their way to the controller and back (KIP-590), as the session sees them.
+
+While the controller has a request, no other one of this client is taken, as at a broker: so a change is in
+effect for the client's next request (SPEC E13). A request of the proxy's own goes the same way, on behalf of
+the client; its response never reaches the client, and what waited for it continues.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.audit import events
+from proxy.audit.record import AuditEvent
+from proxy.session.accounting.response_errors import error_of
+from proxy.session.apis.table import rejection
+from proxy.session.call import Call, ForwardToController, QueryController
+from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import Close, MuteClient, Recorded, ToController
+from proxy.session.in_flight import Awaited, ControllerQuery
+from proxy.session.plan import Complete, End, ForgetLast, Plan, RecordDecisions, SendResponse
+from proxy.session.requests.expected_records import expected_records
+from proxy.session.throttling import throttle_longer
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
+from proxy.wire.header import encode_response, response_body_offset
+
+
+def send(call: Call, request: Any, verdict: ForwardToController) -> Plan:
+    """Send the request to the controller, and wait."""
+    to_send = request if verdict.message is None else verdict.message
+    entry = Awaited(
+        call.api_key,
+        call.version,
+        call.correlation_id,
+        call.client,
+        call.now_ms,
+        durations=call.listener.counts.through[call.api_key],
+        call=call,
+        request=to_send,
+        handler=verdict.on_response,
+        request_bytes=call.size_bytes,
+    )
+    try:
+        return _sent(entry, verdict.timeout_ms)
+    except ValueError as error:
+        unsent = _unsent(entry, str(error))
+    response = rejection(call.api_key, call.version, to_send, ErrorCode.UNKNOWN_SERVER_ERROR)
+    call.listener.counts.errors_of(call.api_key, response)
+    body = codecs.response(call.api_key, call.version).encode(response)
+    data = encode_response(call.api_key, call.version, call.correlation_id, body)
+    return [unsent, SendResponse(data, call.api_key, call.now_ms)]
+
+
+def query(call: Call, verdict: QueryController, then: Callable[[Any, int], Plan]) -> Plan:
+    """Send a request of the proxy's own to the controller; `then` gets its response or None, and the
+    error."""
+    entry = ControllerQuery(
+        verdict.api_key,
+        verdict.version,
+        # The client's own, so that the records of both requests show that they belong together.
+        call.correlation_id,
+        call.client,
+        call=call,
+        request=verdict.message,
+        then=then,
+    )
+    try:
+        return _sent(entry, verdict.timeout_ms)
+    except ValueError as error:
+        return [_unsent(entry, str(error)), *then(None, ErrorCode.UNKNOWN_SERVER_ERROR)]
+
+
+def _sent(entry: Awaited, timeout_ms: int) -> Plan:
+    """ValueError where the client's principal cannot be written into an Envelope."""
+    call = entry.call
+    principal = call.gate.serde.serialize(call.context.principal)
+    body = codecs.request(entry.api_key, entry.version).encode(entry.request)
+    return [
+        entry,
+        ToController(
+            entry.api_key,
+            entry.version,
+            entry.correlation_id,
+            call.context.client_id,
+            body,
+            principal,
+            call.peer.address,
+            timeout_ms,
+        ),
+    ]
+
+
+def _unsent(entry: Awaited, fault: str) -> Recorded:
+    """Record a fault of the configuration, which the client need not know."""
+    return Recorded(
+        events.request_refused(
+            method=ApiKey.name_of(entry.api_key),
+            api_version=entry.version,
+            correlation_id=entry.correlation_id,
+            error_code=int(ErrorCode.UNKNOWN_SERVER_ERROR),
+            message=fault,
+        )
+    )
+
+
+def responded(entry: Awaited, response: ControllerResponse, now_ms: int) -> Plan:
+    """The controller's response takes the request's place in the order of responses."""
+    try:
+        if isinstance(entry, ControllerQuery):
+            return [ForgetLast(), *entry.then(*_found(entry, response))]
+        if response.close:
+            return [ForgetLast(), End(Close("unsupported_by_controller"))]
+        return _completed(entry, response, now_ms)
+    except WireError as error:
+        message = f"the controller's response is malformed: {error}"
+        return [ForgetLast(), End(Close("controller_protocol", message))]
+
+
+def _found(query: ControllerQuery, response: ControllerResponse) -> tuple[Any, int]:
+    if response.error_code != ErrorCode.NONE or response.body is None:
+        return None, int(response.error_code)
+    message, _ = codecs.response(query.api_key, query.version).decode(response.body)
+    return message, int(ErrorCode.NONE)
+
+
+def _completed(entry: Awaited, response: ControllerResponse, now_ms: int) -> Plan:
+    codec = codecs.response(entry.api_key, entry.version)
+    body = None if response.error_code != ErrorCode.NONE else response.body
+    if body is None:
+        message = rejection(entry.api_key, entry.version, entry.request, response.error_code)
+    else:
+        message, _ = codec.decode(body)
+    if entry.handler is not None:
+        entry.handler(message)
+    entry.call.listener.counts.errors_of(entry.api_key, message)
+    throttled, owed_ms = throttle_longer(entry.call.client, message, now_ms)
+    is_changed = owed_ms > 0 or entry.handler is not None
+    encoded = codec.encode(message) if is_changed or body is None else bytes(body)
+    data = encode_response(entry.api_key, entry.version, entry.correlation_id, encoded)
+    plan: Plan = [*throttled, RecordDecisions(entry.call), Complete(entry, data)]
+    if message.throttle_time_ms > 0:
+        # KIP-219: nothing is read from the client until then, whether it waits by itself or not.
+        plan.append(MuteClient(message.throttle_time_ms))
+    return plan
+
+
+def record(entry: Awaited, response: ControllerResponse, now_ms: int) -> AuditEvent:
+    """The record of the controller's response, which is durable before the client has it (`responded`)."""
+    error_code: int | None = int(response.error_code)
+    message, response_bytes, throttle_time_ms = None, None, None
+    if response.error_code == ErrorCode.NONE and response.body is not None:
+        message = _decoded(entry, response.body)
+        # As it would be at the client.
+        response_bytes = 4 + response_body_offset(entry.api_key, entry.version) + len(response.body)
+        throttle_time_ms = getattr(message, "throttle_time_ms", None)
+        # Before what was denied here is merged in, which has records of its own; None where it is malformed.
+        error_code = None if message is None else error_of(message)
+    changes, count = None, None
+    if response.first_offset is not None:
+        # Kafka's controller writes no audit records, so the changes are recorded here. A request that was
+        # sent twice may have been carried out the first time, whatever the second response says.
+        known = message if response.attempts == 1 else None
+        changes, count = expected_records(entry.api_key, entry.request, known), response.attempts
+    return events.forwarded(
+        method=ApiKey.name_of(entry.api_key),
+        api_version=entry.version,
+        correlation_id=entry.correlation_id,
+        forward_id=response.forward_id,
+        envelope_error_code=int(response.error_code),
+        error_code=error_code,
+        first_offset=response.first_offset,
+        last_offset=response.last_offset,
+        # None for a request of the proxy's own: the client has sent nothing for it.
+        request_bytes=entry.request_bytes or None,
+        response_bytes=response_bytes,
+        throttle_time_ms=throttle_time_ms,
+        interval_end_ms=now_ms,
+        count=count,
+        changes=changes,
+    )
+
+
+def _decoded(entry: Awaited, body: bytes | memoryview) -> Any:
+    try:
+        return codecs.response(entry.api_key, entry.version).decode(body)[0]
+    except WireError:
+        return None

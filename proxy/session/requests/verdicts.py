@@ -1,0 +1,173 @@
+"""A verdict on a request -> the plan that carries it out.
+
+The verdicts are made by proxy.session.apis and proxy.session.data. One that needs something first (a response
+of the broker or of the controller, the names of topics) becomes a plan with a continuation, which makes the
+final verdict and its plan.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from proxy.metadata.acl import Operation
+from proxy.session.accounting import response_errors
+from proxy.session.accounting.summaries import Summary
+from proxy.session.call import (
+    Call,
+    Forward,
+    ForwardToController,
+    NameTopics,
+    QueryBroker,
+    QueryController,
+    Respond,
+    Verdict,
+)
+from proxy.session.client_state import topic_action
+from proxy.session.effects import Close, ToBroker
+from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Timed
+from proxy.session.plan import End, LookUp, Plan, RecordDecisions, SendResponse
+from proxy.session.requests import forwarding, unchecked
+from proxy.session.requests.queries import broker_query
+from proxy.session.throttling import charge_unanswered, exempt, is_exempt, throttle_own
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.header import encode_request, encode_response
+from proxy.wire.work import release
+
+_PRODUCE = int(ApiKey.PRODUCE)
+
+
+def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = None) -> Plan:
+    """Record what was decided, then carry the verdict out.
+
+    `frame`: the client's own bytes, if they may be sent on where the verdict changes nothing.
+    """
+    return recorded(call, verdict) + _PLANS[type(verdict)](call, request, verdict, frame)
+
+
+def recorded(call: Call, verdict: Verdict) -> Plan:
+    """Record what was decided, with the response's errors where they are known already."""
+    if call.events and isinstance(verdict, Respond) and verdict.message is not None:
+        response_errors.set_error_codes(call.events, verdict.message)
+    unchecked.record(call, verdict)
+    return [RecordDecisions(call)]
+
+
+def _later(call: Call, request: Any, then: Callable[..., Verdict], *found: Any) -> Plan:
+    """What was needed first is there. The client's own bytes are gone by now, so the request is encoded
+    again."""
+    return plan(call, request, then(*found))
+
+
+def respond(call: Call, verdict: Respond) -> Plan:
+    """Send the proxy's own response, and close the connection where the verdict says so."""
+    steps: Plan = []
+    if verdict.message is not None:
+        steps += throttle_own(call, verdict.message)
+        call.listener.counts.errors_of(call.api_key, verdict.message)
+        body = codecs.response(call.api_key, call.version).encode(verdict.message)
+        response = encode_response(call.api_key, call.version, call.correlation_id, body)
+        steps.append(SendResponse(response, call.api_key, call.now_ms))
+        release(verdict.message)
+    if verdict.close is not None:
+        steps.append(End(Close(verdict.close)))
+    return steps
+
+
+def to_broker(call: Call, version: int, request: Any) -> ToBroker:
+    """The request, encoded again."""
+    body = codecs.request(call.api_key, version).encode(request)
+    return ToBroker(encode_request(call.api_key, version, call.correlation_id, call.context.client_id, body))
+
+
+def _respond(call: Call, _request: Any, verdict: Respond, _frame: memoryview | None) -> Plan:
+    if not (verdict.is_charged and call.client.producer.limited):
+        return respond(call, verdict)
+    charged, throttle_time_ms = charge_unanswered(call.client, call.size_bytes - 4, call.now_ms)
+    if verdict.message is not None:
+        verdict.message.throttle_time_ms = throttle_time_ms
+    return charged + respond(call, verdict)
+
+
+def _forward(call: Call, request: Any, verdict: Forward, frame: memoryview | None) -> Plan:
+    unanswered = call.api_key == _PRODUCE and request.acks == 0
+    steps: Plan = []
+    if not unanswered:
+        steps.append(_in_flight(call, verdict))
+    elif call.client.producer.limited or call.client.request.limited:
+        steps += charge_unanswered(call.client, call.size_bytes - 4, call.now_ms)[0]
+    if verdict.message is None and frame is not None:
+        steps.append(ToBroker(frame))
+        return steps
+    steps.append(to_broker(call, call.version, request if verdict.message is None else verdict.message))
+    if unanswered and verdict.on_response is not None:
+        # A part of it was denied, and there is no response to say so in: Kafka closes the connection too.
+        steps.append(End(Close("produce_denied")))
+    return steps
+
+
+def _in_flight(call: Call, verdict: Forward) -> InFlight:
+    client = call.client
+    entry: Passing | Produced | Rewritten
+    common = (call.api_key, call.version, call.correlation_id, client, call.now_ms)
+    bucket, summary, request_bytes = None, None, 0
+    if call.api_key == _PRODUCE:
+        bucket, request_bytes = client.producer, call.size_bytes - 4
+    elif verdict.consumes is not None:
+        bucket, summary = client.consumer, _summary(call, verdict.consumes)
+    if bucket is not None and not bucket.limited:
+        bucket = None
+    if verdict.on_response is not None:
+        entry = Rewritten(
+            *common,
+            call=call,
+            handler=verdict.on_response,
+            raw=verdict.raw,
+            request_bytes=request_bytes,
+            bucket=bucket,
+            summary=summary,
+        )
+    elif call.api_key == _PRODUCE:
+        entry = Produced(*common, request_bytes=request_bytes, bucket=bucket)
+    else:
+        entry = (Timed if client.request.limited else Passing)(*common)
+    entry.durations = call.listener.counts.passed[call.api_key]
+    if client.request.limited and is_exempt(call.api_key):
+        exempt(client, entry)
+    return entry
+
+
+def _summary(call: Call, topic: str) -> Summary | None:
+    """The summary that counts the bytes of records, for the comparison with the quota."""
+    if not topic:
+        return None
+    action = topic_action(Operation.READ, topic)
+    decision = call.decide([action])[0]
+    return call.client.summary(call.api_key, action, decision, call.now_ms) if decision.allowed else None
+
+
+def _to_controller(call: Call, request: Any, verdict: ForwardToController, _frame: memoryview | None) -> Plan:
+    return forwarding.send(call, request, verdict)
+
+
+def _query_broker(call: Call, request: Any, verdict: QueryBroker, _frame: memoryview | None) -> Plan:
+    then = partial(_later, call, request, verdict.then)
+    return broker_query(verdict.api_key, verdict.version, verdict.message, then)
+
+
+def _query_controller(call: Call, request: Any, verdict: QueryController, _frame: memoryview | None) -> Plan:
+    return forwarding.query(call, verdict, partial(_later, call, request, verdict.then))
+
+
+def _name_topics(call: Call, request: Any, verdict: NameTopics, _frame: memoryview | None) -> Plan:
+    return [LookUp(b"".join(verdict.topic_ids), partial(_later, call, request, verdict.then))]
+
+
+_PLANS: dict[type[Verdict], Callable[[Call, Any, Any, memoryview | None], Plan]] = {
+    Respond: _respond,
+    Forward: _forward,
+    ForwardToController: _to_controller,
+    QueryBroker: _query_broker,
+    QueryController: _query_controller,
+    NameTopics: _name_topics,
+}

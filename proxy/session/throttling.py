@@ -1,0 +1,126 @@
+"""What a client has to wait for (KIP-13, KIP-124), and where its responses say so.
+
+Bytes are charged to a bucket when a request or its response passes; the event loop's time on a client is
+measured by proxy.net where `Session.is_timed` says so, and charged once it is spent, so it counts from the
+next response on, as the time of a broker's network threads does. A response without a field for the throttle
+time mutes its client all the same (docs/decisions/0013).
+"""
+
+from functools import cache
+from struct import Struct
+from typing import Any
+
+from proxy.quota.throttle import Bucket
+from proxy.session.apis.table import BETWEEN_BROKERS
+from proxy.session.call import Call
+from proxy.session.client_state import ClientState
+from proxy.session.effects import MuteClient
+from proxy.session.in_flight import Fetched, InFlight, Produced, Rewritten
+from proxy.session.plan import Plan, Throttle
+from proxy.wire import catalog
+from proxy.wire.header import response_body_offset
+from proxy.wire.schema import FIXED_SIZES
+
+_INT32 = Struct(">i")
+
+
+def is_exempt(api_key: int) -> bool:
+    """Whether brokers send such requests to each other: no quota of clients applies to them, as at Kafka."""
+    return api_key in BETWEEN_BROKERS
+
+
+def exempt(client: ClientState, entry: InFlight) -> None:
+    """Charge neither the bytes nor the time of this request of another broker."""
+    entry.client = None
+    if isinstance(entry, Fetched | Produced | Rewritten):
+        entry.bucket = None
+    client.last_was_exempt = True
+
+
+def charge_unanswered(client: ClientState, request_bytes: int, now_ms: int) -> tuple[Plan, int]:
+    """Charge a Produce request to which the broker does not respond; the plan, and the throttle time in ms.
+
+    With acks=0 no response can carry the throttle time; the client is muted all the same. Its time is exempt.
+    """
+    client.last_was_exempt = True
+    bucket = client.producer
+    throttle_time_ms = bucket.record(request_bytes, now_ms) if bucket.limited else 0
+    if not throttle_time_ms:
+        return [], 0
+    throttled = Throttle(bucket, throttle_time_ms)
+    if not bucket.enforced:
+        return [throttled], 0
+    return [throttled, MuteClient(throttle_time_ms)], throttle_time_ms
+
+
+def throttle_own(call: Call, response: Any) -> Plan:
+    """Put into the proxy's own response, decoded, how long the client has to wait for the time it took."""
+    if not call.client.request.limited:
+        return []
+    call.client.last_was_exempt = False
+    plan, throttle_time_ms = throttle_longer(call.client, response, call.now_ms)
+    return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan
+
+
+def throttle_longer(client: ClientState, response: Any, now_ms: int) -> tuple[Plan, int]:
+    """The same; 0 ms if that is nothing, or less than the response has already.
+
+    Of two waits the longer one is recorded, as at Kafka.
+    """
+    bucket = client.request
+    owed_ms = bucket.record(0, now_ms)
+    has_field = hasattr(response, "throttle_time_ms")
+    if not owed_ms or (has_field and response.throttle_time_ms >= owed_ms):
+        return [], 0
+    throttled = Throttle(bucket, owed_ms)
+    if not bucket.enforced:
+        return [throttled], 0
+    if has_field:
+        response.throttle_time_ms = owed_ms
+    return [throttled], owed_ms
+
+
+def throttle(entry: InFlight, bucket: Bucket | None, for_bytes_ms: int, now_ms: int) -> tuple[Plan, int]:
+    """How long the client of a broker's response has to wait: the longer of what its bytes and its time cost.
+
+    Returns the record of it, and the time for the response in ms: 0 where the quota is only observed.
+    """
+    client, throttle_time_ms = entry.client, for_bytes_ms
+    if client is not None and client.request.limited:
+        owed_ms = client.request.record(0, now_ms)
+        if owed_ms and owed_ms >= throttle_time_ms:
+            bucket, throttle_time_ms = client.request, owed_ms
+    if not throttle_time_ms or bucket is None:
+        return [], 0
+    return [Throttle(bucket, throttle_time_ms)], throttle_time_ms if bucket.enforced else 0
+
+
+def head_bytes(entry: InFlight) -> int:
+    """How many bytes of a response are needed to write its throttle time."""
+    offset = throttle_offset(entry.api_key, entry.version)
+    return 8 if offset is None else offset + _INT32.size
+
+
+def write_throttle_time(data: memoryview, position: int, entry: InFlight, throttle_time_ms: int) -> None:
+    """Write it into the response that begins at `position`, if its version has a field for it."""
+    offset = throttle_offset(entry.api_key, entry.version)
+    if offset is not None:
+        raise_to(data, position + offset, throttle_time_ms)
+
+
+def raise_to(data: memoryview, offset: int, throttle_time_ms: int) -> None:
+    """Raise the throttle time at `offset`; a longer one stays."""
+    _INT32.pack_into(data, offset, max(_INT32.unpack_from(data, offset)[0], throttle_time_ms))
+
+
+@cache
+def throttle_offset(api_key: int, version: int) -> int | None:
+    """Where throttle_time_ms is in a whole response; None: nowhere, or at no fixed place."""
+    offset = 4 + response_body_offset(api_key, version)
+    for field in catalog.response(api_key).root.present(version):
+        if field.attribute == "throttle_time_ms":
+            return offset
+        if field.is_array or field.type not in FIXED_SIZES:
+            return None
+        offset += FIXED_SIZES[field.type]
+    return None

@@ -1,0 +1,74 @@
+"""The load generator, compiled when first needed and run as a child process."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tests.lab.cluster.errors import SetupError
+
+_SOURCE = Path(__file__).with_name("loadgen.c")
+_TIMEOUT_S = 60
+
+PRODUCE, API_VERSIONS = "produce", "api_versions"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the load generator did."""
+
+    count: int
+    seconds: float
+
+
+class LoadGenerator:
+    def __init__(self, program: Path, requests: Mapping[str, Sequence[Path]]) -> None:
+        """`requests`: the files of each kind."""
+        self._program = program
+        self._requests = requests
+
+    @contextmanager
+    def running(self, mode: str, port: int, *numbers: float, request: str = PRODUCE) -> Iterator["Run"]:
+        """One run in that mode; ended, if it has not ended by itself, when the block is left."""
+        words = [mode, port, *numbers, *self._requests[request]]
+        command = [str(self._program), *map(str, words)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                yield Run(process.stdout)
+                process.stdin.close()
+                process.wait(_TIMEOUT_S)
+            finally:
+                process.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    output: IO[bytes]
+
+    def wait_for_start(self) -> None:
+        """Return when the warm-up is over."""
+        if self.output.readline() != b"START\n":
+            raise SetupError("the load generator ended before it began to measure")
+
+    def wait_for_end(self) -> Done:
+        line = self.output.readline()
+        if not line:
+            raise SetupError("the load generator failed; what it said is above")
+        return Done(**json.loads(line))
+
+
+def compiled(build: Path) -> Path:
+    """The program in `build`; SetupError without a C compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        raise SetupError("`make bench` needs gcc for its load generator")
+    program = build / "loadgen"
+    build.mkdir(parents=True, exist_ok=True)
+    subprocess.run([compiler, "-O2", "-o", str(program), str(_SOURCE)], check=True)
+    return program

@@ -1,0 +1,71 @@
+"""The result file of `make bench` and the requests it is measured with; no broker needed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proxy.wire import codecs, skim
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.header import decode_request_header
+from tests.lab.bench import results, templates
+from tests.lab.bench.results import Measured
+
+pytestmark = pytest.mark.tooling
+
+
+def test_the_result_file_tells_the_spread_of_the_rounds(tmp_path: Path) -> None:
+    measured = Measured(
+        workload="consume", target="proxy", figure="cpu_s_per_gib", values=[0.7, 0.5, 0.61239]
+    )
+
+    results.write(tmp_path / "build" / "bench.json", [measured])
+
+    assert json.loads((tmp_path / "build" / "bench.json").read_text(encoding="utf-8")) == [
+        {
+            "workload": "consume",
+            "target": "proxy",
+            "figure": "cpu_s_per_gib",
+            "unit": "s/GiB",
+            "min": 0.5,
+            "median": 0.612,
+            "max": 0.7,
+            "rounds": 3,
+        }
+    ]
+
+
+def test_a_cost_that_a_target_does_not_have_is_null_and_not_zero() -> None:
+    row = Measured(workload="idle", target="direct", figure="kib_per_connection", values=[]).row()
+
+    assert (row["min"], row["median"], row["max"], row["rounds"]) == (None, None, None, 0)
+
+
+def test_the_table_shows_budget_and_rate_beside_the_figures() -> None:
+    proxy = Measured(
+        workload="idle", target="proxy", figure="kib_per_connection", values=[3.5], relative_speed=0.25
+    )
+    relay = Measured(workload="idle", target="relay", figure="kib_per_connection", values=[2.5])
+
+    _, of_proxy, of_relay = results.table([proxy, relay]).splitlines()
+
+    assert of_proxy.split() == ["idle", "proxy", "kib_per_connection", "3.50", "3.50", "3.50", "8.00", "0.25"]
+    assert of_relay.split() == ["idle", "relay", "kib_per_connection", "2.50", "2.50", "2.50", "-", "-"]
+
+
+def test_the_small_requests_are_whole_and_of_the_shape_that_streams(tmp_path: Path) -> None:
+    (path,) = templates.write_produce(tmp_path, "orders", 1)
+    request = path.read_bytes()
+
+    header = decode_request_header(request, 4)
+    message = codecs.request(ApiKey.PRODUCE, header.api_version).decode_exactly(
+        memoryview(request)[header.body_offset :]
+    )
+
+    assert int.from_bytes(request[:4]) == len(request) - 4
+    assert (header.api_key, header.client_id, message.acks) == (ApiKey.PRODUCE, "bench", 1)
+    assert skim.produce_to_one_partition(request, header.body_offset, header.api_version) == (
+        1,
+        b"orders",
+        len(request),
+    )

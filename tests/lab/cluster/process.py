@@ -1,0 +1,122 @@
+"""One child process: its output goes to a log file, readiness is waited for, and it is ended by its id.
+
+Knows nothing of what runs in it.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.lab.cluster.errors import SetupError
+
+_PAUSE_S = 0.05
+_TAIL_LINES = 25
+
+
+class ChildProcess:
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._command = list(command)
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
+        self._over = False
+
+    def start(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self._starting, self.log.open("ab") as log:
+            if self._over:
+                raise SetupError(f"{self.name} is not started any more")
+            # A group of its own: Ctrl-C at the terminal reaches the demo alone, and that stops its children.
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                process_group=0,
+            )
+
+    def start_no_more(self) -> None:
+        """From now on `start` is a SetupError: for a thread that is still setting the stage when all ends."""
+        with self._starting:
+            self._over = True
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs (or before it was started)."""
+        return None if self._process is None else self._process.poll()
+
+    def wait_until(self, ready: Callable[[], bool], timeout_ms: int) -> None:
+        """Return once `ready()`; SetupError with the end of the log when it ends before, or time is up."""
+        process = self._running()
+        for _ in range(int(timeout_ms / 1000 / _PAUSE_S) + 1):
+            if ready():
+                return
+            if self._ends_within(process, _PAUSE_S):
+                raise SetupError(f"{self.name} ended with code {process.returncode}; {self._told()}")
+        raise SetupError(f"{self.name} was not ready after {timeout_ms} ms; {self._told()}")
+
+    def wait(self, timeout_ms: int) -> int | None:
+        """The exit code, or None when it still runs after that time."""
+        process = self._running()
+        return process.returncode if self._ends_within(process, timeout_ms / 1000) else None
+
+    def signal(self, number: signal.Signals) -> None:
+        self._running().send_signal(number)
+
+    def stop(self, grace_ms: int = 15_000) -> bool:
+        """SIGTERM, wait, SIGKILL as the last resort; True when it did not come to that."""
+        if self._process is None or self._process.poll() is not None:
+            return True
+        self._process.terminate()
+        if self._ends_within(self._process, grace_ms / 1000):
+            return True
+        self.kill()
+        return False
+
+    def kill(self) -> None:
+        process = self._running()
+        process.kill()
+        process.wait()
+
+    def log_text(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise SetupError(f"{self.name} was not started")
+        return self._process
+
+    @staticmethod
+    def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+        try:
+            process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _told(self) -> str:
+        lines = self.log_text().splitlines()[-_TAIL_LINES:]
+        return f"the end of {self.log}:\n" + "\n".join(lines)

@@ -1,0 +1,67 @@
+"""Kafka's own command-line tools, by the names they have in Kafka's bin directory.
+
+Given a bootstrap address and a client's .properties file, runs one and gives back what it said.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.cluster import jvm
+from tests.lab.cluster.run import run
+
+MAIN_CLASSES = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+_WITHOUT_BOOTSTRAP = {"kafka-dump-log"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    tool: str
+    arguments: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def said(self) -> str:
+        """All it printed: the tools put errors on either stream."""
+        return self.stdout + self.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTools:
+    libs: Path
+    bootstrap: str
+    properties: Path | None = None
+    """The client's security settings; None for a PLAINTEXT listener."""
+
+    def run(self, tool: str, *arguments: str, stdin: str = "", timeout_ms: int = 60_000) -> ToolRun:
+        """Never raises for what the tool does: its exit code is in the answer (-9 after a time-out)."""
+        done = run(self.command(tool, *arguments), stdin=stdin, timeout_ms=timeout_ms)
+        return ToolRun(tool, arguments, done.returncode, done.stdout, done.stderr)
+
+    def command(self, tool: str, *arguments: str) -> list[str]:
+        connection: list[str] = []
+        if tool not in _WITHOUT_BOOTSTRAP:
+            connection += ["--bootstrap-server", self.bootstrap]
+            if self.properties is not None:
+                connection += ["--command-config", str(self.properties)]
+        return jvm.command(self.libs, MAIN_CLASSES[tool], [*connection, *arguments], jvm.SHORT_LIVED, "WARN")

@@ -1,0 +1,167 @@
+"""Differences that docs/differences.md explains: by the row that does, and how one is known.
+
+A difference that no line here knows fails the run. A line is as narrow as it can be: the API, the field and
+what either side says.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.metadata.acl import Operation
+from proxy.wire.error_codes import ErrorCode
+from tests.lab.differential.comparing import ABSENT, Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One row of docs/differences.md."""
+
+    row: str
+    """What stands in its first column."""
+    api: str
+    is_one: Callable[[Difference, Any], bool]
+    """Given the difference and the step at which it came up."""
+
+
+def _fault_before_right(difference: Difference, _step: Any) -> bool:
+    faults = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_SERVER_ERROR)
+    denials = (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    )
+    return any(_codes(difference, fault, denial) for fault in faults for denial in denials)
+
+
+def _not_transactional(difference: Difference, step: Any) -> bool:
+    denied = difference.proxy == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return denied and step.message.transactional_id is not None and difference.path.endswith("error_code")
+
+
+def _zero_id(difference: Difference, step: Any) -> bool:
+    by_zero = any(not topic.topic and not any(topic.topic_id) for topic in step.message.topics)
+    return by_zero and (difference.path == "error_code" or difference.broker == ABSENT)
+
+
+def _not_attempted(difference: Difference, _step: Any) -> bool:
+    return _codes(difference, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+
+def _for_filters(difference: Difference, step: Any) -> bool:
+    return len(step.message.creations) == 1 and _codes(
+        difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST
+    )
+
+
+def _addresses_of_controllers(difference: Difference, _step: Any) -> bool:
+    return "listeners" in difference.path and difference.proxy in ([], ABSENT)
+
+
+def _id_of_a_denied_topic(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("topic_id") and difference.proxy == "no id"
+
+
+def _nothing_named(difference: Difference, step: Any) -> bool:
+    nameless = any(topic.name is None and not any(topic.topic_id) for topic in step.message.topics or ())
+    return nameless and _codes(difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST)
+
+
+def _among_brokers(difference: Difference, _step: Any) -> bool:
+    key = difference.path.rpartition("api_keys.")[2]
+    return difference.proxy == ABSENT and key in ("83", "84", "85", "86", "87")
+
+
+def _starred(_difference: Difference, step: Any) -> bool:
+    return "'*g-" in repr(step.message)
+
+
+def _internal_topics(difference: Difference, _step: Any) -> bool:
+    return difference.path == "error_code" and difference.proxy == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _twice(difference: Difference, step: Any) -> bool:
+    named = [(resource.resource_type, resource.resource_name) for resource in step.message.resources]
+    told = difference.broker == "silent" or isinstance(difference.broker, list)
+    return told and len(set(named)) < len(named)
+
+
+def _no_session(difference: Difference, _step: Any) -> bool:
+    return difference.path == "session_id" and difference.proxy == "not set"
+
+
+def _never_answered(difference: Difference, step: Any) -> bool:
+    return difference.broker == "silent" and not step.message.users
+
+
+def _nobody(difference: Difference, step: Any) -> bool:
+    nobody = step.message.group_id is None or step.message.member_id is None
+    fails = difference.broker == ErrorCode.UNKNOWN_SERVER_ERROR and difference.proxy != ErrorCode.NONE
+    return nobody and fails and difference.path == "error_code"
+
+
+def _type_twice(difference: Difference, step: Any) -> bool:
+    types = [[part.entity_type for part in entry.entity] for entry in step.message.entries]
+    return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
+
+
+def _acls_of_a_topic(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith((".configs.acls", ".configs.owner")) and difference.broker == ABSENT
+
+
+def _coordinators_topics(difference: Difference, step: Any) -> bool:
+    """Written to, or told that it may be."""
+    if difference.path.endswith("topic_authorized_operations"):
+        told = difference.broker, difference.proxy
+        return all(isinstance(bits, int) for bits in told) and told[0] - told[1] == 1 << Operation.WRITE
+    named = "__consumer_offsets" in repr(step.message) or "__transaction_state" in repr(step.message)
+    return named and _codes(
+        difference, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+
+
+def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
+    at_a_code = difference.path.endswith("error_code")
+    return at_a_code and (difference.broker, difference.proxy) == (broker, proxy)
+
+
+KNOWN = (
+    Known("Topic configs `owner` and `acls`", "DescribeConfigs", _acls_of_a_topic),
+    Known("An ACL on `*`, a resource whose name begins with `*`", "*", _starred),
+    Known(
+        "Altering configs in a way that is at fault, denied", "IncrementalAlterConfigs", _fault_before_right
+    ),
+    Known("Altering the configs of a resource twice", "AlterConfigs", _twice),
+    Known("Altering the configs of a resource twice", "IncrementalAlterConfigs", _twice),
+    Known("Produce with a transactional id, records not transactional", "Produce", _not_transactional),
+    *(
+        Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
+        for api in ("Produce", "Metadata", "DescribeTopicPartitions")
+    ),
+    Known("Fetch of the zero topic id", "Fetch", _zero_id),
+    Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
+    Known("CreateAcls with a number that only filters have", "CreateAcls", _for_filters),
+    Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
+    Known("Fetch with denied topics", "Fetch", _no_session),
+    Known(
+        "Unauthorised DescribeUserScramCredentials for all users",
+        "DescribeUserScramCredentials",
+        _never_answered,
+    ),
+    Known("Metadata of a topic with neither name nor id", "Metadata", _nothing_named),
+    Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
+    Known(
+        "Streams topology with a missing internal topic without CREATE",
+        "StreamsGroupHeartbeat",
+        _internal_topics,
+    ),
+    Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
+    Known("A quota's entity that names one type twice", "AlterClientQuotas", _type_twice),
+    Known("A share request without a group or a member", "ShareFetch", _nobody),
+    Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
+)
+
+
+def row_of(api: str, difference: Difference, step: Any) -> str | None:
+    """The row that explains it; None: nothing does."""
+    return next((k.row for k in KNOWN if k.api in (api, "*") and k.is_one(difference, step)), None)

@@ -1,0 +1,49 @@
+"""`python -m tests.lab.rolling`: proxies, controller and brokers restart under load; clients only reconnect.
+
+Three brokers, each behind a proxy, and a controller on loopback; Java, librdkafka, franz-go, kafka-python and
+aiokafka producers and consumers. Certificates and configurations change meanwhile. Exit code 1 when a client
+was given an error, a record is lost or doubled, or a reload has closed a connection. Waits are printed only.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.lab.cluster import kafka
+from tests.lab.cluster.stack import Stack, StackSettings
+from tests.lab.rolling.clients import KINDS
+from tests.lab.rolling.franz_go import FRANZ_GO
+from tests.lab.rolling.java import JAVA
+from tests.lab.rolling.kafka_python import KAFKA_PYTHON
+from tests.lab.rolling.running import roll
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.rolling", description=__doc__)
+    parser.add_argument("--keep", type=Path, help="a directory for logs and data, to look into")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as directory:
+        place = arguments.keep or Path(directory)
+        stack = Stack(StackSettings(directory=place, libs=kafka.libs(), brokers=3))
+        try:
+            stack.start(_say)
+            faults = roll(stack, {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}, _say)
+        finally:
+            killed = stack.stop()
+    faults += [f"{name} had to be killed" for name in killed]
+    for fault in faults:
+        _say(f"FAULT {fault}")
+    _say(f"{len(faults)} faults")
+    return 1 if faults else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

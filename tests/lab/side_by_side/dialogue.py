@@ -1,0 +1,146 @@
+"""One client connection in raw sockets: Penstock's codecs, one request at a time.
+
+A client can see three things: a response, the end of the connection, or nothing within the time limit. All
+three are compared.
+"""
+
+import socket
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Self
+
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.header import decode_response_header, encode_request
+
+TIMEOUT_S = 4.0
+CLIENT_ID = "differential"
+_UNKNOWN = Struct(">ihhihb")
+"""A request in a version that has no schema: a header without a client id, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A response, decoded."""
+
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The other end closed the connection and sent no response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Nothing came within the time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An Envelope was not opened."""
+
+    error_code: int
+
+
+Outcome = Heard | Closed | Silent | Refused
+
+
+class Dialogue:
+    """A connection. After Closed or Silent no more requests can be sent on it."""
+
+    def __init__(self, address: str, timeout_s: float = TIMEOUT_S, client_id: str = CLIENT_ID) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+        self._client_id = client_id
+        self._correlation_id = 0
+        self.usable = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def log_in(self, user: str, password: str) -> Self:
+        """By PLAIN; RuntimeError when it is rejected."""
+        self._must(ApiKey.SASL_HANDSHAKE, 1, types.SaslHandshakeRequest(mechanism="PLAIN"))
+        token = f"\0{user}\0{password}".encode()
+        self._must(ApiKey.SASL_AUTHENTICATE, 2, types.SaslAuthenticateRequest(auth_bytes=token))
+        return self
+
+    def ask(self, api_key: int, version: int, message: Any, *, answered: bool = True) -> Outcome | None:
+        """Sends one request; None when no response is due (acks=0)."""
+        frame_heard = self.exchange(self.frame(api_key, version, message), answered=answered)
+        if not isinstance(frame_heard, bytes):
+            return frame_heard
+        correlation_id, offset = decode_response_header(api_key, version, frame_heard)
+        assert correlation_id == self._correlation_id, "a response to another request"
+        answer, end = codecs.response(api_key, version).decode(frame_heard, offset)
+        assert end == len(frame_heard), f"{len(frame_heard) - end} bytes behind the response"
+        return Heard(answer)
+
+    def must(self, api_key: int, version: int, message: Any) -> Any:
+        """Sends one request and returns the response; AssertionError when there is none."""
+        outcome = self.ask(api_key, version, message)
+        assert isinstance(outcome, Heard), outcome
+        return outcome.message
+
+    def frame(self, api_key: int, version: int, message: Any) -> bytes:
+        """The next request's bytes; of a version that has no schema only the header."""
+        self._correlation_id += 1
+        if version not in codecs.request_versions(api_key):
+            return _UNKNOWN.pack(_UNKNOWN.size - 4, api_key, version, self._correlation_id, -1, 0)
+        body = codecs.request(api_key, version).encode(message)
+        return encode_request(api_key, version, self._correlation_id, self._client_id, body)
+
+    def exchange(self, data: bytes, *, answered: bool = True) -> bytes | Closed | Silent | None:
+        """Sends any bytes and returns the next frame without its length prefix."""
+        if not self.usable:
+            return Closed()
+        try:
+            self._socket.sendall(data)
+            return self._frame() if answered else None
+        except TimeoutError:
+            return self._over(Silent())
+        except ConnectionError:
+            return self._over(Closed())
+
+    def stays_open(self, for_s: float) -> bool:
+        """Whether the connection is still open after that time. AssertionError when a byte comes."""
+        if not self.usable:
+            return False
+        self._socket.settimeout(for_s)
+        try:
+            data = self._socket.recv(1)
+        except TimeoutError:
+            return True
+        except ConnectionError:
+            return False
+        assert not data, "a response to no request"
+        return False
+
+    def close(self) -> None:
+        self.usable = False
+        self._socket.close()
+
+    def _over(self, outcome: Closed | Silent) -> Closed | Silent:
+        self.close()
+        return outcome
+
+    def _frame(self) -> bytes:
+        return self._exactly(int.from_bytes(self._exactly(4), "big", signed=True))
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self._socket.recv(count - len(parts))
+            if not part:
+                raise ConnectionResetError
+            parts += part
+        return bytes(parts)
+
+    def _must(self, api_key: int, version: int, message: Any) -> None:
+        outcome = self.ask(api_key, version, message)
+        if not isinstance(outcome, Heard) or outcome.message.error_code:
+            raise RuntimeError(f"log-in failed: {outcome}")
