@@ -1,7 +1,7 @@
 """Slows down password guessing: delays the response to a login by the number of failures before it.
 
 Failures are counted by address and by user; the longer delay applies. The delay is limited, and a user is not
-delayed at an address where its last login succeeded, whoever else fails there: no user is locked out. The
+delayed at an address where its last login succeeded, even if others fail there: no user is locked out. The
 number of entries is limited, the oldest are dropped first.
 """
 

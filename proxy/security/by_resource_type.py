@@ -54,7 +54,7 @@ def caller_acls(
     operations: Sequence[Operation],
     owned: SortedNames = _NOTHING,
 ) -> CallerAcls:
-    """Collect the ACLs of a caller, whom they may name by any of `subjects`."""
+    """Collect the ACLs that name a caller by any of `subjects`."""
     entries = [(*subject, operation) for subject, operation in product(subjects, operations)]
 
     def names(pattern_type: PatternType, *, allow: bool) -> tuple[SortedNames, ...]:
