@@ -102,11 +102,8 @@ class Noise:
     def limit(self, rate: int) -> None:
         """Set another rate. All sources start with a full bucket; existing counts are recorded as before."""
         self._rate = rate
-        self._principals, self._addresses, self._unknown_clients = (
-            {},
-            {},
-            Bucket(rate * UNKNOWN_CLIENTS_FACTOR, 0),
-        )
+        self._principals, self._addresses = {}, {}
+        self._unknown_clients = Bucket(rate * UNKNOWN_CLIENTS_FACTOR, 0)
 
     @property
     def loud(self) -> list[str]:

@@ -102,7 +102,7 @@ class ScramExchange:
         self._dummy_salt_key = dummy_salt_key
         self._tokens = tokens
         self._dummy_iterations = dummy_iterations
-        self._begun: _State | None = None
+        self._state: _State | None = None
         self._over = False
 
     def respond(self, token: bytes, now_ms: int) -> Outcome:
@@ -119,7 +119,7 @@ class ScramExchange:
             message = bytes(token).decode()
         except UnicodeDecodeError:
             return Rejected("", "the token is not UTF-8")
-        return self._first(message) if self._begun is None else self._final(message, self._begun, now_ms)
+        return self._first(message) if self._state is None else self._final(message, self._state, now_ms)
 
     def _first(self, message: str) -> Challenge | Rejected:
         match = _CLIENT_FIRST.fullmatch(message)
@@ -133,7 +133,7 @@ class ScramExchange:
         claim, salt, iterations = self._claimed(username, by_token=_by_token(match["extensions"]))
         nonce = match["nonce"] + self._server_nonce
         server_first = f"r={nonce},s={b64encode(salt).decode()},i={iterations}"
-        self._begun = _State(match["gs2"], match["bare"], server_first, nonce, claim)
+        self._state = _State(match["gs2"], match["bare"], server_first, nonce, claim)
         return Challenge(server_first.encode())
 
     def _final(self, message: str, begun: _State, now_ms: int) -> Accepted | Rejected | Deferred:
