@@ -22,6 +22,9 @@ COPY --from=build /opt/penstock /opt/penstock
 ENV PATH=/opt/penstock/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PENSTOCK_HTTP=http://127.0.0.1:9190
+# Bytecode of Python's own modules: its image has none, and the user below could not write it, so that each start
+# would compile them anew. pip has compiled the rest.
+RUN python -c "import proxy.process, forwarding.__main__"
 USER 10001
 # The audit spool: it has to outlive the container, or records that were not yet shipped are lost with it.
 VOLUME /var/lib/penstock

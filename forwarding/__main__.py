@@ -37,8 +37,7 @@ from proxy.net.files.authorizer_reload import AuthorizerUpkeep
 from proxy.net.files.certificates import Certificates, CertificateSeries
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, sasl_listener, token_logins
-from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.credentials import Credentials, SharedKeys, key_sources, sasl_listener, token_logins
 from proxy.net.logins.plain_users import PlainUsers
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
@@ -84,7 +83,7 @@ def run_controller(config_path: str | Path) -> int:
         tracing = traces(config.telemetry, config.controller_id, registry, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         backoff = LoginBackoff(config.login_backoff.settings())
-        logins = _Logins(config, users.known, KeySources(registry, reloads, now_ms), backoff)
+        logins = _Logins(config, users.known, key_sources(registry, reloads, now_ms), backoff)
         logins.listener(lambda: None)  # Raises ValueError for unusable settings before anything is opened.
         author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
         lock = lock_spool(
@@ -301,7 +300,7 @@ class _Logins:
 
     config: ControllerConfig
     users: PlainUsers
-    keys: KeySources
+    keys: SharedKeys
     backoff: LoginBackoff
     background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
 
@@ -340,5 +339,5 @@ def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
 
 if __name__ == "__main__":
     HANGUP.install()
-    log_lines.configure("INFO", log_settings.process(Path(sys.argv[1])), queued=True)
+    log_lines.configure(*log_settings.read(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

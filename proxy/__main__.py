@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.hangup import HANGUP
 from proxy.net.telemetry import log_lines, log_settings
 
@@ -33,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # Whoever looks at a log wants to see it, and not that we connect.
     serves = arguments.command in ("proxy", "controller")
-    level = log_settings.level(arguments.config) if serves else "WARNING"
-    process = log_settings.process(arguments.config) if serves else {}
+    level, process = log_settings.read(arguments.config) if serves else ("WARNING", {})
     if seat is not None:
         process["worker"] = json.loads(seat)["number"]
     log_lines.configure(level, process, queued=serves)
@@ -147,13 +147,15 @@ def _reload_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _proxy(arguments: argparse.Namespace) -> int:
-    from proxy.process import run_proxy
+    with garbage_collector.importing():
+        from proxy.process import run_proxy
 
     return run_proxy(arguments.config, arguments.worker)
 
 
 def _controller(arguments: argparse.Namespace) -> int:
-    from forwarding.__main__ import run_controller
+    with garbage_collector.importing():
+        from forwarding.__main__ import run_controller
 
     return run_controller(arguments.config)
 

@@ -5,14 +5,16 @@ process would make of it: certificates, the users file, SASL mechanisms, the aut
 file that is wrong, those parts are tried that are right.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
-from forwarding.config import ControllerConfig, process_settings
 from proxy.config import (
     Authorizer,
     ConfigError,
@@ -35,14 +37,17 @@ from proxy.net.audit.spool_lock import locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerUpkeep
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.credentials import Credentials, key_sources, sasl_listener
 from proxy.net.logins.plain_users import PlainUsers
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import load_authorizer
 
-Config = ControllerConfig | ProxyConfig
+if TYPE_CHECKING:
+    from forwarding.config import ControllerConfig
+
+# A proxy checks its own file too, at each reload, and does without all that a controller is made of.
+Config: TypeAlias = "ControllerConfig | ProxyConfig"
 Trial = tuple[Location, Callable[[], object]]
 """A key, and what is made of it."""
 
@@ -73,9 +78,15 @@ def checked(path: Path) -> Checked:
         content = content_of(path)
     except ConfigError as error:
         return Checked(path, problems=str(error).splitlines())
-    if _is_controllers(content):
-        return _checked(path, content, ControllerConfig)
-    return _checked(path, content, ProxyConfig)
+    keys = _keys(content)
+    if keys and keys <= {*UsersFile.model_fields}:
+        hint = f"this is a users file; write: penstock check --users {path}"
+        return Checked(path, problems=[f"{path}: {hint}"])
+    if not keys & {"controller.id", "listener"}:
+        return _checked(path, content, ProxyConfig)
+    from forwarding.config import ControllerConfig
+
+    return _checked(path, content, ControllerConfig)
 
 
 def checked_users(path: Path) -> Checked:
@@ -130,7 +141,7 @@ def compared(all_checked: Iterable[Checked]) -> list[str]:
 
 
 def _name(config: Config) -> str:
-    return config.controller_id if isinstance(config, ControllerConfig) else config.proxy_id
+    return config.proxy_id if isinstance(config, ProxyConfig) else config.controller_id
 
 
 def _try(
@@ -146,9 +157,11 @@ def _try(
 
 def _whole(config: Config) -> Callable[[], object]:
     """What is made of all parts together."""
-    if isinstance(config, ControllerConfig):
-        return partial(process_settings, config)
-    return partial(proxy_principals, config)
+    if isinstance(config, ProxyConfig):
+        return partial(proxy_principals, config)
+    from forwarding.config import process_settings
+
+    return partial(process_settings, config)
 
 
 def _trials(right: RightParts) -> Iterator[Trial]:
@@ -159,7 +172,7 @@ def _trials(right: RightParts) -> Iterator[Trial]:
         yield ("users.file",), partial(WatchedUsers, right["users_file"], reloads)
     if isinstance(right.get("authorizer"), Authorizer):
         yield ("authorizer",), partial(_authorizer, right["authorizer"], reloads)
-    keys = KeySources(registry, reloads, now_ms)
+    keys = key_sources(registry, reloads, now_ms)
     credentials = Credentials(PlainUsers({}), lambda: None, keys=keys)
     for location, listener in _listeners(right):
         yield (*location, "ssl"), listener.server_tls
@@ -226,9 +239,10 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
     yield from machine.warns_of_directory(("audit", "spool.dir"), config.audit.spool_dir)
 
 
-def _is_controllers(content: bytes) -> bool:
+def _keys(content: bytes) -> set[str]:
+    """At the top of the file; none of a file that is not YAML, of which `read` says what it is."""
     try:
         document = read_document(content).values
     except NotYaml:
-        return False  # `read` says what it is.
-    return isinstance(document, dict) and ("controller.id" in document or "listener" in document)
+        return set()
+    return set(map(str, document)) if isinstance(document, dict) else set()

@@ -36,6 +36,7 @@ from proxy.net.logins.credentials import Credentials, sasl_listener
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
@@ -96,9 +97,15 @@ class Listeners:
         trail: Trail,
         member: Member | None = None,
         tracing: Tracing | None = None,
+        inherited: InheritedSockets | None = None,
     ) -> None:
-        """TlsError or ValueError name what cannot be used. `member`: where we are one of several workers."""
+        """ConfigError, TlsError or ValueError name what cannot be used.
+
+        `member`: where we are one of several workers. `inherited`: sockets that listen already.
+        """
         self._tracing = tracing
+        self._inherited = inherited or InheritedSockets()
+        self._require_all_used(config)
         self._config = config
         self._turns = Turns(gate.pace)
         self.lookups = TopicLookups(gate.topic_names, broker)
@@ -152,6 +159,7 @@ class Listeners:
 
         Nothing is opened or changed: it may be called in a thread.
         """
+        self._require_all_used(config)
         entries, renewed = {}, {}
         for wanted in config.listeners:
             entry = self._entries.get(wanted.name)
@@ -263,7 +271,17 @@ class Listeners:
         return self._tasks is not None and (self._all_open or early)
 
     def _socket(self, entry: ListenerConfig) -> socket.socket:
-        return listening_socket(*split_host_port(entry.bind), BACKLOG, reuse_port=self._reuse_port)
+        host, port = split_host_port(entry.bind)
+        inherited = self._inherited.at(host, port)
+        return inherited or listening_socket(host, port, BACKLOG, reuse_port=self._reuse_port)
+
+    def _require_all_used(self, config: ProxyConfig) -> None:
+        unused = self._inherited.unused(split_host_port(entry.bind) for entry in config.listeners)
+        if unused:
+            raise ConfigError(
+                f"listeners: none has bind: {', '.join(unused)}, where systemd holds a socket for this"
+                " service (LISTEN_FDS); add a listener, or correct ListenStream in the .socket unit"
+            )
 
     def _handed_over(self, before: Mapping[str, _Entry], prepared: Prepared) -> dict[str, socket.socket]:
         """The sockets by the listener that is to accept there: new ones, and those of others until now."""

@@ -6,6 +6,7 @@ Nothing is decided here; parts are made, connected, started in order and stopped
 
 import asyncio
 import json
+import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -44,8 +45,7 @@ from proxy.net.files.tls import ServerTls, TlsError
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
-from proxy.net.logins.credentials import Credentials, token_logins
-from proxy.net.logins.oauthbearer import KeySources
+from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
@@ -57,6 +57,7 @@ from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import done_in_pieces, in_pieces
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
+from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.runtime.listening import refused
 from proxy.net.runtime.reachability import together
 from proxy.net.runtime.replaceable import InTurn
@@ -79,7 +80,6 @@ from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
 from proxy.workers.seat import Seat
 from proxy.workers.spools import ship_left_over
-from proxy.workers.supervisor import run_supervisor
 
 AUDIT_CLOSE_MS = 5_000
 AT_ONCE_S = 1.0
@@ -100,14 +100,18 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     """
     files = descriptors.raise_limit()
     try:
+        inherited = InheritedSockets.of_service(os.environ)
         path, worker = Path(config_path), None if seat is None else Seat.read(seat)
         config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
         if worker is None and config.workers > 1:
+            from proxy.workers.supervisor import run_supervisor
+
+            inherited.require_no_workers()
             report_files(config, files)
             return run_supervisor(path, check)
         member = None if worker is None else worker.member(config)
         read = None if worker is None else partial(worker.configuration, path)
-        process = ProxyProcess(config, member, path, read)
+        process = ProxyProcess(config, member, path, read, inherited)
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
         for line in str(error).splitlines() or [repr(error)]:
             log.error("proxy cannot start", error=line)
@@ -136,11 +140,13 @@ class ProxyProcess:
         member: Member | None = None,
         path: Path | None = None,
         read: Callable[[], ProxyConfig] | None = None,
+        inherited: InheritedSockets | None = None,
     ) -> None:
         """ConfigError, TlsError, SpoolError or ValueError name what cannot be used.
 
         `member`: our place among the workers of one proxy; None: there is only us. `path`: the file of
-        `config`; None: it is not read again. `read`: how it is, where that is not `path` itself.
+        `config`; None: it is not read again. `read`: how it is, where that is not `path` itself. `inherited`:
+        sockets that listen already.
         """
         self._config = config
         self._member = member
@@ -200,7 +206,7 @@ class ProxyProcess:
             lambda: self._gate.image,
             config.connections_max_reauth_ms,
             tokens=token_logins(self._gate.token_secret, lambda: self._gate.image),
-            keys=KeySources(self._registry, self._reloads, now_ms),
+            keys=key_sources(self._registry, self._reloads, now_ms),
             backoff=self._backoff,
         )
         self._identity = gate_setup.identity(config, self._broker)
@@ -217,6 +223,7 @@ class ProxyProcess:
             self._audit,
             member,
             self._traces.tracing,
+            inherited,
         )
         endpoints = (self._broker, internal, *self._plane.endpoints)
         self._certificates = Certificates(

@@ -31,7 +31,7 @@ from proxy.net.runtime.clock import now_ms
 
 SIDECAR, CONTROLLER, ALL = "sidecar", "controller", "all"
 _CONFIGURATIONS = {
-    SIDECAR: ("proxy.yaml", "users.yaml"),
+    SIDECAR: ("proxy.yaml", "users.yaml", "systemd/penstock@proxy.socket"),
     CONTROLLER: ("controller.yaml", "controller-users.yaml"),
 }
 _BESIDE = ("systemd/penstock@.service", "prometheus/rules.yaml", "grafana/penstock.json")

@@ -3,13 +3,15 @@
 Part of proxy.config.listener; read by proxy.net.logins.credentials.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from proxy.config.parts import NotEmpty, Part, SecretFile
-from proxy.net.logins.kerberos import GssapiSettings
 from proxy.security.kerberos_names import DEFAULT, LocalRules
+
+if TYPE_CHECKING:
+    from proxy.net.logins.kerberos import GssapiSettings
 
 _PREFIX = "sasl_kerberos_"
 
@@ -34,10 +36,12 @@ class Gssapi(Part):
     sasl_kerberos_keytab: SecretFile | None = None
     sasl_kerberos_principal_to_local_rules: Rules = (DEFAULT,)
 
-    def gssapi(self) -> GssapiSettings:
+    def gssapi(self) -> "GssapiSettings":
         """What they stand for; ValueError names a key that is missing."""
         if self.sasl_kerberos_keytab is None:
             raise ValueError("GSSAPI needs sasl.kerberos.keytab")
+        from proxy.net.logins.kerberos import GssapiSettings
+
         return GssapiSettings(
             self.sasl_kerberos_service_name,
             self.sasl_kerberos_keytab,

@@ -4,15 +4,17 @@ Part of proxy.config.listener; read by proxy.net.logins.credentials. Left out, n
 would be checked by Kafka: here both have to be given, or given empty on purpose.
 """
 
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
 
 from proxy.config.identity_url import IdentityUrl
 from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part
-from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
-from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
+
+if TYPE_CHECKING:
+    from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
+    from proxy.security.jwt import JwtPolicy
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
 Algorithm = Literal[
@@ -42,8 +44,11 @@ class OAuthBearer(Part):
     sasl_oauthbearer_allowed_algorithms: Algorithms = get_args(Algorithm)
     sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES)] = 16_384
 
-    def oauthbearer(self) -> OAuthBearerSettings:
+    def oauthbearer(self) -> "OAuthBearerSettings":
         """What they stand for; ValueError names a key that is missing."""
+        # It stands on httpx and joserfc: only where OAUTHBEARER is enabled (decision 0065).
+        from proxy.net.logins.oauthbearer import OAuthBearerSettings
+
         url = self.sasl_oauthbearer_jwks_endpoint_url
         if url is None:
             raise ValueError("OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url")
@@ -55,7 +60,9 @@ class OAuthBearer(Part):
                 )
         return OAuthBearerSettings(self._jwks(url), self._policy(issuer or None, audience or ()))
 
-    def _jwks(self, url: str) -> JwksSettings:
+    def _jwks(self, url: str) -> "JwksSettings":
+        from proxy.net.logins.oauthbearer import JwksSettings
+
         return JwksSettings(
             url=url,
             refresh_ms=self.sasl_oauthbearer_jwks_endpoint_refresh_ms,
@@ -64,7 +71,9 @@ class OAuthBearer(Part):
             ca=self.sasl_oauthbearer_jwks_endpoint_ca,
         )
 
-    def _policy(self, issuer: str | None, audience: tuple[str, ...]) -> JwtPolicy:
+    def _policy(self, issuer: str | None, audience: tuple[str, ...]) -> "JwtPolicy":
+        from proxy.security.jwt import JwtPolicy
+
         return JwtPolicy(
             issuer,
             frozenset(audience),

@@ -115,7 +115,7 @@ def without(prefix: str) -> ConfigDict:
 class Part(BaseModel):
     """A part of the file: keys are the field's name with dots, unknown ones are rejected."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=kafka_name)
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=kafka_name, defer_build=True)
     repeated: ClassVar[str] = ""
     """What keys of this part began with in files of old: `quota.` in `quota: {quota.mode: observe}`."""
 

@@ -7,14 +7,10 @@ credentials were given to it by mistake; its administrative requests are rejecte
 from contextlib import suppress
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from proxy.config.listener import Listener
 from proxy.config.parts import ConfigError
 from proxy.config.peer import ControllerPeer
 from proxy.config.proxy import ProxyConfig
-from proxy.security.distinguished_name import rfc2253
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
 from proxy.security.principal_builder import AuthenticationContext
 
@@ -39,6 +35,11 @@ def _own(controller: ControllerPeer, listeners: tuple[Listener, ...]) -> set[str
 
 def _of_certificate(path: Path, listeners: tuple[Listener, ...]) -> set[str]:
     """Its whole subject, and whom each listener would take its bearer for."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from proxy.security.distinguished_name import rfc2253
+
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.tokens import DelegationToken, token_from_record
 from proxy.metadata.topics_delta import TopicsDelta
-from proxy.wire import types
+from proxy.wire import catalog, types
 from proxy.wire.message import Message
 
 __all__ = ["IGNORED_API_KEYS", "IGNORED_RECORDS", "TOPIC_API_KEYS", "MetadataDelta", "MetadataError"]
@@ -42,12 +42,11 @@ IGNORED_RECORDS = frozenset(
 """Kafka's own records that change nothing in an image. A record that is neither here nor in the table below
 stops the replay: an unknown record may be a restriction that would not be enforced."""
 
-IGNORED_API_KEYS = frozenset(getattr(types, kind).api_key for kind in IGNORED_RECORDS)
+IGNORED_API_KEYS = frozenset(map(catalog.record_key, IGNORED_RECORDS))
 """The same by API key, to skip them without decoding."""
 
 TOPIC_API_KEYS = frozenset(
-    getattr(types, kind).api_key
-    for kind in ("ConfigRecord", "PartitionRecord", "RemoveTopicRecord", "TopicRecord")
+    map(catalog.record_key, ("ConfigRecord", "PartitionRecord", "RemoveTopicRecord", "TopicRecord"))
 )
 """Records of topics: no decision depends on those in Kafka's own log."""
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from proxy.security import distinguished_name
 from proxy.security.mapping_rules import DEFAULT, MappingRules
 from proxy.security.plugin import plugin
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
@@ -71,4 +70,7 @@ class DefaultPrincipalBuilder:
             return context.authenticated
         if context.security_protocol != "SSL" or context.certificate is None:
             return ANONYMOUS
+        # Imported here because it loads cryptography, which a process without TLS does not need.
+        from proxy.security import distinguished_name
+
         return Principal(USER_TYPE, self._rules.name(distinguished_name.subject(context.certificate)))

@@ -50,6 +50,11 @@ def record(api_key: int) -> MessageSchema:
     return _by_key("metadata.schema", "metadata record", api_key)
 
 
+def record_key(name: str) -> int:
+    """Return the API key of a record of the metadata log; KeyError if there is none of this name."""
+    return int(headline_options(_blocks("metadata.schema")[name][0])[2]["key"])
+
+
 def _by_key(file_name: str, kind: str, api_key: int) -> MessageSchema:
     name = _names_by_key(file_name).get(api_key)
     if name is None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import structlog
 from proxy.net.telemetry import log_lines, log_settings
 file = Path(sys.argv[1])
-log_lines.configure(log_settings.level(file), log_settings.process(file) | {"worker": 1}, queued=True)
+level, process = log_settings.read(file)
+log_lines.configure(level, process | {"worker": 1}, queued=True)
 structlog.get_logger("proxy.net.clients.listener").info("listening", port=9092, host=None)
 logging.getLogger("aiokafka.client").error("Group Coordinator Request failed: %s", "[Error 15]")
 warnings.warn("something is old")
@@ -40,7 +41,7 @@ def test_lines_of_ours_of_libraries_and_of_the_interpreter_are_json_and_name_the
     assert [(line["logger"], line["level"], line["event"].splitlines()[0]) for line in lines] == [
         ("proxy.net.clients.listener", "info", "listening"),
         ("aiokafka.client", "error", "Group Coordinator Request failed: [Error 15]"),
-        ("py.warnings", "warning", "<string>:10: UserWarning: something is old"),
+        ("py.warnings", "warning", "<string>:11: UserWarning: something is old"),
         ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
         ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
     ]

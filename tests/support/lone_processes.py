@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,15 @@ from tests.support.fake_broker import FakeBroker, Request
 
 PASSWORD = "admin-secret"
 SHOULD_NOT_TAKE_S = 60.0
+SYSTEMD = """
+import os, sys
+descriptors = [int(each) for each in sys.argv[1].split(",")]
+for place, descriptor in enumerate(descriptors):
+    os.dup2(descriptor, 3 + place)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(len(descriptors))}
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Starts a program as systemd starts a service whose sockets it holds."""
 
 
 def describe_cluster(_: Request) -> Any:
@@ -128,6 +137,19 @@ def _document(command: str, broker: str, bind: str, http: str) -> dict[str, Any]
     }
 
 
+def as_service(program: Sequence[str], held: Sequence[socket.socket]) -> list[str]:
+    """The command that starts a program with these sockets, as systemd does; they have to be passed on."""
+    if not held:
+        return list(program)
+    descriptors = ",".join(str(each.fileno()) for each in held)
+    return [sys.executable, "-c", SYSTEMD, descriptors, *program]
+
+
+def address_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"{host}:{port}"
+
+
 def _catches(pid: int, number: signal.Signals) -> bool:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
@@ -141,13 +163,17 @@ async def a_lone(
     stderr: int | None = None,
     ulimit: str = "",
     hangups: bool = False,
+    held: Sequence[socket.socket] = (),
     **changes: Any,
 ) -> AsyncIterator[LoneProcess]:
     """`stderr`: a descriptor in place of a file; `ulimit`: the shell's options.
 
-    `hangups`: it gets SIGHUP again and again from the moment on that it no longer ends it.
+    `hangups`: it gets SIGHUP again and again from the moment on that it no longer ends it. `held`: listening
+    sockets that it is started with, as by systemd; its listener has the address of the first.
     """
     bind, http = free_addresses(2)
+    if held:
+        bind = address_of(held[0])
     users: Mapping[str, Any] = {"users": {"admin": {"password.hash": hash_password(PASSWORD, bytes(16))}}}
     (directory / "users.yaml").write_text(yaml.safe_dump(users), encoding="utf-8")
     output = directory / "stderr"
@@ -155,12 +181,16 @@ async def a_lone(
         document = _document(command, broker.address, bind, http) | changes
         file = directory / f"{command}.yaml"
         file.write_text(yaml.safe_dump(document), encoding="utf-8")
-        program = f"ulimit {ulimit or '-c 0'}; exec {sys.executable} -m proxy {command} -c {file}"
+        limited = f'ulimit {ulimit or "-c 0"}; exec "$@"'
+        program = [sys.executable, "-m", "proxy", command, "-c", str(file)]
         with output.open("wb") as own:
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
                 "-c",
-                program,
+                limited,
+                "sh",
+                *as_service(program, held),
+                pass_fds=[each.fileno() for each in held],
                 cwd=CHECKOUT,
                 env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
                 stderr=own if stderr is None else stderr,

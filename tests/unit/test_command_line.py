@@ -89,6 +89,18 @@ def test_a_users_file_is_checked_by_itself(tmp_path: Path) -> None:
     assert checked_users(users).problems == []
 
 
+@pytest.mark.parametrize("text", ["users: {}\n", "users:\n  alice: {password.file: alice.password}\n"])
+def test_a_users_file_given_as_a_configuration_is_known_as_one(tmp_path: Path, text: str) -> None:
+    users = tmp_path / "users.yaml"
+    users.write_text(text, encoding="utf-8")
+
+    hint = f"{users}: this is a users file; write: penstock check --users {users}"
+    assert checked(users).problems == [hint]
+
+    users.write_text(text + "proxy.id: proxy-1\n", encoding="utf-8")
+    assert hint not in checked(users).problems
+
+
 @pytest.mark.slow
 def test_init_and_check_lead_from_nothing_to_two_files_that_are_right(tmp_path: Path) -> None:
     began = penstock("init", "--dir", str(tmp_path))

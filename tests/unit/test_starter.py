@@ -8,7 +8,9 @@ import pytest
 from cryptography import x509
 
 from proxy.check import check, checked, compared
+from proxy.config import ProxyConfig
 from proxy.config.parts import secret_files
+from proxy.net.clients.listener import BACKLOG
 from proxy.starter import InitError, Wanted, example, write_examples
 from proxy.workers.supervisor import ENDING_MS
 
@@ -17,8 +19,8 @@ pytestmark = pytest.mark.spec("O5")
 EXAMPLES = Path(str(files("proxy").joinpath("examples")))
 
 
-def unit(key: str) -> str:
-    text = example("systemd/penstock@.service")
+def unit(key: str, name: str = "penstock@.service") -> str:
+    text = example(f"systemd/{name}")
     return next(line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{key}="))
 
 
@@ -93,7 +95,8 @@ def test_a_second_time_writes_nothing_and_the_other_kind_comes_beside_the_first(
     assert write_examples(Wanted(tmp_path, "controller")) == []
     names = {path.name for path in write_examples(Wanted(tmp_path, "sidecar"))}
 
-    assert names == {"proxy.yaml", "users.yaml", "admin.password", "proxy.crt", "proxy.key"}
+    units = {"penstock@proxy.socket"}
+    assert names == {"proxy.yaml", "users.yaml", "admin.password", "proxy.crt", "proxy.key"} | units
     assert check(tmp_path / "proxy.yaml") == []
 
 
@@ -124,6 +127,18 @@ def test_the_unit_gives_a_process_its_time_and_its_files(tmp_path: Path) -> None
     text = (tmp_path / "systemd" / "penstock@.service").read_text()
     assert "@PENSTOCK@" not in text
     assert "penstock %i -c /etc/penstock/%i.yaml" in text
+
+
+@pytest.mark.spec("O4")
+def test_the_socket_unit_holds_the_address_of_the_listener(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path, "sidecar"))
+    config = checked(tmp_path / "proxy.yaml").config
+    assert isinstance(config, ProxyConfig)
+
+    (listener,) = config.listeners
+    assert unit("ListenStream", "penstock@proxy.socket") == listener.bind
+    assert unit("Backlog", "penstock@proxy.socket") == str(BACKLOG)
+    assert (tmp_path / "systemd" / "penstock@proxy.socket").is_file()
 
 
 def test_every_secret_of_the_examples_is_known_as_one(tmp_path: Path) -> None:

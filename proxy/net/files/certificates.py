@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from cryptography import x509
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -102,6 +101,9 @@ def expiry_of_cas(path: Path) -> float | None:
 
 
 def _ends(path: Path) -> list[float]:
+    # Called when a process is put together, if it has certificates; without them it is not needed.
+    from cryptography import x509
+
     try:
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError):

@@ -1,21 +1,23 @@
 """What logins of a listener are checked against: the mechanisms it offers, made from its settings.
 
 Made when a process is put together, for the proxy's listeners and the controller's. `BUILT_IN` says how each
-mechanism is made; others are loaded by proxy.security.sasl.mechanism.
+mechanism is made; others are loaded by proxy.security.sasl.mechanism. What only OAUTHBEARER or GSSAPI needs
+is imported once a listener enables it: at the start, or in the thread of a reload (decision 0065).
 """
 
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from prometheus_client import CollectorRegistry
 
 from proxy.metadata.image import MetadataImage, ScramImage
 from proxy.metadata.scram import ScramMechanism
-from proxy.net.logins.kerberos import GssapiMechanism, GssapiSettings
-from proxy.net.logins.oauthbearer import KeySources, OAuthBearerMechanism, OAuthBearerSettings
+from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.plain_users import PlainUsers
 from proxy.security.backoff import LoginBackoff
-from proxy.security.sasl import gssapi, oauthbearer
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
 from proxy.security.sasl.password_check import load_verifier
@@ -24,6 +26,14 @@ from proxy.security.sasl.scram import ScramExchange, UsualIterations
 from proxy.security.sasl.token import TokenLogins
 from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
+
+if TYPE_CHECKING:
+    from proxy.net.logins.kerberos import GssapiSettings
+    from proxy.net.logins.oauthbearer import KeySources, OAuthBearerSettings
+
+
+SharedKeys = Callable[[], "KeySources"]
+"""The identity providers' keys: made at the first call, the same at each."""
 
 
 class LoginSettings(Protocol):
@@ -41,10 +51,10 @@ class LoginSettings(Protocol):
     def sasl_plain_verifier_class(self) -> str | None: ...
     @property
     def sasl_plain_verifier_settings(self) -> Mapping[str, str]: ...
-    def oauthbearer(self) -> OAuthBearerSettings:
+    def oauthbearer(self) -> "OAuthBearerSettings":
         """How tokens are checked here; asked only where OAUTHBEARER is enabled."""
 
-    def gssapi(self) -> GssapiSettings:
+    def gssapi(self) -> "GssapiSettings":
         """The service's key and the rules; asked only where GSSAPI is enabled."""
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
@@ -62,7 +72,7 @@ class Credentials:
     """connections.max.reauth.ms where a listener does not say."""
     tokens: TokenLogins | None = None
     """None: nobody logs in with a delegation token."""
-    keys: KeySources | None = None
+    keys: "SharedKeys | None" = None
     """Of the identity providers whose tokens are taken; None: tokens are not taken."""
     backoff: LoginBackoff | None = None
     """None: no login is held."""
@@ -109,14 +119,30 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
     return made
 
 
+def key_sources(registry: CollectorRegistry, reloads: FileReloads, now_ms: Callable[[], int]) -> "SharedKeys":
+    """Those of one process."""
+
+    @cache
+    def made() -> "KeySources":
+        from proxy.net.logins.oauthbearer import KeySources
+
+        return KeySources(registry, reloads, now_ms)
+
+    return made
+
+
 def _oauthbearer(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    from proxy.net.logins.oauthbearer import OAuthBearerMechanism
+
     if credentials.keys is None:
         raise ValueError("sasl.enabled.mechanisms: OAUTHBEARER is not served here")
     how = settings.oauthbearer()
-    return OAuthBearerMechanism(credentials.keys.of(how.jwks, credentials.background), how.policy)
+    return OAuthBearerMechanism(credentials.keys().of(how.jwks, credentials.background), how.policy)
 
 
 def _gssapi(settings: LoginSettings, _credentials: Credentials) -> SaslMechanism:
+    from proxy.net.logins.kerberos import GssapiMechanism
+
     return GssapiMechanism(settings.gssapi())
 
 
@@ -124,8 +150,8 @@ BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = 
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram("SCRAM-SHA-256"),
     "SCRAM-SHA-512": _scram("SCRAM-SHA-512"),
-    oauthbearer.NAME: _oauthbearer,
-    gssapi.NAME: _gssapi,
+    "OAUTHBEARER": _oauthbearer,
+    "GSSAPI": _gssapi,
 }
 """Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
 

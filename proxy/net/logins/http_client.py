@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
 from proxy.net.files.tls import TlsError, client_context
 
 MAX_BYTES = 1 << 20
@@ -36,6 +34,10 @@ class HttpClient:
     ca: Path | None = None
     timeout_ms: int = 10_000
 
+    def __post_init__(self) -> None:
+        # Its import takes a while: a start without an identity provider does without it (decision 0065).
+        import httpx  # noqa: F401
+
     async def get(self, url: str) -> Answer:
         """HttpError when no answer comes in time."""
         return await self._ask("GET", url, None, None)
@@ -47,6 +49,8 @@ class HttpClient:
     async def _ask(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
     ) -> Answer:
+        import httpx
+
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
                 return await self._answer(method, url, form, credentials)
@@ -58,6 +62,8 @@ class HttpClient:
     async def _answer(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
     ) -> Answer:
+        import httpx
+
         # Compressed, a small answer could unpack to a huge one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (

@@ -8,6 +8,7 @@ stop_signals       SIGTERM and SIGINT: drain, then end
 hangup             SIGHUP: read the configuration again
 descriptors        the limit of open files, and how many connections it allows
 listening          errors of listening sockets, in words
+inherited_sockets  listening sockets that systemd holds
 reachability       whether a peer can be reached, and when to try again
 cause              why something does not work: a reason for everybody, a detail for operators
 """

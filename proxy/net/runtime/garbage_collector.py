@@ -9,7 +9,8 @@ as connections do, has to be free of cycles when it ends.
 
 import gc
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from proxy.net.runtime.chunked import in_pieces
 
@@ -23,6 +24,17 @@ _NEVER = 1_000_000_000
 
 _settled_blocks = 0
 """Allocated when the collector last lost sight of everything."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import what lives as long as the process: the collector does not look at it, now or later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def start() -> None:

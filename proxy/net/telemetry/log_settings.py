@@ -13,19 +13,17 @@ IDS = {"proxy.id": "proxy_id", "controller.id": "controller_id"}
 """Key of the file -> field of each line."""
 
 
-def level(config_path: Path) -> str:
-    """`log.level`; INFO where the file does not say."""
-    try:
-        found = _document(config_path)["log"]["level"]
-    except (KeyError, TypeError):
-        return "INFO"
-    return found if found in LEVELS else "INFO"
-
-
-def process(config_path: Path) -> dict[str, object]:
-    """proxy_id or controller_id, if the file has one."""
+def read(config_path: Path) -> tuple[str, dict[str, object]]:
+    """`log.level`, INFO where the file does not say; and proxy_id or controller_id, if the file has one."""
     document = _document(config_path)
-    return {field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None}
+    try:
+        level = document["log"]["level"]
+    except (KeyError, TypeError):
+        level = "INFO"
+    process: dict[str, object] = {
+        field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None
+    }
+    return level if level in LEVELS else "INFO", process
 
 
 def _document(config_path: Path) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""The files that one request passes: traced live, for the page docs/flow.md and its test.
+
+There is a listener on loopback, and a broker played by the test. For an administrative request there is a
+controller over a real broker's topic, in the same event loop.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from forwarding.net.forwarder import Forwarder
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.runtime.clock import now_ms
+from proxy.security.authorizer import AllowAll
+from proxy.security.standard import StandardAuthorizer
+from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ToController
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
+from tests.session.conversation import fetch, produce
+from tests.support.controllers import a_controller, a_forwarder
+from tests.support.edges import Client, a_broker, a_gate, an_edge
+
+CHECKOUT = Path(__file__).parents[2]
+PRODUCTS = ("proxy", "forwarding")
+THE_TESTS_PEERS = {CHECKOUT / "tests" / "support" / name for name in ("edges.py", "fake_broker.py")}
+WARM_UP = 2
+"""Requests before the traced one: codecs are generated at first use, and decisions remembered."""
+
+Trace = list[str]
+"""Paths below the checkout, in the order in which the request first comes to each file."""
+
+
+@contextmanager
+def traced() -> Iterator[Trace]:
+    """The files of the product in which functions are called meanwhile, in this thread."""
+    files: dict[str, None] = {}
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if (
+            event == "call"
+            and (path := _of_the_product(frame)) is not None
+            and not _is_called_by_a_test(frame)
+        ):
+            files[path] = None
+
+    trace: Trace = []
+    sys.setprofile(note)
+    try:
+        yield trace
+    finally:
+        sys.setprofile(None)
+        trace += files
+
+
+def _of_the_product(frame: FrameType) -> str | None:
+    path = Path(frame.f_code.co_filename)
+    if not path.is_relative_to(CHECKOUT):
+        return None
+    path = path.relative_to(CHECKOUT)
+    return path.as_posix() if path.parts[0] in PRODUCTS else None
+
+
+def _is_called_by_a_test(frame: FrameType) -> bool:
+    """Whether the client or the broker of the test calls it, which use the product's codecs too."""
+    caller: FrameType | None = frame
+    while caller is not None and _of_the_product(caller) is not None:
+        caller = caller.f_back
+    return caller is not None and Path(caller.f_code.co_filename) in THE_TESTS_PEERS
+
+
+async def _traced(client: Client, api_key: int, version: int, request: Callable[[], Any]) -> Trace:
+    for _ in range(WARM_UP):
+        client.asks(api_key, version, request())
+        await client.hears(api_key, version)
+    client.asks(api_key, version, request())
+    with traced() as trace:
+        await client.hears(api_key, version)
+    return trace
+
+
+async def produce_request() -> Trace:
+    """A Produce request to one partition that the client has written to before, and its response."""
+    async with a_broker() as broker, an_edge(a_gate(), broker.address) as edge:
+        return await _traced(await edge.client(), ApiKey.PRODUCE, 9, lambda: produce("orders"))
+
+
+async def denied_fetch() -> Trace:
+    """A Fetch for a topic that the client may not read."""
+    gate = a_gate()
+    gate.authorizer = StandardAuthorizer()
+    async with a_broker() as broker, an_edge(gate, broker.address) as edge:
+        return await _traced(await edge.client(), ApiKey.FETCH, 12, lambda: fetch("secrets"))
+
+
+async def alter_client_quotas(kafka: EndpointSettings, topic: str) -> Trace:
+    """A change of a quota: at the proxy, at the controller, into the metadata log, and back."""
+    request = t.AlterClientQuotasRequest
+    entity = request.EntityData(entity_type="user", entity_name="alice")
+    rates = count(1_000.0)  # A change that is in effect already writes nothing.
+
+    def change() -> t.AlterClientQuotasRequest:
+        operation = request.OpData(key="producer_byte_rate", value=next(rates), remove=False)
+        return request(entries=[request.EntryData(entity=[entity], ops=[operation])], validate_only=False)
+
+    gate = a_gate()
+    gate.authorizer = AllowAll()
+    async with (
+        a_controller(kafka, topic) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+        a_broker() as broker,
+        an_edge(gate, broker.address, forward=partial(_forward, forwarder)) as edge,
+    ):
+        client = await edge.client()
+        return await _traced(client, ApiKey.ALTER_CLIENT_QUOTAS, 1, change)
+
+
+async def _forward(forwarder: Forwarder, effect: ToController) -> ControllerResponse:
+    """As ProxyProcess does it."""
+    return await forwarder.forward(
+        effect.api_key,
+        effect.api_version,
+        effect.correlation_id,
+        effect.client_id,
+        effect.body,
+        principal=effect.principal,
+        client_address=effect.client_address,
+        deadline_ms=now_ms() + effect.timeout_ms,
+    )
