@@ -10,12 +10,12 @@ COPY pyproject.toml README.md LICENSE ./
 COPY proxy proxy
 COPY forwarding forwarding
 COPY spark_audit spark_audit
-# setuptools came with the lock file; nothing but the project itself is built, and it is not needed after.
+# setuptools is in the lock file. Only the project itself is built, and setuptools is not needed afterwards.
 RUN /opt/penstock/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/penstock/bin/pip uninstall --yes setuptools pip
 
 FROM python:3.11-slim
-# A fixed number, so that a volume or a Secret can be given to this user (fsGroup: 10001).
+# A fixed user id, so that a volume or a Secret can belong to this user (fsGroup: 10001).
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin penstock \
     && install --directory --owner=penstock --group=penstock /var/lib/penstock
 COPY --from=build /opt/penstock /opt/penstock
@@ -26,14 +26,14 @@ ENV PATH=/opt/penstock/bin:$PATH \
 # would compile them anew. pip has compiled the rest.
 RUN python -c "import proxy.process, forwarding.__main__"
 USER 10001
-# The audit spool: it has to outlive the container, or records that were not yet shipped are lost with it.
+# The audit spool has to outlive the container, otherwise records that are not yet shipped are lost with it.
 VOLUME /var/lib/penstock
 EXPOSE 9093 9094 9190
-# Alive, not ready: a proxy that still loads the metadata log must not be restarted for it. /livez needs no
-# credential; the certificate is not checked, for the name in it is not that of the loopback interface.
+# Checks /livez, not /readyz: a proxy that is still loading the metadata log must not be restarted. /livez needs no
+# credential. The certificate is not checked, because its name is not that of the loopback interface.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import os, ssl, urllib.request; urllib.request.urlopen(os.environ['PENSTOCK_HTTP'] + '/livez', timeout=2, context=ssl._create_unverified_context())"]
-# SIGTERM drains: accepted requests are answered and the audit spool is shipped before the process ends.
+# SIGTERM drains the process: accepted requests get their responses, and the audit spool is shipped before the process ends.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["penstock"]
 CMD ["proxy", "-c", "/etc/penstock/proxy.yaml"]

@@ -1,7 +1,7 @@
-# What a developer does here. `make help` lists it.
+# The targets for developers. `make help` lists them.
 #
-# Needed on the machine: Python 3.11 (with venv), Java 17 or later, make, gcc (for the load
-# generator of `make bench` only). Everything else is fetched into .venv and the user's cache.
+# Requirements: Python 3.11 (with venv), Java 17 or later, make, and gcc (only for the load
+# generator of `make bench`). Everything else is downloaded into .venv and the user's cache.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -25,10 +25,10 @@ say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
-setup: $(INSTALLED) fetch ## Make .venv and fetch Kafka's and Spark's jars; quick the second time
+setup: $(INSTALLED) fetch ## Create .venv and download Kafka's and Spark's jars; fast when repeated
 
-# Names tried in turn, so that PYTHON=/opt/python/bin/python3.11 works too. Only 3.11: the lock file was
-# resolved for it. `import ensurepip` finds the distributions that ship Python without a working venv.
+# Tries these names in turn, so that PYTHON=/opt/python/bin/python3.11 works too. Only 3.11, because the lock file
+# was resolved for it. `import ensurepip` detects distributions that ship Python without a working venv.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(call say,Python environment in $(VENV))
 	@found=; for candidate in $(PYTHON) python3.11 python3 python; do \
@@ -36,12 +36,12 @@ $(INSTALLED): requirements.lock pyproject.toml
 	  then found="$$candidate"; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	  echo "Python 3.11 with the venv module is needed, and none of these is it: $(PYTHON) python3.11 python3 python" >&2; \
-	  echo "Install it, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+	  echo "Python 3.11 with the venv module is required; none of these has it: $(PYTHON) python3.11 python3 python" >&2; \
+	  echo "Install it, or give its path: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
 	fi; \
 	"$$found" -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r requirements.lock
-# setuptools came with the lock file, so that building the project asks no index for anything.
+# setuptools is in the lock file, so that building the project needs no package index.
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -55,54 +55,54 @@ $(SPARK_FETCHED): $(INSTALLED)
 	$(BIN)/python -c 'from spark_audit.session import open_session; open_session("local[1]").stop()'
 	@touch $@
 
-demo: setup ## Play the whole story on loopback and write the audit report
+demo: setup ## Run a broker, a controller and a proxy on loopback, show what they do, write the audit report
 	$(BIN)/python -m tests.lab.demo
 
-test-fast: $(INSTALLED) ## Run the tests that need no JVM and no process of ours, in a minute or two
+test-fast: $(INSTALLED) ## Run the tests that need no JVM and start no process, in a minute or two
 	$(BIN)/python -m tests.support.landing fast
 
-# A test that needs Kafka is skipped where there is none, save here: no suite goes silently dark.
-test: setup ## Run the tests that guard a landing; up to three that fail beside others run once more, alone
+# Tests that need Kafka are skipped without it, except here, so that no test is skipped unnoticed.
+test: setup ## Run the tests that guard a landing; up to three failed tests run once more, alone
 	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing landing
 
-test-all: setup ## Run every test, those too that only docs/conformance.md's long ring has
+test-all: setup ## Run every test, including those that docs/conformance.md marks as long
 	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing all
 
 CASES ?= 2000
 SEED ?= 1
 
-differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 is one of them again
+differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 repeats one case
 	$(BIN)/python -m tests.lab.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
-envelopes: setup ## The same at the controllers, in Envelopes: CASES=2000 SEED=1 ONLY=42
+envelopes: setup ## Compare the controllers by Envelopes: CASES=2000 SEED=1 ONLY=42
 	$(BIN)/python -m tests.lab.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
 EXAMPLES ?= 2000
 
-model: setup ## Random changes, crashes and elections of controllers against dictionaries: EXAMPLES=2000
+model: setup ## Test controllers with random changes, crashes and elections against a model: EXAMPLES=2000
 	PENSTOCK_MODEL_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/property/test_controller_model.py
 
 MINUTES ?= 10
 BROKERS ?= 3
 
-chaos: setup ## Kill and freeze proxies, controller, brokers, ingest under load for MINUTES=10 (SEED=1), then compare
+chaos: setup ## Kill and freeze proxies, controller, brokers and ingest under load for MINUTES=10 (SEED=1), then compare
 	$(BIN)/python -m tests.lab.chaos --minutes $(MINUTES) --seed $(SEED) --brokers $(BROKERS)
 
-soak: setup ## Calm traffic of every kind for MINUTES=60, then reconcile: nothing may be found (SEED=1)
+soak: setup ## Run traffic of every kind for MINUTES=60, then reconcile: there may be no finding (SEED=1)
 	$(BIN)/python -m tests.lab.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
 
-hostile: setup ## Attack a live proxy beside a normal user; prints what each attack cost (ONLY=NAME, SHORT=1)
+hostile: setup ## Attack a live proxy with a normal user, and print the cost of each attack (ONLY=NAME, SHORT=1)
 	$(BIN)/python -m tests.lab.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
 
 SAMPLE ?= 400
 
-mutants: setup ## Change one expression of the product at a time, SAMPLE=400 times (SEED=1): which changes does no test see?
+mutants: setup ## Change one expression at a time, SAMPLE=400 times (SEED=1), and report changes that no test notices
 	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
-rolling: setup ## Restart proxies, controller and brokers, change certificates and configurations under clients of five kinds
+rolling: setup ## Restart proxies, controller and brokers, and change certificates and configurations, under five kinds of clients
 	$(BIN)/python -m tests.lab.rolling $(if $(KEEP),--keep $(KEEP))
 
-kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with a tail of its own, and reconcile
+kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with uncommitted records, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py
 
 KILLS ?= 30
@@ -110,25 +110,25 @@ KILLS ?= 30
 ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then compare tables and topics
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INGEST_KILLS=$(KILLS) PENSTOCK_INGEST_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_ingest_kills.py
 
-pictures: setup ## Draw the rows of the dashboard over a live run into docs/pictures (AGAIN=1: the last run)
+pictures: setup ## Draw the dashboard over a live run into docs/pictures (AGAIN=1: use the last run)
 	$(BIN)/python -m tests.lab.pictures $(if $(AGAIN),--again)
 
-clients: setup ## Every client, every scenario, through the proxy and at a broker (Go builds one of them)
+clients: setup ## Run every client with every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/lab/clients
 
-browser: setup ## Try the audit report in Chromium, and leave pictures of it in build/report
+browser: setup ## Test the audit report in Chromium, and write screenshots to build/report
 	PENSTOCK_REQUIRE_BROWSER=1 $(BIN)/pytest -v tests/spark/test_browser.py
 
 TARGET ?= kraft
 
-interop: setup ## The end-to-end tests on TARGET=penstock, kraft (no controller of ours) or broker (Kafka alone)
+interop: setup ## Run the end-to-end tests on TARGET=penstock, kraft (Kafka's controller) or broker (Kafka alone)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INTEROP_TARGET=$(TARGET) $(BIN)/pytest -v tests/interop
 
-kerberos: setup ## GSSAPI against a KDC: needs krb5-kdc, krb5-admin-server, libkrb5-dev
+kerberos: setup ## Test GSSAPI against a KDC; needs krb5-kdc, krb5-admin-server, libkrb5-dev
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-build-isolation --editable '.[gssapi]'
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_REQUIRE_KERBEROS=1 $(BIN)/pytest -v tests/net/test_kerberos.py tests/interop/test_kerberos.py
 
-check: $(INSTALLED) ## Format, lint, types, import rules, house rules; reports all that fail
+check: $(INSTALLED) ## Check format, lint, types, import rules and house rules, and report all failures
 	@$(MAKE) --keep-going check-format check-lint check-types check-imports check-house
 
 check-format:
@@ -151,23 +151,23 @@ check-imports:
 
 check-house:
 	@$(call say,house rules)
-# CI=1: pytest then prints the offences in full.
+# With CI=1 pytest prints failures in full.
 	CI=1 $(BIN)/pytest --quiet tests/unit/test_house_rules.py tests/unit/test_conformance.py
 
 # Not part of `check`: a cold build of helm takes four minutes of CPU time, one of the rules' engine not quite two.
-check-helm: $(INSTALLED) ## The Helm chart: lint, render, compare with Kubernetes' schemas (Go builds helm, once)
+check-helm: $(INSTALLED) ## Lint and render the Helm chart, compare it with Kubernetes' schemas (Go builds helm, once)
 	PENSTOCK_REQUIRE_HELM=1 CI=1 $(BIN)/pytest --quiet tests/unit/test_chart.py
 
-check-rules: $(INSTALLED) ## The alert rules in Prometheus' own engine (Go builds it, once)
+check-rules: $(INSTALLED) ## Evaluate the alert rules in Prometheus' own engine (Go builds it, once)
 	PENSTOCK_REQUIRE_PROMETHEUS=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_alert_rules.py
 
-check-otel: $(INSTALLED) ## Our traces at the OpenTelemetry Collector's own receiver (Go builds it, once)
+check-otel: $(INSTALLED) ## Send traces to the OpenTelemetry Collector's own receiver (Go builds it, once)
 	PENSTOCK_REQUIRE_OTLP=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_otlp_collector.py
 
-manifests: $(INSTALLED) ## Write deploy/kubernetes and deploy/spark/cronjob.yaml anew from the Helm chart
+manifests: $(INSTALLED) ## Render deploy/kubernetes and deploy/spark/cronjob.yaml from the Helm chart
 	$(BIN)/python -m tests.support.chart
 
-format: $(INSTALLED) ## Format the code and let ruff repair what it can
+format: $(INSTALLED) ## Format the code and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -175,16 +175,16 @@ schemas: $(INSTALLED) ## Write the message tables and type stubs from the Kafka 
 	libs="$$($(BIN)/python -c 'from tests.lab.cluster.kafka import libs; print(libs(report=lambda _: None))')"; \
 	$(BIN)/python -m proxy.wire.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
 
-# Every extra save gssapi, which is built against the headers of Kerberos: see `make kerberos`.
-lock: $(INSTALLED) ## Resolve the dependencies anew into the lock files
+# Every extra except gssapi, which is built with the Kerberos headers: see `make kerberos`.
+lock: $(INSTALLED) ## Resolve the dependencies into the lock files
 	$(BIN)/uv pip compile pyproject.toml $(foreach extra,$(LOCKED_EXTRAS),--extra $(extra)) $(LOCK_OPTIONS) -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra build --extra otel --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra spark --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/spark/requirements.lock
 
-conformance: $(INSTALLED) ## Write docs/conformance.md anew from the tests' spec markers
+conformance: $(INSTALLED) ## Write docs/conformance.md from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance
 
-bench: setup ## CPU per request, GiB and decision, memory per connection and ACL; writes build/*.json
+bench: setup ## Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json
 	$(BIN)/python -m tests.lab.bench
 	$(BIN)/python -m tests.lab.bench.decisions
 	$(BIN)/python -m tests.lab.bench.quotas
@@ -192,18 +192,18 @@ bench: setup ## CPU per request, GiB and decision, memory per connection and ACL
 
 AWAY ?= 600000
 
-kafka-away: setup ## An hour's records (AWAY=600000) while there is no Kafka and processes are killed; then it comes back
+kafka-away: setup ## Write an hour's records (AWAY=600000) without Kafka while processes are killed, then start Kafka
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_AWAY_RECORDS=$(AWAY) $(BIN)/pytest -s tests/net/test_kafka_away.py
 
 RECORDS ?= 1000000,5000000,20000000
 
-bench-spark: setup ## Reconcile trails of RECORDS=1000000,5000000,... with planted faults, made once in KEEP=DIR; writes build/audit.json
+bench-spark: setup ## Reconcile trails of RECORDS=1000000,5000000,... with planted faults (made once in KEEP=DIR); write build/audit.json
 	$(BIN)/python -m tests.lab.bench.audit $(RECORDS) $(if $(KEEP),--keep $(KEEP))
 
-clean: ## Remove what builds and tests leave behind
+clean: ## Remove the output of builds and tests
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \
 	  spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-distclean: clean ## ... and the environment; the cache of jars stays
+distclean: clean ## Remove also the environment; the cache of jars stays
 	rm -rf $(VENV)

@@ -1,15 +1,15 @@
-# From `kafka-acls.sh --list` to commands that add the same ACLs elsewhere; docs/moving.md says how to use it.
+# Reads the output of `kafka-acls.sh --list` and prints commands that add the same ACLs elsewhere; see docs/moving.md.
 #
-# One command for each resource, principal, host and permission, with all its operations; with `-v single=1` one for each
-# ACL, so that two sorted lists can be compared. A line that cannot be read is an error: an ACL that is left out may be a DENY.
+# Prints one command for each resource, principal, host and permission, with all its operations; with `-v single=1` one for
+# each ACL, so that two sorted lists can be compared. A line that cannot be parsed is an error: an omitted ACL could be a DENY.
 
 function fail(what) {
-    printf "acls.awk: line %d cannot be read: %s\n", NR, what > "/dev/stderr"
+    printf "acls.awk: line %d cannot be parsed: %s\n", NR, what > "/dev/stderr"
     failed = 1
     exit 1
 }
 
-# Everything in single quotes: names may hold blanks, `*` and `$`.
+# Quotes everything, because names may contain blanks, `*` and `$`.
 function quoted(text) {
     gsub(/'/, "'\\''", text)
     return "'" text "'"
@@ -70,7 +70,7 @@ function flush(    key, i) {
     next
 }
 
-# With --principal the list begins with this line.
+# With --principal the output begins with this line.
 /^ACLs for principal `/ { next }
 
 NF { fail($0) }

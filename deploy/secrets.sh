@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Makes what the examples call secrets/: a CA, certificates for the proxy and the controller, and
-# passwords, all random. For trying things out; in earnest these come from your own authority and vault.
+# Creates the directory secrets/ of the examples: a CA, certificates for the proxy and the controller, and
+# random passwords. Use it for tests only; in production use your own certificate authority and vault.
 #
 #   deploy/secrets.sh [DIRECTORY] [NAME...]   defaults: deploy/config/secrets localhost proxy
 #
-# NAME: further host names for the proxy's certificate. A file that is already there is kept.
+# NAME: host names for the proxy's certificate. Existing files are not replaced.
 set -euo pipefail
 
 directory=${1:-"$(dirname "${BASH_SOURCE[0]}")/config/secrets"}
 names=("${@:2}")
 ((${#names[@]})) || names=(localhost proxy)
-# Keys and passwords are for their owner only. Those of compose.yaml are not: a container gets them one by one
-# and reads them as a user of its own. They are in a closed directory.
+# Only the owner can read keys and passwords, except those for compose.yaml: a container mounts them one by one
+# and reads them as another user. The directory itself is closed.
 mode=600
 (($#)) || mode=644
 mkdir -p "$directory"
@@ -54,7 +54,7 @@ password controller.password
 password grafana.password
 password http.token
 
-# What the example broker knows its three users by. Nobody else can log in to it.
+# The three users of the example broker. No other user can log in to it.
 [[ -s broker.jaas ]] || cat >broker.jaas <<END
 KafkaServer {
   org.apache.kafka.common.security.plain.PlainLoginModule required

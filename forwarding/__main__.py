@@ -327,7 +327,7 @@ class _Logins:
 
 def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
     """Return the settings that decisions depend on besides the log, for the `settings` audit record."""
-    recorded = config.authorizer.told_settings() | config.quota.told_rules()
+    recorded = config.authorizer.recorded_settings() | config.quota.recorded_rules()
     quota = config.quota
     return recorded | {
         "controller.quota.window.num": str(quota.controller_quota_window_num),

@@ -1,6 +1,6 @@
 """The command line: `penstock proxy | controller | check | reload | init | shell | audit`.
 
-Each subcommand is imported only when it is asked for: the proxy starts without Spark, Spark without uvloop.
+Each subcommand is imported only when it runs: the proxy starts without Spark, Spark without uvloop.
 """
 
 import argparse
@@ -16,15 +16,16 @@ from proxy.net.telemetry import log_lines, log_settings
 
 EXIT_CONFIG = 2
 SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
-"""What only the extra `spark` installs."""
+"""Packages that only the extra `spark` installs."""
 _INIT = (
-    "Writes commented files that penstock check accepts: of a proxy beside its broker, of a controller, or of"
-    " both, their users, certificates and passwords in secrets/, a systemd unit, alert rules and a dashboard."
+    "Write commented example files for a proxy beside its broker, a controller, or both: configurations that"
+    " penstock check accepts, users, certificates and passwords in secrets/, a systemd unit, alert rules and"
+    " a dashboard."
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of the subcommand; 2 for a configuration that cannot be used."""
+    """Runs the subcommand and returns its exit code; 2 for an invalid configuration."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
         return _audit(words[1:])
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         HANGUP.install()  # Before the imports that take long.
     arguments = command_line().parse_args(words)
     seat = getattr(arguments, "worker", None)
-    # Whoever looks at a log wants to see it, and not that we connect.
+    # The other commands print results: their log lines would be noise.
     serves = arguments.command in ("proxy", "controller")
     level, process = log_settings.read(arguments.config) if serves else ("WARNING", {})
     if seat is not None:
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _audit(words: Sequence[str]) -> int:
-    """2 where the extra `spark` is not installed: the message says how to install it."""
+    """Returns 2 if the extra `spark` is not installed; the message says how to install it."""
     try:
         from spark_audit.__main__ import main as audit
 
@@ -55,94 +56,129 @@ def _audit(words: Sequence[str]) -> int:
         if (error.name or "").partition(".")[0] not in SPARK:
             raise
         print(
-            f"penstock: this command needs an extra that is not installed ({error}):"
-            " pip install 'penstock[spark]'",
+            f"penstock: this command needs an extra that is not installed ({error});"
+            " run pip install 'penstock[spark]'",
             file=sys.stderr,
         )
         return EXIT_CONFIG
 
 
 def command_line() -> argparse.ArgumentParser:
-    """All subcommands but those with a command line of their own."""
+    """The parser for all subcommands; audit and demo have their own."""
     parser = argparse.ArgumentParser(
         prog="penstock",
-        description="A gate in front of Kafka brokers.",
-        epilog=f"Documentation: {documentation()}. To begin with: penstock init",
+        description="A Kafka-aware proxy in front of each broker, its controller and its audit jobs.",
+        epilog=f"Start with penstock init. The documentation is in {documentation()}.",
     )
     parser.add_argument("--version", action="version", version=f"penstock {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, run, text in (
         ("proxy", _proxy, "run a proxy"),
         ("controller", _controller, "run a controller"),
-        ("check", _check, "check a configuration file, of a proxy or a controller, and say what is wrong"),
+        ("check", _check, "check the configuration file of a proxy or a controller and print all errors"),
         (
             "reload",
             _reload,
-            "have the running process of a configuration file read it again, and report the outcome",
+            "reload the configuration of a running proxy or controller and print the outcome",
         ),
-        ("shell", _shell, "look at the metadata log as a tree of paths"),
+        ("shell", _shell, "show the metadata log as a tree of paths"),
     ):
-        command = commands.add_parser(name, help=text, description=text)
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         many = {"action": "append"} if name == "check" else {}
         required = name not in ("shell", "check")
-        command.add_argument("-c", "--config", type=Path, required=required, metavar="FILE", **many)
+        of = "a configuration file; repeatable" if name == "check" else "the configuration file"
+        command.add_argument("-c", "--config", type=Path, required=required, metavar="FILE", help=of, **many)
         command.set_defaults(run=run)
         if name == "proxy":
-            command.add_argument("--worker", help=argparse.SUPPRESS)  # A supervisor starts its workers so.
+            command.add_argument("--worker", help=argparse.SUPPRESS)  # For workers that a supervisor starts.
         if name == "reload":
             _reload_arguments(command)
         if name == "shell":
             _shell_arguments(command)
         if name == "check":
             _check_arguments(command)
-    _init_arguments(commands.add_parser("init", help="write example files to begin from", description=_INIT))
-    commands.add_parser("audit", help="ingest, reconcile and report the audit trail with Spark")
+    _init_arguments(commands.add_parser("init", help="write example files", description=_INIT))
+    commands.add_parser("audit", help="run the Spark jobs: ingest, reconcile and report the audit trail")
     return parser
 
 
 def _init_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("kind", nargs="?", choices=("sidecar", "controller", "all"), default="all")
-    command.add_argument("--dir", type=Path, default=Path(), metavar="DIR", help="where to; default: here")
     command.add_argument(
-        "--host", default="localhost", metavar="NAME", help="by which clients reach this machine"
+        "kind", nargs="?", choices=("sidecar", "controller", "all"), default="all", help="default: all"
     )
-    command.add_argument("--force", action="store_true", help="overwrite files, but no secrets")
+    command.add_argument(
+        "--dir",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="directory for the files; default: the current one",
+    )
+    command.add_argument(
+        "--host",
+        default="localhost",
+        metavar="NAME",
+        help="name or address of this machine for clients; default: localhost",
+    )
+    command.add_argument("--force", action="store_true", help="overwrite existing files, but never secrets")
     command.set_defaults(run=_init, config=None)
 
 
 def _check_arguments(command: argparse.ArgumentParser) -> None:
-    command.epilog = "Several -c: files of one machine, which must not share ports or a spool."
+    command.epilog = (
+        "Several files are checked as those of one machine: they must not share ports, spools or names."
+        " Exit code 0: no errors; 2: errors."
+    )
     command.add_argument(
-        "--users", type=Path, action="append", metavar="FILE", help="a users file, with or without -c"
+        "--users", type=Path, action="append", metavar="FILE", help="a users file; repeatable"
     )
 
 
 def _shell_arguments(command: argparse.ArgumentParser) -> None:
     command.epilog = (
-        "Without a command it asks for them. Exit code 1: nothing there, 3: the log cannot be read."
+        "Without COMMAND the shell is interactive. Exit code 0: success; 1: nothing found; 2: invalid"
+        " arguments; 3: the log cannot be read."
     )
     command.add_argument(
-        "--log", default="topic", metavar="topic|kraft|PATH", help="which log; PATH is a file or a directory"
+        "--log",
+        default="topic",
+        metavar="topic|kraft|PATH",
+        help="the log to read: the metadata topic (default), Kafka's quorum log, or a file or directory",
     )
-    command.add_argument("--offset", type=int, metavar="N", help="as of this offset, not of the log's end")
-    command.add_argument("--json", action="store_true", help="answer with one JSON object")
-    command.add_argument("action", nargs="?", choices=("ls", "cat", "find", "tree"), metavar="COMMAND")
-    command.add_argument("path", nargs="?", default="/")
-    command.add_argument("pattern", nargs="?", help="of find: a name, or a whole path, with * ? [...]")
+    command.add_argument(
+        "--offset",
+        type=int,
+        metavar="N",
+        help="show the state as of this offset; default: the end of the log",
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument(
+        "action",
+        nargs="?",
+        choices=("ls", "cat", "find", "tree"),
+        metavar="COMMAND",
+        help="ls, cat, find or tree",
+    )
+    command.add_argument("path", nargs="?", default="/", help="a path; may contain * ? [...]; default: /")
+    command.add_argument("pattern", nargs="?", help="for find: a name or a whole path; may contain * ? [...]")
 
 
 def _reload_arguments(command: argparse.ArgumentParser) -> None:
     command.epilog = (
-        "Exit code 0: in effect; 2: the file cannot be used; 3: some keys need a restart; 1: no outcome."
+        "Exit code 0: the whole file is in effect; 1: no outcome; 2: the file is invalid; 3: some keys need a"
+        " restart."
     )
     command.add_argument(
         "--spool-dir",
         type=Path,
         metavar="DIR",
-        help="audit.spool.dir that the process was started with, where the file has another one now",
+        help="audit.spool.dir of the running process, if it differs from the one in the file",
     )
     command.add_argument(
-        "--timeout-ms", type=int, default=60_000, metavar="MS", help="how long to wait for it"
+        "--timeout-ms",
+        type=int,
+        default=60_000,
+        metavar="MS",
+        help="how long to wait for the outcome; default: 60000",
     )
 
 
@@ -165,7 +201,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
     configs, users = arguments.config or [], arguments.users or []
     if not configs and not users:
-        print("penstock check: name a configuration with -c, or a users file with --users", file=sys.stderr)
+        print(
+            "penstock check: give a configuration file with -c or a users file with --users", file=sys.stderr
+        )
         return EXIT_CONFIG
     all_checked = [*map(checked, configs), *map(checked_users, users)]
     problems = [problem for each in all_checked for problem in each.problems] + compared(all_checked)
@@ -191,13 +229,13 @@ def _init(arguments: argparse.Namespace) -> int:
     for path in written:
         print(f"written: {path}")
     files = [str(arguments.dir / f"{name}.yaml") for name in wanted.processes]
-    print(f"Edit what is marked with CHANGE, then: penstock check -c {' -c '.join(files)}")
-    print(f"Documentation: {documentation()}")
+    print(f"Edit the lines marked with CHANGE, then run: penstock check -c {' -c '.join(files)}")
+    print(f"The documentation is in {documentation()}")
     return 0
 
 
 def documentation() -> str:
-    """Where the pages are: installed beside us, or in the checkout that we run from."""
+    """Where the documentation is: in the installation, or in the checkout."""
     places = Path(sys.prefix) / "share" / "doc" / "penstock", Path(__file__).resolve().parent.parent
     return next((str(place) for place in places if (place / "docs").is_dir()), "docs/ of the source")
 

@@ -1,8 +1,8 @@
-"""`penstock check`: everything that can be known to be wrong before a process is started.
+"""`penstock check`: finds every error that can be found without starting the process.
 
-Tells whether a file is a proxy's or a controller's by its keys, reads it as a whole, and tries what the
-process would make of it: certificates, the users file, SASL mechanisms, the authorizer and its files. Of a
-file that is wrong, those parts are tried that are right.
+It recognizes the file of a proxy or of a controller by its keys, reads it as a whole, and loads what the
+process would load: certificates, the users file, SASL mechanisms, the authorizer and its files. If parts
+of the file are invalid, it checks the others all the same.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 # A proxy checks its own file too, at each reload, and does without all that a controller is made of.
 Config: TypeAlias = "ControllerConfig | ProxyConfig"
 Trial = tuple[Location, Callable[[], object]]
-"""A key, and what is made of it."""
+"""A key, and the function that loads what it configures."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """What was found out about one file; `config` None: it cannot be used."""
+    """The result for one file. `config` is None if the file is invalid."""
 
     path: Path
     config: Config | None = None
@@ -63,17 +63,17 @@ class Checked:
 
 
 def check(path: Path) -> list[str]:
-    """What is wrong with the file, a line each; empty when nothing is."""
+    """Returns the errors of the file, one line each."""
     return checked(path).problems
 
 
 def warnings(path: Path) -> list[str]:
-    """What is wrong on this machine with a file that can be used, and what is unwise; a line each."""
+    """Returns the warnings about a valid file: what this machine lacks, and what is unwise; one line each."""
     return checked(path).warnings
 
 
 def checked(path: Path) -> Checked:
-    """Everything about one file."""
+    """Checks one file."""
     try:
         content = content_of(path)
     except ConfigError as error:
@@ -90,7 +90,7 @@ def checked(path: Path) -> Checked:
 
 
 def checked_users(path: Path) -> Checked:
-    """Everything about one users file, of which no configuration has to be there."""
+    """Checks one users file, without a configuration file."""
     try:
         WatchedUsers(path, FileReloads(CollectorRegistry()))
     except ConfigError as error:
@@ -105,7 +105,7 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
         _try(reading, location, trial, found.problems)
     found.problems = list(dict.fromkeys(found.problems))
     if found.config is not None and not found.problems:
-        # Only now: the whole would say once more what is wrong with its parts.
+        # Not before: this would report the errors of the parts again.
         _try(reading, (), _whole(found.config), found.problems)
     if found.config is not None and not found.problems:
         found.warnings += _warnings(reading, found.config)
@@ -113,7 +113,7 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
 
 
 def compared(all_checked: Iterable[Checked]) -> list[str]:
-    """What is wrong with files of one machine that are right one by one: they use the same thing twice."""
+    """Returns the conflicts between valid files of one machine: ports, spools and names in two files."""
     problems: list[str] = []
     spools: dict[Path, Path] = {}
     names: dict[tuple[type, str], Path] = {}
@@ -124,11 +124,12 @@ def compared(all_checked: Iterable[Checked]) -> list[str]:
         spool, name = each.config.audit.spool_dir.resolve(), _name(each.config)
         if spools.setdefault(spool, each.path) != each.path:
             problems.append(
-                f"{each.path}: audit > spool.dir: {spool} is used by {spools[spool]} too; give each its own"
+                f"{each.path}: audit > spool.dir: {spool} is also in {spools[spool]}; each process"
+                " needs its own"
             )
         if names.setdefault((type(each.config), name), each.path) != each.path:
             other = names[type(each.config), name]
-            problems.append(f"{each.path}: {name} is the name in {other} too; give each its own")
+            problems.append(f"{each.path}: the name {name} is also in {other}; each process needs its own")
         for location, bind in each.config.binds:
             ours: Bind = ((f"{each.path}", *location), bind)
             try:
@@ -150,13 +151,13 @@ def _try(
     try:
         trial()
     except ConfigError as error:
-        problems += str(error).splitlines()  # These name a file and a line of their own.
+        problems += str(error).splitlines()  # These already name the file and the line.
     except (TlsError, ValueError) as error:
         problems += [reading.line(location, line) for line in str(error).splitlines()]
 
 
 def _whole(config: Config) -> Callable[[], object]:
-    """What is made of all parts together."""
+    """What the process makes of all parts together."""
     if isinstance(config, ProxyConfig):
         return partial(proxy_principals, config)
     from forwarding.config import process_settings
@@ -165,7 +166,7 @@ def _whole(config: Config) -> Callable[[], object]:
 
 
 def _trials(right: RightParts) -> Iterator[Trial]:
-    """Of the parts that are right, whatever the others are."""
+    """The trials of the valid parts."""
     registry = CollectorRegistry()
     reloads = FileReloads(registry)
     if right.get("users_file") is not None:
@@ -244,5 +245,5 @@ def _keys(content: bytes) -> set[str]:
     try:
         document = read_document(content).values
     except NotYaml:
-        return set()
+        return set()  # `read` reports the error.
     return set(map(str, document)) if isinstance(document, dict) else set()

@@ -280,7 +280,7 @@ class ProxyProcess:
         """Serve until SIGTERM or SIGINT, then drain."""
         self._stop.install()
         asyncio.get_running_loop().set_exception_handler(_log_fault)
-        self._audit.start(self._config.told_settings())
+        self._audit.start(self._config.recorded_settings())
         try:
             async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -400,7 +400,7 @@ class ProxyProcess:
     def _decide_by(self, config: ProxyConfig, other: "_AnAuthorizer | None") -> None:
         if (config.authorizer, config.quota) == (self._config.authorizer, self._config.quota):
             return
-        generation = self._audit.change_settings(config.told_settings())
+        generation = self._audit.change_settings(config.recorded_settings())
         authorizer = None if other is None else other.authorizer
         gate_setup.decide_by(self._gate, config, authorizer, generation)
         if other is not None:

@@ -1,7 +1,7 @@
-"""`penstock reload`: the running process of a configuration file reads it again; the outcome is printed.
+"""`penstock reload`: makes a running process read its configuration file again, and prints the outcome.
 
-The process is found by the lock on its audit.spool.dir, asked with SIGHUP, and answers in a file in that
-directory. A process that has not written that file does not know how to reload, and gets no signal.
+It finds the process by the lock on its audit.spool.dir, sends SIGHUP, and reads the outcome from a file
+that the process writes to that directory. A process without that file cannot reload, so it gets no signal.
 """
 
 import os
@@ -20,33 +20,32 @@ from proxy.net.telemetry.reload_status import ReloadStatus
 
 EXIT_NO_OUTCOME, EXIT_CONFIG, EXIT_RESTART = 1, 2, 3
 LOOK_S = 0.05
+NOT_RELOADED = "not reloaded: the previous configuration stays in effect"
 
 
 class CannotReload(Exception):
-    """There is no process to ask, or it does not answer; the message says what to do."""
+    """No process was found, or it did not report an outcome; the message says what to do."""
 
 
 def reload(path: Path, spool_dir: Path | None, timeout_ms: int) -> int:
-    """0: all of the file is in effect; 2: it cannot be used; 3: some keys need a restart; 1: no outcome.
+    """Returns the exit code. 0: the whole file is in effect; 1: no outcome; 2: invalid; 3: needs a restart.
 
-    `spool_dir`: None: the one that the file names.
+    `spool_dir` None: the directory in the file.
     """
     problems = check(path)
     if problems:
-        return _failed("\n".join([*problems, "not reloaded: the configuration in effect stays"]), EXIT_CONFIG)
+        return _failed("\n".join([*problems, NOT_RELOADED]), EXIT_CONFIG)
     try:
         status = _reloaded(spool_dir or _spool_dir(path), timeout_ms)
     except CannotReload as error:
         return _failed(str(error), EXIT_NO_OUTCOME)
     if status.error is not None:
-        return _failed(f"{status.error}\nnot reloaded: the configuration in effect stays", EXIT_CONFIG)
+        return _failed(f"{status.error}\n{NOT_RELOADED}", EXIT_CONFIG)
     for key in status.changed:
         print(f"{key}: in effect")
     for words in status.restart:
         print(words, file=sys.stderr)
-    print(
-        f"{status.config}: reloaded" + ("" if status.changed or status.restart else ", nothing has changed")
-    )
+    print(f"{status.config}: reloaded" + ("" if status.changed or status.restart else ", no changes"))
     return EXIT_RESTART if status.restart else 0
 
 
@@ -65,42 +64,45 @@ def _spool_dir(path: Path) -> Path:
 
 
 def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
-    """The status of a reload that begins after now."""
+    """Sends SIGHUP and waits for the status of a reload that began after it."""
     holder = _running(spool_dir)
     before = ReloadStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise CannotReload(
-            f"{holder.in_words()} has not begun to serve, or is of a version that cannot reload: see its log"
+            f"{holder.in_words()} is still starting, or its version cannot reload; look at its log"
         )
-    asked_ms = now_ms()
+    signalled_ms = now_ms()
     try:
         os.kill(holder.pid, signal.SIGHUP)
     except OSError as error:
-        raise CannotReload(f"{holder.in_words()} cannot be signalled: {error.strerror}") from error
-    while now_ms() < asked_ms + timeout_ms:
+        raise CannotReload(
+            f"cannot send SIGHUP to {holder.in_words()}: {error.strerror}; run as its user or as root"
+        ) from error
+    while now_ms() < signalled_ms + timeout_ms:
         status = ReloadStatus.read(spool_dir)
-        if status is not None and status.pid == holder.pid and _is_new(status, before, asked_ms):
+        if status is not None and status.pid == holder.pid and _is_new(status, before, signalled_ms):
             return status
         Event().wait(LOOK_S)
         if holder.has_ended():
-            raise CannotReload(f"{holder.in_words()} has ended before it reloaded: see its log")
-    raise CannotReload(f"{holder.in_words()} has not reported an outcome in {timeout_ms} ms: see its log")
+            raise CannotReload(f"{holder.in_words()} ended before it reloaded; look at its log")
+    raise CannotReload(f"{holder.in_words()} reported no outcome within {timeout_ms} ms; look at its log")
 
 
-def _is_new(status: ReloadStatus, before: ReloadStatus, asked_ms: int) -> bool:
-    """Whether it has read the file after it was asked: another reload may have been under way."""
-    return status.reloads > before.reloads and status.began_ms >= asked_ms
+def _is_new(status: ReloadStatus, before: ReloadStatus, signalled_ms: int) -> bool:
+    """Whether the reload began after the signal: another reload may have been in progress."""
+    return status.reloads > before.reloads and status.began_ms >= signalled_ms
 
 
 def _running(spool_dir: Path) -> Holder:
     holder = holder_of(spool_dir)
     if holder is None:
         raise CannotReload(
-            f"audit.spool.dir: no process has {spool_dir}: it does not run, or was started with another"
-            " directory (--spool-dir)"
+            f"audit.spool.dir: no process uses {spool_dir}; start the process, or give the directory"
+            " that it was"
+            " started with: --spool-dir DIR"
         )
     if holder.host != socket.gethostname():
-        raise CannotReload(f"{holder.in_words()}: run `penstock reload` on that host")
+        raise CannotReload(f"{holder.in_words()} runs on another host; run penstock reload there")
     if holder.has_ended():
-        raise CannotReload(f"{holder.in_words()} has ended, and its workers are about to")
+        raise CannotReload(f"{holder.in_words()} has ended, and its workers are ending")
     return holder

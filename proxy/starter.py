@@ -1,7 +1,7 @@
-"""`penstock init`: example files that `penstock check` accepts, with the secrets they name, to begin from.
+"""`penstock init`: writes example files that `penstock check` accepts, with the secrets that they name.
 
-The text of the files is package data (proxy/examples); keys, certificates and passwords are made here, each
-readable by its owner only. Nothing is overwritten unless that is asked for, secrets never.
+The text of the files is package data (proxy/examples). Keys, certificates and passwords are made here, each
+readable by its owner only. Existing files are overwritten only with --force, secrets never.
 """
 
 import os
@@ -41,12 +41,12 @@ _CA_DAYS, _CERTIFICATE_DAYS = 3650, 365
 
 
 class InitError(Exception):
-    """Nothing, or not everything, could be written; the message says why."""
+    """Not all files could be written; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`kind`: sidecar, controller or all; `host`: by which name clients reach this machine."""
+    """The arguments. `kind`: sidecar, controller or all; `host`: this machine's name for clients."""
 
     directory: Path
     kind: str = ALL
@@ -55,7 +55,7 @@ class Wanted:
 
     @property
     def processes(self) -> tuple[str, ...]:
-        """What each file of a process is named after."""
+        """The names of the configuration files, without `.yaml`."""
         return tuple(_STEMS[kind] for kind in self.kinds)
 
     @property
@@ -64,7 +64,7 @@ class Wanted:
 
 
 def write_examples(wanted: Wanted) -> list[Path]:
-    """What was written, in the order of writing. InitError before anything is, where files would be lost."""
+    """Writes the files and returns their paths. InitError, before the first, if one would be overwritten."""
     try:
         texts = {wanted.directory / name: _filled_in(text, wanted) for name, text in _texts(wanted)}
         _require_room(texts, wanted)
@@ -108,7 +108,7 @@ def _command() -> str:
 def _require_room(texts: dict[Path, str], wanted: Wanted) -> None:
     others = [str(path) for path, text in texts.items() if path.exists() and not _stands(path, text)]
     if others and not wanted.force:
-        raise InitError(f"exists and is another: {', '.join(others)}; --force overwrites, but no secrets")
+        raise InitError(f"these files exist with other content: {', '.join(others)}; --force overwrites them")
 
 
 def _stands(path: Path, text: str) -> bool:
@@ -116,7 +116,7 @@ def _stands(path: Path, text: str) -> bool:
 
 
 def _secrets(wanted: Wanted) -> Iterator[Path]:
-    """Those that are missing."""
+    """Writes the secrets that do not exist."""
     directory = wanted.directory / "secrets"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _Authority(directory)
@@ -127,7 +127,7 @@ def _secrets(wanted: Wanted) -> Iterator[Path]:
 
 
 def _written(path: Path, content: bytes) -> Iterator[Path]:
-    """Only we can read it, from the first byte on; what stands there stays."""
+    """Writes a file that only its owner can read. An existing file stays as it is."""
     if path.exists():
         return
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -137,19 +137,19 @@ def _written(path: Path, content: bytes) -> Iterator[Path]:
 
 
 class _Authority:
-    """An authority of our own, for trying things out: ca.crt and ca.key."""
+    """A certificate authority for tests: ca.crt and ca.key."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._certificate, self._key = directory / "ca.crt", directory / "ca.key"
 
     def issue(self, stem: str, host: str) -> Iterator[Path]:
-        """`stem`.crt and `stem`.key, good for this machine and for `host`."""
+        """Writes `stem`.crt and `stem`.key, valid for this machine and for `host`."""
         certificate, key = self._directory / f"{stem}.crt", self._directory / f"{stem}.key"
         if certificate.exists() and key.exists():
             return
         if certificate.exists() or key.exists():
-            raise InitError(f"of {certificate} and {key} only one is there; remove it, or add the other one")
+            raise InitError(f"only one of {certificate} and {key} exists; remove it, or add the other one")
         yield from self._made()
         own = ec.generate_private_key(ec.SECP256R1())
         issued = (
@@ -169,8 +169,9 @@ class _Authority:
     def _made(self) -> Iterator[Path]:
         if self._certificate.exists() != self._key.exists():
             raise InitError(
-                f"of {self._certificate} and {self._key} only one is there: with an authority of another"
-                " machine, put the certificates that it has issued beside it"
+                f"only one of {self._certificate} and {self._key} exists; if the authority is on"
+                " another machine,"
+                " copy the certificates that it has issued to this directory"
             )
         if self._certificate.exists():
             return
@@ -196,7 +197,7 @@ class _Authority:
         except (ValueError, TypeError) as error:
             raise InitError(f"{self._key}: {error}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise InitError(f"{self._key}: not a key of ours, which is for an elliptic curve")
+            raise InitError(f"{self._key}: expected the key of an elliptic curve, as penstock init writes it")
         return key
 
     def _builder(self, name: str, key: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
@@ -206,7 +207,7 @@ class _Authority:
             .subject_name(_name(name))
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            # A machine whose clock is behind takes it too.
+            # So that a machine whose clock is behind accepts it.
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(days=days))
         )
@@ -217,7 +218,7 @@ def _name(text: str) -> x509.Name:
 
 
 def _names(host: str) -> list[x509.GeneralName]:
-    """What clients on this machine call it, and what those elsewhere do."""
+    """The names of this machine for local clients, and `host` for others."""
     names: list[x509.GeneralName] = [
         x509.DNSName("localhost"),
         x509.IPAddress(ip_address("127.0.0.1")),

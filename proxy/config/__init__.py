@@ -1,46 +1,44 @@
-"""The configuration file of the proxy: YAML in, checked settings out, all errors at once.
+"""The configuration file of the proxy: reads YAML, returns checked settings or all errors at once.
 
-Read by proxy.__main__; forwarding.config stands on the same parts. Leaves are named as Kafka names them.
+proxy.process reads it; forwarding.config uses the same parts. Keys have Kafka's names.
 
-proxy             the whole file
-listener          an address that clients connect to, TLS and logins
-tls               certificates, and whether clients need one
-users             the users that PLAIN knows
-delegation_token  the key of delegation tokens, and how long they last
-oauthbearer       which tokens a listener accepts
-identity_url      where an identity provider's keys and tokens come from
-gssapi            the key and the rules for a listener's Kerberos users
-authorizer        which authorizer decides, and its settings
-quota             which quotas are enforced, and which are only measured
-upstream          the broker, and where clients reach the proxies of all brokers
-peer              how the broker and the controller are reached
-login             the logins of Penstock itself at brokers and controllers
-bootstrap         addresses of one cluster
-audit             the audit trail: where its records go, and the hash chain that proves them unchanged
-http              the HTTP port, and which credentials it asks for
-telemetry         where traces go
-proxy_principals  principals of Penstock itself, which no client may be
-parts             what all settings are made of
+proxy             the whole file of a proxy
+listener          an address that clients connect to, its TLS and logins
+oauthbearer       the keys of a listener for tokens
+gssapi            the keys of a listener for Kerberos
+identity_url      URLs of an identity provider's keys and tokens
+users             the users file
+authorizer        the authorizer and its settings
+quota             the keys that a proxy and a controller have in common
+delegation_token  the key of delegation tokens, and their lifetimes
+audit             the audit topic, the spool, the policies, the key of the hash chain
+http              the HTTP port and its credentials
+telemetry         the receiver of traces
+upstream          the broker, and the addresses of all brokers' proxies
+peer              connections to a broker or a controller
+login             Penstock's own logins at brokers and controllers
+proxy_principals  the principals of proxies, which no client should have
+parts             the base class and the types of all settings
 document          YAML with its lines
 spelling          keys of older files
 reading           from a file to settings
-wording           errors in a file, in words
-advice            what to write instead of an unknown key
-binds             addresses that cannot all be listened on
-machine           what this machine cannot give a correct file, and what is unwise
+wording           error messages
+advice            advice about an unknown key
+binds             conflicting listen addresses
+machine           warnings about this machine
 effects           when a change of each key takes effect
-changes           how two versions of a configuration differ
-reloading         a file that is read again, checked, compared and put into effect
+changes           the differences of two versions of a configuration
+reloading         a reload: read, check, compare and apply
 """
 
 from proxy.config.audit import Audit
 from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
-from proxy.config.bootstrap import Bootstrap
 from proxy.config.delegation_token import DelegationToken, DelegationTokens
 from proxy.config.http import Http, http_access
-from proxy.config.listener import Listener, Mechanism, SecurityProtocol, require_users_file
+from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
 from proxy.config.login import Login
 from proxy.config.parts import (
+    Bootstrap,
     ConfigError,
     ExistingFile,
     FilePath,
@@ -62,7 +60,6 @@ from proxy.config.proxy import (
 from proxy.config.quota import QuotaRules
 from proxy.config.reading import load, parse, read
 from proxy.config.telemetry import Telemetry, traces
-from proxy.config.tls import ServerSsl
 from proxy.config.upstream import Upstream
 from proxy.config.users import PlainUser, UsersFile, WatchedUsers
 

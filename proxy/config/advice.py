@@ -1,7 +1,7 @@
-"""What to do about an unknown key: the name that was meant, where it belongs, what stands for Kafka's.
+"""Advice about an unknown key: the intended name, where it belongs, or what replaces Kafka's key.
 
-Asked by proxy.config.wording. Names are compared with those of the part where the key stands, with those of
-all parts of the file, and with what a broker's or a client's properties call the same thing.
+proxy.config.wording calls it. It compares the key with the keys of its own part, with those of
+all parts of the file, and with the properties of Kafka's brokers and clients.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,14 @@ from proxy.config.parts import Part, parts_in
 DOCUMENTED = "docs/configuration.md lists all keys"
 MAX_LISTED = 12
 
-_PEM = "certificates are PEM files here: write "
+_PEM = "certificates have to be PEM files: write "
 _KEYSTORE = _PEM + "ssl: {certificate: FILE, key: FILE}; openssl pkcs12 converts a keystore"
 _TRUSTSTORE = _PEM + "ssl: {ca: FILE}"
-_UNENCRYPTED = "keys have no passphrase here: decrypt it with openssl pkey -in KEY -out FILE"
-_IN_USERS = "users of PLAIN stand in users.file, our own login in sasl: {username: NAME, password.file: FILE}"
-_FROM_A_FILE = "a secret does not stand in this file: write {} with the name of a file that holds it"
+_UNENCRYPTED = "encrypted keys are not supported: decrypt the key with openssl pkey -in KEY -out FILE"
+_IN_USERS = (
+    "users of PLAIN belong in users.file, Penstock's own login in sasl: {username: NAME, password.file: FILE}"
+)
+_FROM_A_FILE = "this file must not contain secrets: write {} with the name of a file that contains the secret"
 
 KAFKAS = {
     "ssl.keystore.location": _KEYSTORE,
@@ -35,15 +37,15 @@ KAFKAS = {
     "ssl.truststore.certificates": _TRUSTSTORE,
     "ssl.truststore.password": _TRUSTSTORE,
     "ssl.protocol": "write ssl: {enabled.protocols: [TLSv1.2, TLSv1.3]}",
-    "ssl.cipher.suites": "write ssl: {ciphers: ...}, as OpenSSL names them",
+    "ssl.cipher.suites": "write ssl: {ciphers: ...}, in OpenSSL's notation",
     "ssl.endpoint.identification.algorithm": (
         "write ssl: {endpoint.identification: true}, or false for Kafka's empty value"
     ),
     "sasl.jaas.config": _IN_USERS,
     "sasl.mechanism.inter.broker.protocol": "write sasl: {mechanism: ...} below upstream",
     "sasl.password": _FROM_A_FILE.format("password.file"),
-    "advertised.listeners": "write advertised: host:port at each of the listeners",
-    "listener.security.protocol.map": "write security.protocol at each of the listeners",
+    "advertised.listeners": "write advertised: host:port in each of the listeners",
+    "listener.security.protocol.map": "write security.protocol in each of the listeners",
     "security.inter.broker.protocol": "write security.protocol below upstream",
     "inter.broker.listener.name": "the broker's own listener is upstream: {bootstrap: host:port}",
     "controller.listener.names": "the controllers' addresses are controller: {endpoints: [host:port]}",
@@ -51,25 +53,27 @@ KAFKAS = {
     "controller.quorum.bootstrap.servers": "the controllers' addresses are controller: {endpoints: [...]}",
     "broker.id": "write upstream: {node.id: N}",
     "node.id": "write upstream: {node.id: N}",
-    "process.roles": "a proxy and a controller are processes of their own, each with its own file",
-    "zookeeper.connect": "ZooKeeper is not asked for anything; brokers may go on using it",
+    "process.roles": "remove it: a proxy and a controller are separate processes, each with its own file",
+    "zookeeper.connect": "remove it: Penstock does not use ZooKeeper; brokers may",
     "num.network.threads": "write workers: N, the number of processes",
     "num.io.threads": "write workers: N, the number of processes",
-    "log.dirs": "records of the audit trail are kept in audit: {spool.dir: DIR}; there are no other data",
+    "log.dirs": "the only data are audit records: write audit: {spool.dir: DIR}",
     "delegation.token.master.key": _FROM_A_FILE.format("delegation.token: {secret.key.file: FILE}"),
     "delegation.token.secret.key": _FROM_A_FILE.format("delegation.token: {secret.key.file: FILE}"),
-    "client.quota.callback.class": "quotas are Kafka's default ones; set them with kafka-configs",
+    "client.quota.callback.class": (
+        "remove it: quotas are those of Kafka's default class; set them with kafka-configs"
+    ),
     "authorizer": "write authorizer: {class.name: ...}",
     "password": _FROM_A_FILE.format("password.file"),
     "client.secret": _FROM_A_FILE.format("oauthbearer.client.credentials.client.secret.file"),
 }
-"""A broker's or a client's property -> what there is here."""
+"""A property of Kafka's brokers or clients -> the advice."""
 OF_USERS = {"password": "write password.file: FILE, or password.hash: HASH (scrypt, pbkdf2); see users.yaml"}
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`meant`: the key that was probably meant, from the top of the file; None: none is known."""
+    """Advice about a key. `meant`: the key that was probably intended; None if unknown."""
 
     text: str
     meant: Location | None = None
@@ -77,7 +81,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A key below some part: the steps that lead to it."""
+    """A key below some part, by the steps that lead to it."""
 
     steps: tuple[str, ...]
 
@@ -87,7 +91,7 @@ class _Known:
 
 
 def about(file: type[Part], at: Location, part: type[Part], key: str, value: object) -> Advice:
-    """About `key`, which stands below `at`, where `part` is, in a file that is a `file`."""
+    """Returns advice about `key`, found in the `part` at `at` of a `file`."""
     for advice in (
         _bootstrap(at, part, key),
         _repeats(at, part, key),
@@ -112,11 +116,11 @@ def _bootstrap(at: Location, part: type[Part], key: str) -> Advice | None:
 
 
 def _repeats(at: Location, part: type[Part], key: str) -> Advice | None:
-    """`http: {http.bind: ...}`: the key stands below its part already."""
+    """`http: {http.bind: ...}`: the key repeats the name of its part."""
     above = str(at[-1]) if at else ""
     name = key.removeprefix(f"{above}.")
     if above and name != key and name in _names(part):
-        return Advice(f"write {name}: it stands below {above} already", (*at, name))
+        return Advice(f"write {name}: it is already below {above}", (*at, name))
     return None
 
 
@@ -138,17 +142,17 @@ def _kafkas(part: type[Part], key: str) -> Advice | None:
 
 
 def _elsewhere(file: type[Part], at: Location, key: str, value: object) -> Advice | None:
-    """A key that is right, in the wrong place. Where there are several such places, none is named."""
+    """A valid key in the wrong place. No advice if there are several possible places."""
     places = [known for known in _below(file) if _ends_with(known, key) and len(known.steps) > 1]
     lists = [name for name, listed in _lists(file) for known in _below(listed) if known.dotted == key]
     if len({known.steps for known in places}) == 1 and not lists:
-        return Advice(f"it belongs elsewhere: {_written(places[0].steps, value)}", places[0].steps)
+        return Advice(f"move it: {_written(places[0].steps, value)}", places[0].steps)
     if lists and not places:
-        return Advice(f"it belongs to each of the {lists[0]}")
+        return Advice(f"move it to each of the {lists[0]}")
     if not at and key in _names(file):
         return None
     if at and key in _names(file):
-        return Advice(f"it belongs at the top of the file, not below {at[0]}", (key,))
+        return Advice(f"move it to the top of the file: it does not belong below {at[0]}", (key,))
     return None
 
 
@@ -165,7 +169,7 @@ def _misspelled(at: Location, part: type[Part], key: str) -> Advice | None:
 
 def _listed(part: type[Part]) -> str:
     names = sorted(_names(part))
-    return f"known here: {', '.join(names)}" if len(names) <= MAX_LISTED else DOCUMENTED
+    return f"the keys here are {', '.join(names)}" if len(names) <= MAX_LISTED else DOCUMENTED
 
 
 def _names(part: type[Part]) -> set[str]:
@@ -173,7 +177,7 @@ def _names(part: type[Part]) -> set[str]:
 
 
 def _below(part: type[Part]) -> Iterator[_Known]:
-    """Every key of the part and of the parts below it; lists and mappings by name are left out."""
+    """Every key of the part and of the parts below it, except in lists and in mappings by name."""
     for name, field in part.model_fields.items():
         alias = field.alias or name
         yield _Known((alias,))
@@ -200,11 +204,11 @@ def _ends_with(known: _Known, key: str) -> bool:
 
 
 def _written(steps: tuple[str, ...], value: object) -> str:
-    """As it is to stand in the file, in one line."""
+    """The correct spelling in the file, in one line."""
     if not isinstance(value, str | int | float | bool):
         return ": {".join(steps) + ": ..." + "}" * (len(steps) - 1)
     nested: object = value
     for step in reversed(steps):
         nested = {step: nested}
-    # Without the outermost braces, which a file does not need.
+    # A file does not need the outermost braces.
     return yaml.safe_dump(nested, default_flow_style=True, width=10_000, allow_unicode=True).strip()[1:-1]

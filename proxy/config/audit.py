@@ -1,4 +1,4 @@
-"""The audit trail of a process: where its records go, and what proves that nobody has changed them."""
+"""The `audit:` section: where records go, the spool, the policies, and the key of the hash chain."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,11 +13,13 @@ from proxy.net.audit.writer import Fsync
 from proxy.security.protected import DEFAULT_AUDIT_TOPIC
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
-"""Classes that somebody waits for."""
+"""The classes of records that a response can wait for."""
 Policy = Literal["refuse", "drop-and-count"]
 
 
 class Audit(Part):
+    """The `audit:` section of a proxy or a controller."""
+
     topic: str = DEFAULT_AUDIT_TOPIC
     spool_dir: FilePath
     spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
@@ -43,7 +45,7 @@ class Audit(Part):
         return path
 
     def policy(self) -> AuditPolicy:
-        """What becomes of records, by class. ValueError when the key of the chain cannot be read any more."""
+        """The policy for records, by class. ValueError if the chain's key can no longer be read."""
         return AuditPolicy(
             {name: getattr(self, f"policy_{name}") for name in CLASSES},
             self.spool_fsync,
@@ -61,5 +63,5 @@ def _key(path: Path) -> bytes:
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error
     if len(key) < MIN_KEY_BYTES:
-        raise ValueError(f"{path}: a key of {len(key)} bytes, at least {MIN_KEY_BYTES} are needed")
+        raise ValueError(f"{path}: the key has {len(key)} bytes; it needs at least {MIN_KEY_BYTES}")
     return key

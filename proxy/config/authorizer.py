@@ -1,4 +1,4 @@
-"""Who decides, and by what settings: what `Authorizer.configure` gets, and what must not be forgotten."""
+"""The `authorizer:` section: the class and its settings, which `Authorizer.configure` gets."""
 
 from typing import Annotated, ClassVar
 
@@ -17,7 +17,7 @@ def _serde(dotted_path: str) -> str:
 
 
 SerdeClass = Annotated[str, AfterValidator(_serde)]
-"""principal.serde.class: an error when it is no serde, so that nobody starts without one (E7)."""
+"""principal.serde.class. Validation loads it, so that no process starts without a serde (E7)."""
 
 
 STANDARD = "proxy.security.standard.StandardAuthorizer"
@@ -26,18 +26,18 @@ _OF_ZOOKEEPER = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth
 
 
 def _kafkas(value: object) -> object:
-    """Kafka's own class stands for ours, which decides alike."""
+    """Replaces the name of Kafka's class by that of Penstock's, which decides in the same way."""
     return _KAFKAS.get(value, value) if isinstance(value, str) else value
 
 
 def _is_of_python(name: str) -> str:
     if name in _OF_ZOOKEEPER:
         raise ValueError(
-            f"{name} reads ACLs from ZooKeeper, which is not asked here; write {STANDARD}, which decides"
-            " alike, and make the ACLs anew with kafka-acls"
+            f"{name} reads ACLs from ZooKeeper, which Penstock does not use; write {STANDARD}, which decides"
+            " in the same way, and create the ACLs again with kafka-acls"
         )
     if name.startswith("org.apache.kafka."):
-        raise ValueError(f"{name} is a Java class; here it is a Python class, such as {STANDARD}")
+        raise ValueError(f"{name} is a Java class; name a Python class, such as {STANDARD}")
     return name
 
 
@@ -45,7 +45,7 @@ ClassName = Annotated[str, BeforeValidator(_kafkas), AfterValidator(_is_of_pytho
 
 
 class Authorizer(Part):
-    """Key by key as in a broker's server.properties; whole, it is what `Authorizer.configure` gets."""
+    """The `authorizer:` section. The keys are those of a broker's server.properties."""
 
     model_config = without("authorizer_")
     repeated: ClassVar[str] = "authorizer."
@@ -58,22 +58,24 @@ class Authorizer(Part):
 
     @model_validator(mode="after")
     def _no_setting_is_given_twice(self) -> "Authorizer":
-        twice = sorted(self.own_settings.keys() & self.told_settings().keys())
+        twice = sorted(self.own_settings.keys() & self.recorded_settings().keys())
         if twice:
-            raise ValueError(f"settings: {', '.join(twice)}: a key of its own, one level up")
+            raise ValueError(
+                f"settings: {', '.join(twice)}: move it one level up, where it is a key of its own"
+            )
         return self
 
     def settings(self) -> dict[str, str]:
-        """As strings under Kafka's names, those of a plug-in among them."""
-        return self.own_settings | self.told_settings()
+        """All settings as strings by Kafka's names, including those of a plug-in."""
+        return self.own_settings | self.recorded_settings()
 
-    def told_settings(self) -> dict[str, str]:
-        """Those that the audit trail tells: a plug-in's may hold a secret."""
+    def recorded_settings(self) -> dict[str, str]:
+        """The settings for the audit trail, without those of a plug-in, which may be secret."""
         everyone = self.allow_everyone_if_no_acl_found
         return {
             "authorizer.class.name": self.authorizer_class_name or "",
             "super.users": self.super_users,
-            # Left out, it is what each class takes it to be.
+            # If it is not set, each class has its own default.
             "allow.everyone.if.no.acl.found": "" if everyone is None else str(everyone).lower(),
             "broker.acl.file.path": str(self.broker_acl_file_path or ""),
             "early.start.listeners": ",".join(self.early_start_listeners),
@@ -81,20 +83,20 @@ class Authorizer(Part):
 
 
 def require_authorizer(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
-    """A2: where clients are authenticated, leaving authorisation out must be said, not forgotten."""
+    """A2: if clients are authenticated, authorization can be disabled only explicitly."""
     if any(listener.authenticates for listener in listeners) and authorizer.authorizer_class_name is None:
         raise ValueError(
-            "authorizer.class.name is not set while a listener authenticates its clients;"
-            f' write authorizer: {{class.name: {STANDARD}}}, or "" to allow everything on purpose'
+            "authorizer.class.name is not set, but a listener authenticates clients;"
+            f' write authorizer: {{class.name: {STANDARD}}}, or "" to allow everything'
         )
 
 
 def require_early_start_listeners(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
-    """KIP-801: those named exist."""
+    """KIP-801: the listeners in early.start.listeners exist."""
     unknown = set(authorizer.early_start_listeners) - {listener.name for listener in listeners}
     if unknown:
         names = ", ".join(listener.name for listener in listeners)
         raise KeyProblem(
             ("authorizer", "early.start.listeners"),
-            f"early.start.listeners names no listener: {', '.join(sorted(unknown))}; there is {names}",
+            f"no listener has the name {', '.join(sorted(unknown))}; the listeners are {names}",
         )

@@ -1,4 +1,4 @@
-"""The addresses that a process listens on: those that collide, and those that none can connect to."""
+"""The addresses that a process listens on: finds conflicts, wildcard addresses and loopback addresses."""
 
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
@@ -7,23 +7,23 @@ from proxy.config.document import Location
 from proxy.config.parts import KeyProblem, split_host_port
 
 Bind = tuple[Location, str]
-"""The key that names it, and `host:port`."""
+"""The key, and its `host:port`."""
 
 
 def require_different_ports(binds: Iterable[Bind]) -> None:
-    """KeyProblem for the second of two that take the same port. Port 0 is any that is free."""
+    """KeyProblem for the second of two addresses with the same port. Port 0 means any free port."""
     before: list[Bind] = []
     for location, bind in binds:
         for other, taken in before:
             if _collide(bind, taken):
                 raise KeyProblem(
-                    location, f"{bind}: the port is taken by {_key(other)}: {taken}; give each its own"
+                    location, f"{bind}: {_key(other)} ({taken}) has the same port; use another one"
                 )
         before.append((location, bind))
 
 
 def is_wildcard(bind: str) -> bool:
-    """0.0.0.0 and ::, which listen on every address and are none that one could connect to."""
+    """Whether the address is 0.0.0.0 or ::, which clients cannot connect to."""
     host, _ = split_host_port(bind)
     return host == "*" or _is(host, "is_unspecified")
 
@@ -45,7 +45,7 @@ def _collide(one: str, other: str) -> bool:
     (host, port), (other_host, other_port) = split_host_port(one), split_host_port(other)
     if port != other_port or port == 0:
         return False
-    # An IPv6 socket of ours takes no IPv4 connections: :: and 0.0.0.0 do not meet.
+    # Penstock's IPv6 sockets accept no IPv4 connections, so :: and 0.0.0.0 do not conflict.
     if (":" in host) != (":" in other_host):
         return False
     return host == other_host or is_wildcard(one) or is_wildcard(other)

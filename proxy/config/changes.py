@@ -1,6 +1,6 @@
-"""Two versions of a configuration in: which keys differ, and the configuration that can be in effect at once.
+"""Compares two versions of a configuration: which keys differ, and what can take effect now.
 
-Used by proxy.config.reloading. When a change of a key takes effect is proxy.config.effects'. No values of
+proxy.config.reloading calls it; proxy.config.effects says when a change of a key takes effect. No values of
 settings that may be secret leave this module.
 """
 
@@ -25,18 +25,20 @@ class Change:
     """A key whose value in the file differs from the one in effect."""
 
     key: str
-    """As the file has it: `listeners > SASL > max.connections`."""
+    """The path in the file: `listeners > SASL > max.connections`."""
     effect: Effect
     still: str | None = None
-    """The value in effect, as text; None where it is no plain value."""
+    """The value in effect, as text; None if it is not a plain value."""
 
     def in_words(self) -> str:
-        """For a key that needs a restart."""
-        return f"{self.key} needs a restart" + ("" if self.still is None else f": still {self.still}")
+        """The line that `penstock reload` prints for a key that needs a restart."""
+        return f"{self.key} needs a restart" + (
+            "" if self.still is None else f"; {self.still} stays in effect"
+        )
 
 
 def changes(old: Part, new: Part, effects: Effects) -> list[Change]:
-    """The keys of `new` whose values differ from those of `old`, in the order of the file's reference."""
+    """The keys whose values differ in `old` and `new`, in the order of the model's fields."""
     return [
         Change(" > ".join(steps), effects[".".join(fields)], _plain(before))
         for fields, steps, before in _differences(old, new, (), ())
@@ -44,9 +46,9 @@ def changes(old: Part, new: Part, effects: Effects) -> list[Change]:
 
 
 def in_effect(old: PartType, new: PartType, effects: Effects) -> PartType:
-    """`new`, but with the values of `old` for the keys that need a restart.
+    """`new`, with the values of `old` for the keys that need a restart.
 
-    ConfigError when these do not fit together: then the file can be used after a restart only.
+    ConfigError if these do not fit together: then the file can take effect only after a restart.
     """
     try:
         return _merged(old, new, effects, ())
@@ -54,8 +56,8 @@ def in_effect(old: PartType, new: PartType, effects: Effects) -> PartType:
         reasons = "; ".join(str(item["msg"]).removeprefix("Value error, ") for item in error.errors())
         waiting = [change.in_words() for change in changes(old, new, effects) if _waits(change)]
         raise ConfigError(
-            f"this needs a restart as a whole: {', '.join(waiting)},"
-            f" and the rest does not fit with it: {reasons}"
+            f"the file needs a restart as a whole: {', '.join(waiting)};"
+            f" the other changes do not fit with that: {reasons}"
         ) from error
 
 
@@ -66,7 +68,7 @@ def _waits(change: Change) -> bool:
 def _differences(
     old: Part | None, new: Part | None, fields: Steps, steps: Steps
 ) -> Iterator[tuple[Steps, Steps, object]]:
-    """The fields, the keys and the old value of each leaf that differs. None: the part is not in the file."""
+    """Yields fields, keys and old value of each leaf that differs. None: the part is not in the file."""
     kind = type(new if new is not None else old)
     assert issubclass(kind, Part)
     for name, field in kind.model_fields.items():
@@ -139,7 +141,7 @@ def _merged_listeners(
 
 
 def _keeps(effects: Effects, fields: Steps) -> bool:
-    """Whether the old value stays. Of a part that comes or goes, all keys have the same effect."""
+    """Whether the old value stays. In a part that is added or removed, all keys have the same effect."""
     path = ".".join(fields)
     found = effects.get(path) or next(effect for key, effect in effects.items() if key.startswith(f"{path}."))
     return found is Effect.RESTART
@@ -150,5 +152,5 @@ def _plain(value: object) -> str | None:
         return "not set"
     if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
         return ",".join(value)
-    # Mappings are settings of plug-ins, which may be secret.
+    # Mappings are settings of plug-ins, which may contain secrets.
     return str(value) if isinstance(value, str | int | float) or hasattr(value, "__fspath__") else None

@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48): the key they are proved with, and how long the controller lets them last."""
+"""The `delegation.token:` section (KIP-48): the secret key, and the lifetimes at the controller."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class DelegationToken(Part):
-    """What every proxy needs; the same key in all files of the cluster."""
+    """The keys for proxies. All files of the cluster need the same secret key."""
 
     secret_key_file: SecretFile | None = None
 
@@ -25,12 +25,12 @@ class DelegationToken(Part):
         return path
 
     def secret(self) -> TokenSecret | None:
-        """None: there are no delegation tokens. ValueError when the file can no longer be used."""
+        """The secret key; None without delegation tokens. ValueError if the file can no longer be read."""
         return None if self.secret_key_file is None else _secret(self.secret_key_file)
 
 
 class DelegationTokens(DelegationToken):
-    """What the controller needs besides."""
+    """The keys for controllers."""
 
     max_lifetime_ms: Duration = 7 * DAY_MS
     expiry_time_ms: Duration = DAY_MS
@@ -39,7 +39,7 @@ class DelegationTokens(DelegationToken):
 
 def _secret(path: Path) -> TokenSecret:
     try:
-        # As it stands in Kafka's own configuration: text, whose UTF-8 bytes are the key.
+        # As in Kafka's own configuration: the key is the UTF-8 bytes of the text.
         return TokenSecret(path.read_text(encoding="utf-8").rstrip("\r\n").encode())
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error

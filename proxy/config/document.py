@@ -1,7 +1,7 @@
-"""YAML text in, plain values and the lines they stand on out; keys that stand twice are found.
+"""Parses YAML into plain values and their lines, and finds duplicate keys.
 
-Read by proxy.config.reading. PyYAML's own constructor lets the last of two equal keys win and says nothing,
-and it forgets the lines; its node tree has both.
+proxy.config.reading calls it. PyYAML's own constructor silently uses the last of two equal keys,
+and drops the lines; its node tree has both.
 """
 
 from collections.abc import Iterator
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 import yaml
 
 Location = tuple[str | int, ...]
-"""Keys and places in lists, from the top of the file down."""
+"""Keys and positions in lists, from the top of the file."""
 
 _MERGE = "tag:yaml.org,2002:merge"
 _IN_WORDS = {
     "mapping values are not allowed here": (
-        "a second `: ` in one line, or a line that is indented too far;"
+        "there is a second `: ` in the line, or it is indented too far;"
         " put a value that contains `: ` in quotes"
     ),
-    "found character '\\t' that cannot start any token": "a tab; indent with spaces",
-    "could not find expected ':'": "a key without `: `, or the text above it is not closed",
+    "found character '\\t' that cannot start any token": "the line contains a tab; indent with spaces",
+    "could not find expected ':'": "a key has no `: `, or the text above it is not closed",
 }
 
 
 class NotYaml(Exception):
-    """The text cannot be read; `line` counts from 1, None where it is not known."""
+    """The text is not valid YAML; `line` counts from 1, None if unknown."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         self.line = line
@@ -33,7 +33,7 @@ class NotYaml(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """A key that stands more than once in one mapping."""
+    """A key that appears more than once in one mapping."""
 
     location: Location
     first_line: int
@@ -42,14 +42,14 @@ class Twice:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`values`: as yaml.safe_load returns them."""
+    """A parsed file. `values` are those that yaml.safe_load returns."""
 
     values: object
     twice: tuple[Twice, ...] = ()
     root: yaml.Node | None = None
 
     def line(self, location: Location) -> int | None:
-        """Where a key stands, counted from 1; of one that is not there, where its part begins."""
+        """The line of a key, counted from 1. If the key does not exist, the line of its part."""
         node, line = self.root, None
         for step in location:
             found = None if node is None else _below(node, step)
@@ -60,7 +60,7 @@ class Document:
 
 
 def read_document(content: bytes) -> Document:
-    """NotYaml says why it cannot be read, in one line."""
+    """Parses a file. NotYaml contains the reason, in one line."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -71,24 +71,24 @@ def read_document(content: bytes) -> Document:
         root = loader.get_single_node()
         if root is None:
             return Document(None)
-        # Before values are made of it: that takes merged keys apart.
+        # First, because the construction of values resolves merged keys.
         twice = tuple(_twice(root))
         return Document(loader.construct_document(root), twice, root)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: of a date or a number that is none, such as 2026-99-99.
+        # ValueError: an invalid date or number, such as 2026-99-99.
         raise NotYaml(" ".join(str(error).split())) from error
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> NotYaml:
     mark = error.problem_mark or error.context_mark
-    problem = error.problem or error.context or "cannot be read"
+    problem = error.problem or error.context or "it cannot be parsed"
     return NotYaml(_IN_WORDS.get(problem, " ".join(problem.split())), None if mark is None else mark.line + 1)
 
 
 def _twice(root: yaml.Node) -> Iterator[Twice]:
-    seen: set[int] = set()  # An alias leads to the same node again, and may lead in a circle.
+    seen: set[int] = set()  # An alias leads to the same node again, possibly in a cycle.
     waiting: list[tuple[yaml.Node, Location]] = [(root, ())]
     while waiting:
         node, location = waiting.pop()
@@ -118,7 +118,7 @@ def _below(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
         item = node.value[step]
         return item.start_mark.line + 1, item
     if isinstance(node, yaml.MappingNode):
-        # The last one counts, as it does for the values; merged keys stand first.
+        # The last one counts, as for the values; merged keys come first.
         for key, value in reversed(node.value):
             if _text(key) == str(step):
                 return key.start_mark.line + 1, value

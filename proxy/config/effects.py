@@ -1,6 +1,6 @@
-"""When a change of each key takes effect: the one table of the reload and docs/configuration.md (SPEC O9).
+"""The table of when a change of each key takes effect, for the reload and docs/configuration.md (SPEC O9).
 
-A key is the path of its fields in the file, `listeners.max_connections`. Read by proxy.config.changes.
+A key is the path of its fields in the file: `listeners.max_connections`. proxy.config.changes reads it.
 """
 
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from types import MappingProxyType
 
 
 class Effect(StrEnum):
-    """When the new value of a key is used once the file was read again."""
+    """When the new value of a key takes effect after a reload."""
 
     LIVE = "live"
-    """At once, for all clients. What is about logins: from the next login on, renewals included."""
+    """At once, for all clients. Settings of logins: at the next login or re-authentication."""
     NEW_CONNECTIONS = "new connections"
-    """By connections from now on; those that are open keep the old value."""
+    """For new connections; open ones retain the old value."""
     RESTART = "restart"
-    """Not before the process is restarted."""
+    """At the next restart of the process."""
 
 
 Effects = Mapping[str, Effect]
@@ -81,7 +81,7 @@ _PEER = (
     | _under("ssl", _each(Effect.RESTART, "ca certificate key endpoint_identification"))
 )
 
-# Each request of it has a connection of its own.
+# Each HTTP request has its own connection.
 _HTTP = _each(Effect.LIVE, "bind bearer_token_file") | _under("ssl", _each(Effect.LIVE, "certificate key ca"))
 
 _TELEMETRY = _under(
@@ -90,7 +90,7 @@ _TELEMETRY = _under(
     | _under("ssl", _each(Effect.RESTART, "ca certificate key")),
 )
 
-# Each record of a decision names the settings that it was made by (decision 0056).
+# Each record of a decision names the settings generation (decision 0056).
 _AUTHORIZER = _each(
     Effect.LIVE,
     """
@@ -156,7 +156,7 @@ PROXY: Effects = MappingProxyType(
         "quota",
         _QUOTA_RULES
         | _each(Effect.LIVE, "quota_producer_default quota_consumer_default")
-        # What was used so far is measured in these windows, with workers in memory that they share.
+        # Rates so far are measured in these windows; workers share them in memory.
         | _each(Effect.RESTART, "quota_window_num quota_window_size_seconds"),
     )
     | _under("audit", _AUDIT)
@@ -172,10 +172,10 @@ PROXY: Effects = MappingProxyType(
     | _under("log", _each(Effect.LIVE, "level"))
     | _under("telemetry", _TELEMETRY)
 )
-"""Of a proxy."""
+"""The effects at a proxy."""
 
 WORKERS: Effects = MappingProxyType(dict(PROXY) | _under("listeners", _each(Effect.RESTART, "name bind")))
-"""Of a proxy with several workers: the supervisor holds their ports, so which there are needs a restart."""
+"""The effects at a proxy with several workers, whose supervisor holds the ports."""
 
 CONTROLLER: Effects = MappingProxyType(
     _each(Effect.RESTART, "controller_id principal_serde_class users_file sessions_revoke_immediately")
@@ -220,4 +220,4 @@ CONTROLLER: Effects = MappingProxyType(
     | _under("log", _each(Effect.LIVE, "level"))
     | _under("telemetry", _TELEMETRY)
 )
-"""Of a controller."""
+"""The effects at a controller."""

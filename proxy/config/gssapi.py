@@ -1,6 +1,6 @@
-"""How a listener knows Kerberos users (GSSAPI): Kafka's keys, and where the service's keytab is.
+"""The keys of a listener for Kerberos (GSSAPI): Kafka's keys, and the keytab of the service.
 
-Part of proxy.config.listener; read by proxy.net.logins.credentials.
+Part of proxy.config.listener; proxy.net.logins.credentials reads it.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ _PREFIX = "sasl_kerberos_"
 
 
 def _listed(value: object) -> object:
-    """In Kafka's lists no rule can contain a comma; in those of YAML it can. An empty one is an error."""
+    """Splits Kafka's comma-separated lists. A rule with a comma needs a YAML list."""
     return [rule.strip() for rule in value.split(",")] if isinstance(value, str) else value
 
 
@@ -37,9 +37,9 @@ class Gssapi(Part):
     sasl_kerberos_principal_to_local_rules: Rules = (DEFAULT,)
 
     def gssapi(self) -> "GssapiSettings":
-        """What they stand for; ValueError names a key that is missing."""
+        """The settings for proxy.net.logins.kerberos; ValueError names a missing key."""
         if self.sasl_kerberos_keytab is None:
-            raise ValueError("GSSAPI needs sasl.kerberos.keytab")
+            raise ValueError("GSSAPI needs sasl.kerberos.keytab; write sasl.kerberos.keytab: FILE")
         from proxy.net.logins.kerberos import GssapiSettings
 
         return GssapiSettings(
@@ -49,11 +49,13 @@ class Gssapi(Part):
         )
 
     def check_gssapi(self, enabled: bool) -> None:
-        """ValueError for a key that is missing, or that nothing would read."""
+        """ValueError for a missing key, or for keys that have no effect."""
         if enabled:
             self.gssapi()
             return
         idle = sorted(name for name in self.model_fields_set if name.startswith(_PREFIX))
         if idle:
             keys = ", ".join(name.replace("_", ".") for name in idle)
-            raise ValueError(f"{keys}: GSSAPI is not among sasl.enabled.mechanisms")
+            raise ValueError(
+                f"{keys}: no effect without GSSAPI; add it to sasl.enabled.mechanisms, or remove the key"
+            )

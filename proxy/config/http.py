@@ -1,4 +1,4 @@
-"""The HTTP port in the configuration: where it listens, and what one has to show there."""
+"""The `http:` section: the address of the HTTP port, and its credentials."""
 
 import structlog
 from pydantic import model_validator
@@ -14,18 +14,18 @@ log = structlog.get_logger(__name__)
 
 
 class HttpSsl(Part):
-    """PEM files. `ca`: of clients; whoever has a certificate that it signed needs no token."""
+    """PEM files. A client with a certificate of `ca` needs no token."""
 
     certificate: ExistingFile
     key: ExistingFile
     ca: ExistingFile | None = None
 
     def server_tls(self) -> ServerTls:
-        """TlsError names the file that cannot be used."""
+        """TlsError names an invalid file."""
         return ServerTls(
             ServerTlsSettings(
                 key_pair=KeyPair(self.certificate, self.key),
-                # Requested, not required: a kubelet's probe has none, and sees /livez and /readyz.
+                # Not required, because a kubelet's probe of /livez and /readyz has no certificate.
                 client_auth="none" if self.ca is None else "requested",
                 ca=self.ca,
             )
@@ -33,7 +33,7 @@ class HttpSsl(Part):
 
 
 class Http(Part):
-    """Without a credential everything is open, so that port is on the loopback interface by default."""
+    """The `http:` section. The default is the loopback interface, because it needs no credential."""
 
     bind: HostPort = LOOPBACK
     ssl: HttpSsl | None = None
@@ -49,33 +49,34 @@ class Http(Part):
         return self
 
     def access(self) -> HttpAccess:
-        """TlsError or TokenFileError name the file that cannot be used."""
+        """TlsError or TokenFileError name an invalid file."""
         host, port = split_host_port(self.bind)
         tls = None if self.ssl is None else self.ssl.server_tls()
         token = None if self.bearer_token_file is None else BearerToken(self.bearer_token_file)
         return HttpAccess(host=host, port=port, tls=tls, token=token)
 
     def exposure(self) -> str | None:
-        """What others on the network can see of it, as a warning; None if nothing."""
+        """A warning if the network can read the port or its token; otherwise None."""
         if is_loopback(self.bind):
             return None
         if self.bearer_token_file is None and (self.ssl is None or self.ssl.ca is None):
             return (
-                f"http.bind {self.bind}: whoever reaches this port sees /metrics, /quotas and /audit, which"
-                " name users; set http.bearer.token.file and http.ssl, or bind to 127.0.0.1"
+                f"http.bind {self.bind}: everyone who can reach this port can read /metrics, /quotas"
+                " and /audit, which"
+                " contain user names; set http.bearer.token.file and http.ssl, or bind to 127.0.0.1"
             )
         if self.ssl is None:
             return (
-                f"http.bind {self.bind}: the bearer token crosses the network in the clear; set http.ssl,"
+                f"http.bind {self.bind}: the bearer token is sent in clear text; set http.ssl,"
                 " or bind to 127.0.0.1"
             )
         return None
 
 
 def http_access(http: Http | None, *, logged: bool = True) -> HttpAccess | None:
-    """None: there is no such port. TlsError or TokenFileError name the file that cannot be used.
+    """The HTTP port, or None if there is none. TlsError or TokenFileError name an invalid file.
 
-    `logged`: with a warning where it is open to the network.
+    `logged`: log a warning if it is open to the network.
     """
     if http is None:
         return None

@@ -1,4 +1,4 @@
-"""A listener's settings: the address, TLS, who may log in and how."""
+"""A listener's settings: the address, TLS, and logins."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,18 +7,67 @@ from pydantic import Field, model_validator
 
 from proxy.config.gssapi import Gssapi
 from proxy.config.oauthbearer import OAuthBearer
-from proxy.config.parts import HostPort, Listed, Milliseconds, PluginSettings
-from proxy.config.tls import ServerSsl
-from proxy.net.files.tls import ServerTls
+from proxy.config.parts import (
+    ExistingFile,
+    HostPort,
+    Listed,
+    Milliseconds,
+    NotEmpty,
+    Part,
+    PluginSettings,
+    SecretFile,
+)
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
 from proxy.security.sasl.mechanism import NAME
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
-"""A name; a listener's are built in, or of its `sasl.server.mechanism.classes`."""
+"""The name of a built-in mechanism, or of one in `sasl.server.mechanism.classes`."""
+Protocol = Literal["TLSv1.2", "TLSv1.3"]
 ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 """package.module.Class."""
+
+
+class ServerName(Part):
+    """A certificate for clients that request one server name (SNI)."""
+
+    certificate: ExistingFile
+    key: SecretFile
+
+
+class ServerSsl(Part):
+    """TLS of a listener, PEM files, which are reloaded when they change."""
+
+    certificate: ExistingFile
+    key: SecretFile
+    client_auth: Literal["none", "requested", "required"] = "none"
+    ca: ExistingFile | None = None
+    principal_mapping_rules: str = "DEFAULT"
+    server_names: dict[str, ServerName] = Field(default_factory=dict)
+    enabled_protocols: Annotated[tuple[Protocol, ...], Listed, NotEmpty] = ("TLSv1.2", "TLSv1.3")
+    ciphers: str | None = None
+
+    @model_validator(mode="after")
+    def _client_certificates_need_a_ca(self) -> "ServerSsl":
+        if self.client_auth != "none" and self.ca is None:
+            raise ValueError("client.auth needs the CAs of clients' certificates; write ca: FILE")
+        return self
+
+    def server_tls(self) -> ServerTls:
+        """TlsError names an invalid file."""
+        names = {name: KeyPair(pair.certificate, pair.key) for name, pair in self.server_names.items()}
+        return ServerTls(
+            ServerTlsSettings(
+                key_pair=KeyPair(self.certificate, self.key),
+                client_auth=self.client_auth,
+                ca=self.ca,
+                server_names=names,
+                protocols=self.enabled_protocols,
+                ciphers=self.ciphers,
+            )
+        )
 
 
 class Listener(OAuthBearer, Gssapi):
@@ -51,27 +100,27 @@ class Listener(OAuthBearer, Gssapi):
         return self.security_protocol.endswith("SSL")
 
     @property
-    def asks_the_users_file(self) -> bool:
-        """Whether PLAIN here has no other place to look its users up."""
+    def needs_users_file(self) -> bool:
+        """Whether PLAIN gets its users from the users file."""
         replaced = "PLAIN" in self.sasl_server_mechanism_classes or self.sasl_plain_verifier_class is not None
         return "PLAIN" in self.sasl_enabled_mechanisms and not replaced
 
     @property
     def authenticates(self) -> bool:
-        """Whether clients here can be others than ANONYMOUS."""
+        """Whether clients can have a principal other than ANONYMOUS."""
         return self.uses_sasl or (self.ssl is not None and self.ssl.client_auth != "none")
 
     def server_tls(self) -> ServerTls | None:
-        """TlsError names the file that cannot be used."""
+        """The TLS settings, or None; TlsError names an invalid file."""
         return self.ssl.server_tls() if self.ssl is not None and self.uses_ssl else None
 
     def principal_builder(self) -> PrincipalBuilder:
-        """Who turns what a client has proved into its principal; ValueError names what is wrong."""
+        """The principal builder of this listener; ValueError names an invalid key."""
         rules = {} if self.ssl is None else {MAPPING_RULES: self.ssl.principal_mapping_rules}
         return load_principal_builder(self.principal_builder_class, rules | self.principal_builder_settings)
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
-        """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
+        """connections.max.reauth.ms of a mechanism; `default_ms` is the value of the whole file."""
         of_listener = default_ms if self.connections_max_reauth_ms is None else self.connections_max_reauth_ms
         return self.sasl_mechanism_connections_max_reauth_ms.get(mechanism, of_listener)
 
@@ -81,11 +130,15 @@ class Listener(OAuthBearer, Gssapi):
         unknown = enabled - set(BUILT_IN) - set(self.sasl_server_mechanism_classes)
         if unknown:
             raise ValueError(
-                f"sasl.enabled.mechanisms: {', '.join(sorted(unknown))}: built in are {', '.join(BUILT_IN)},"
-                " others need sasl.server.mechanism.classes"
+                f"sasl.enabled.mechanisms: unknown: {', '.join(sorted(unknown))}; write one of"
+                f" {', '.join(BUILT_IN)},"
+                " or add a class to sasl.server.mechanism.classes"
             )
         if self.sasl_plain_verifier_class is not None and "PLAIN" not in enabled:
-            raise ValueError("sasl.plain.verifier.class: PLAIN is not among sasl.enabled.mechanisms")
+            raise ValueError(
+                "sasl.plain.verifier.class: no effect without PLAIN; add it to"
+                " sasl.enabled.mechanisms, or remove the key"
+            )
         for key, named in (
             ("sasl.server.mechanism.classes", self.sasl_server_mechanism_classes),
             ("sasl.server.mechanism.settings", self.sasl_server_mechanism_settings),
@@ -93,7 +146,9 @@ class Listener(OAuthBearer, Gssapi):
         ):
             if not enabled.issuperset(named):
                 idle = ", ".join(sorted(set(named) - enabled))
-                raise ValueError(f"{key}: {idle}: not among sasl.enabled.mechanisms")
+                raise ValueError(
+                    f"{key}: {idle}: not among sasl.enabled.mechanisms; add it there, or remove it here"
+                )
         self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
         self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
         return self
@@ -101,18 +156,27 @@ class Listener(OAuthBearer, Gssapi):
     @model_validator(mode="after")
     def _parts_fit_the_protocol(self) -> "Listener":
         if self.uses_ssl and self.ssl is None:
-            raise ValueError(f"security.protocol {self.security_protocol} needs ssl: certificate and key")
+            raise ValueError(
+                f"security.protocol {self.security_protocol} needs a certificate; write ssl:"
+                f" {{certificate: FILE, key: FILE}}"
+            )
         if self.uses_sasl and not self.sasl_enabled_mechanisms:
-            raise ValueError(f"security.protocol {self.security_protocol} needs sasl.enabled.mechanisms")
+            raise ValueError(
+                f"security.protocol {self.security_protocol} needs sasl.enabled.mechanisms; write a"
+                " list of mechanisms"
+            )
         if not self.uses_sasl and self.sasl_enabled_mechanisms:
-            raise ValueError(f"security.protocol {self.security_protocol} takes no sasl.enabled.mechanisms")
+            raise ValueError(
+                f"sasl.enabled.mechanisms is set, but security.protocol is {self.security_protocol};"
+                " remove it, or write a SASL protocol"
+            )
         return self
 
 
 def require_users_file(listeners: tuple[Listener, ...], users_file: Path | None) -> None:
-    """PLAIN has nowhere else to look its users up, unless it has a verifier."""
-    if users_file is None and any(listener.asks_the_users_file for listener in listeners):
+    """ValueError if PLAIN needs the users file and there is none."""
+    if users_file is None and any(listener.needs_users_file for listener in listeners):
         raise ValueError(
             "a listener enables PLAIN, which needs users.file;"
-            " write at the top of the file: users.file: users.yaml"
+            " write users.file: users.yaml at the top of the file"
         )

@@ -1,6 +1,6 @@
-"""A SASL login of our own, as a file tells it; part of proxy.config.peer.
+"""A SASL login of Penstock at a broker or a controller; part of proxy.config.peer.
 
-No secret stands in the configuration itself: `password.file` and the like name the files that hold it.
+The configuration contains no secrets: keys such as `password.file` name files that contain them.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ OAUTHBEARER = "OAUTHBEARER"
 
 
 class Login(Part):
-    """With OAUTHBEARER a token stands in for name and password: see `oauthbearer.token.endpoint.url`."""
+    """The `sasl:` section of a peer. With OAUTHBEARER a token replaces name and password."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     username: str = ""
@@ -34,7 +34,7 @@ class Login(Part):
         return self.mechanism == OAUTHBEARER
 
     def sasl_login(self) -> SaslLogin:
-        """As the connections of ours take it."""
+        """The login for proxy.net.kafka.channel."""
         return SaslLogin(
             mechanism=self.mechanism,
             username=self.username or self.oauthbearer_client_credentials_client_id or "",
@@ -73,7 +73,10 @@ class Login(Part):
         }
         self._require(given, client, asked)
         if not asked and given & {"oauthbearer_scope", "oauthbearer_token_endpoint_ca"}:
-            raise ValueError("oauthbearer.scope and oauthbearer.token.endpoint.ca are for a token endpoint")
+            raise ValueError(
+                "oauthbearer.scope and oauthbearer.token.endpoint.ca have no effect without a token"
+                " endpoint; remove them"
+            )
         return self
 
     def _require(
@@ -86,9 +89,12 @@ class Login(Part):
         wrong = names - given if wanted else (names & given) - may_stand
         if wrong:
             keys = ", ".join(sorted(name.replace("_", ".") for name in wrong))
-            raise ValueError(f"mechanism {self.mechanism} {'needs' if wanted else 'takes no'} {keys} here")
+            raise ValueError(
+                f"mechanism {self.mechanism} {'needs' if wanted else 'does not use'} {keys};"
+                f" {'add' if wanted else 'remove'} it"
+            )
 
 
 def _secret(path: Path | None) -> str:
-    """What the file holds, without the line's end."""
+    """The content of the file, without the line end."""
     return "" if path is None else path.read_text(encoding="utf-8").rstrip("\r\n")

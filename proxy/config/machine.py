@@ -1,7 +1,7 @@
-"""What this machine, or this user, cannot give a file that is right; and what is right and unwise. Warnings.
+"""Warnings about a valid file: what this machine or user lacks, and what is unwise.
 
-For `penstock check`, and for the log of a process that starts. Nothing is changed: an address is bound and
-let go, a directory is made and removed.
+`penstock check` prints them, and a starting process logs those about open files. It changes nothing: it
+binds an address and releases it, it creates a directory and removes it.
 """
 
 import os
@@ -24,7 +24,7 @@ from proxy.net.runtime import descriptors
 from proxy.net.runtime.listening import CannotListen, opening
 
 Caution = tuple[Location, str]
-"""The key, and what about it."""
+"""The key, and the warning."""
 
 _WORKERS = re.compile(r".*\.w\d+")
 
@@ -39,13 +39,13 @@ class Configuration(Protocol):
 
 
 def warns_of_id(key: str, name: str) -> Iterator[Caution]:
-    """Workers of a proxy have such names in the audit trail."""
+    """Warns of a name that workers of a proxy have in the audit trail."""
     if _WORKERS.fullmatch(name):
-        yield (key,), f"{name}: names that end in .w and a number are those of workers; choose another one"
+        yield (key,), f"{name}: names that end in .w and a number belong to workers; use another name"
 
 
 def warns_of_plaintext(location: Location, listener: Listener) -> Iterator[Caution]:
-    """A password that whoever listens on the network can read, or guess offline."""
+    """Warns of logins without TLS, which an attacker on the network can read or guess offline."""
     if listener.security_protocol != "SASL_PLAINTEXT" or is_loopback(listener.bind):
         return
     mechanisms = ", ".join(listener.sasl_enabled_mechanisms)
@@ -57,7 +57,7 @@ def warns_of_plaintext(location: Location, listener: Listener) -> Iterator[Cauti
 
 
 def warns_of_addresses(binds: Iterable[Bind]) -> Iterator[Caution]:
-    """Those that cannot be listened on now."""
+    """Warns of addresses that the process could not listen on now."""
     for location, bind in binds:
         reason = _cannot_listen(bind)
         if reason is not None:
@@ -65,21 +65,21 @@ def warns_of_addresses(binds: Iterable[Bind]) -> Iterator[Caution]:
 
 
 def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution]:
-    """Files with keys or passwords that every user of this machine can read."""
+    """Warns of files with keys or passwords that every user of this machine can read."""
     for location, path in files:
         if _others_can_read(path.resolve()):
-            yield location, f"{path} can be read by every user of this machine; run chmod o-r {path}"
+            yield location, f"every user of this machine can read {path}; run chmod o-r {path}"
 
 
 def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]:
-    """One that we could not write to."""
+    """Warns of a directory that this user could not write to."""
     reason = _cannot_write(directory)
     if reason is not None:
         yield location, reason
 
 
 def missing_files(config: Configuration, files: int) -> str | None:
-    """Why `files` open files are too few for `max.connections`; None: they are enough."""
+    """A message if a limit of `files` open files is too low for `max.connections`; otherwise None."""
     wanted = config.limits.max_connections
     if isinstance(config, ProxyConfig):
         # Each worker has its share of the connections, and a limit of its own.
@@ -90,22 +90,22 @@ def missing_files(config: Configuration, files: int) -> str | None:
     if needed <= files:
         return None
     return (
-        f"limits > max.connections: {wanted} connections need {needed} open files in a process, and its limit"
-        f" is {files}: {effective} connections are accepted. Raise the limit (ulimit -n, LimitNOFILE), or"
-        " lower max.connections"
+        f"limits > max.connections: {wanted} connections need {needed} open files in a process, but its limit"
+        f" is {files}, so it accepts only {effective} connections; raise the limit (ulimit -n, LimitNOFILE),"
+        " or lower max.connections"
     )
 
 
 def report_files(config: Configuration, files: int) -> None:
-    """Log it: an error where so many connections were asked for, a warning where that is the default."""
+    """Logs the message: as an error if the file sets max.connections, as a warning for the default."""
     message = missing_files(config, files)
     if message is not None:
-        asked = "max_connections" in config.limits.model_fields_set
-        (log.error if asked else log.warning)("too few open files for max.connections", reason=message)
+        configured = "max_connections" in config.limits.model_fields_set
+        (log.error if configured else log.warning)("too few open files for max.connections", reason=message)
 
 
 def cannot_be(directory: Path) -> str | None:
-    """Why no user could make a directory of it; None: one could, perhaps with more rights than ours."""
+    """Why no user could create this directory; None if one could, possibly with more rights."""
     for path in (directory, *directory.parents):
         if path.exists() and not path.is_dir():
             return f"{path} is a file; name a directory"
@@ -136,23 +136,23 @@ def _bind_once(host: str, port: int) -> None:
 
 
 def _others_can_read(path: Path) -> bool:
-    """Whether the file and all directories above it let every user in."""
+    """Whether every user can read the file and enter all directories above it."""
     try:
         if not path.stat().st_mode & stat.S_IROTH:
             return False
         return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
     except OSError:
-        return False  # We cannot see it, so others need not either.
+        return False  # This user cannot see it.
 
 
 def _cannot_write(directory: Path) -> str | None:
     if directory.is_dir():
         if os.access(directory, os.R_OK | os.W_OK | os.X_OK):
             return None
-        return f"{directory} cannot be written to by this user"
+        return f"this user cannot write to {directory}"
     existing = next(path for path in directory.absolute().parents if path.exists())
     try:
         os.rmdir(tempfile.mkdtemp(dir=existing))
     except OSError as error:
-        return f"{directory} cannot be made: {existing}: {error.strerror}"
+        return f"this user cannot create {directory}: {existing}: {error.strerror}"
     return None

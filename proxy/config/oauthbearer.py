@@ -1,7 +1,7 @@
-"""How a listener checks tokens (OAUTHBEARER): Kafka's keys, some of our own, and what they stand for.
+"""The keys of a listener for tokens (OAUTHBEARER): Kafka's keys, and some more.
 
-Part of proxy.config.listener; read by proxy.net.logins.credentials. Left out, neither issuer nor audience
-would be checked by Kafka: here both have to be given, or given empty on purpose.
+Part of proxy.config.listener; proxy.net.logins.credentials reads it. Kafka checks neither issuer nor
+audience if they are not set. Here both have to be set, possibly to empty.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
@@ -20,7 +20,7 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Listed]
 Algorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"
 ]
-"""Those of proxy.security.jwk_set; none of them takes a shared secret."""
+"""The algorithms of proxy.security.jwk_set; none of them uses a shared secret."""
 Algorithms = Annotated[tuple[Algorithm, ...], Listed, NotEmpty]
 Name = Annotated[str, Field(min_length=1)]
 Pause = Annotated[Milliseconds, Field(ge=1)]
@@ -45,18 +45,20 @@ class OAuthBearer(Part):
     sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES)] = 16_384
 
     def oauthbearer(self) -> "OAuthBearerSettings":
-        """What they stand for; ValueError names a key that is missing."""
-        # It stands on httpx and joserfc: only where OAUTHBEARER is enabled (decision 0065).
+        """The settings for proxy.net.logins.oauthbearer; ValueError names a missing key."""
+        # It needs httpx and joserfc: imported only where OAUTHBEARER is enabled (decision 0065).
         from proxy.net.logins.oauthbearer import OAuthBearerSettings
 
         url = self.sasl_oauthbearer_jwks_endpoint_url
         if url is None:
-            raise ValueError("OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url")
+            raise ValueError(
+                "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url; write https://… or file:…"
+            )
         issuer, audience = self.sasl_oauthbearer_expected_issuer, self.sasl_oauthbearer_expected_audience
         for key, value in (("expected.issuer", issuer), ("expected.audience", audience)):
             if value is None:
                 raise ValueError(
-                    f"OAUTHBEARER needs sasl.oauthbearer.{key}; set it empty to leave it unchecked on purpose"
+                    f"OAUTHBEARER needs sasl.oauthbearer.{key}; set it to empty to disable the check"
                 )
         return OAuthBearerSettings(self._jwks(url), self._policy(issuer or None, audience or ()))
 
@@ -86,11 +88,13 @@ class OAuthBearer(Part):
         )
 
     def check_oauthbearer(self, enabled: bool) -> None:
-        """ValueError for a key that is missing, or that nothing would read."""
+        """ValueError for a missing key, or for keys that have no effect."""
         if enabled:
             self.oauthbearer()
             return
         idle = sorted(name for name in self.model_fields_set if name.startswith(_PREFIX))
         if idle:
             keys = ", ".join(name.replace("_", ".") for name in idle)
-            raise ValueError(f"{keys}: OAUTHBEARER is not among sasl.enabled.mechanisms")
+            raise ValueError(
+                f"{keys}: no effect without OAUTHBEARER; add it to sasl.enabled.mechanisms, or remove the key"
+            )

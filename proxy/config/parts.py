@@ -1,7 +1,7 @@
-"""What all settings are made of: a part with Kafka's names, addresses, paths, lists; and problems with them.
+"""The base class and the types of all settings: addresses, paths, lists, and the errors about them.
 
-Stood on by the other files of proxy.config and by forwarding.config; proxy.config.reading makes a file of
-them. An unknown key is an error, and a path is relative to the file that names it.
+The other modules of proxy.config and forwarding.config use them. An unknown key is an error, and a path is
+relative to the file that contains it.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from proxy.config.document import Location
 
 
 class ConfigError(Exception):
-    """The file cannot be used; the message names the file and each key that is wrong."""
+    """The file is invalid; the message names the file and each invalid key."""
 
 
 class KeyProblem(ValueError):
-    """What is wrong with a key, raised where several parts are compared; `location` is below the part."""
+    """An error of one key, found by comparing several parts; `location` is relative to the part."""
 
     def __init__(self, location: Location, message: str) -> None:
         self.location = location
@@ -28,7 +28,7 @@ class KeyProblem(ValueError):
 
 
 class KeyProblems(ValueError):
-    """Several of them at once."""
+    """Several errors at once."""
 
     def __init__(self, problems: list[ValueError]) -> None:
         self.problems = problems
@@ -36,7 +36,7 @@ class KeyProblems(ValueError):
 
 
 def all_of(*checks: Callable[[], object]) -> None:
-    """Run every check; KeyProblems with what each raised, so that none hides behind another."""
+    """Runs every check, and raises the errors of all of them in one KeyProblems."""
     problems: list[ValueError] = []
     for check in checks:
         try:
@@ -50,28 +50,28 @@ def all_of(*checks: Callable[[], object]) -> None:
 
 
 def host_port(text: str) -> str:
-    """The same; ValueError when it is not host:port."""
+    """Returns `text`; ValueError if it is not host:port."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise ValueError(f"expected host:port, found {text!r}")
     if "," in host:
-        raise ValueError(f"expected one host:port, found {text!r}")
+        raise ValueError(f"expected a single host:port, found {text!r}")
     return text
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """'[::1]:9092' or 'localhost:9092' as the pair that sockets take."""
+    """Splits '[::1]:9092' or 'localhost:9092' into host and port."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def comma_list(value: object) -> object:
-    """Kafka's lists are separated by commas, those of YAML are lists; both are read."""
+    """Accepts Kafka's comma-separated lists and YAML lists."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
 def principal_list(value: object) -> object:
-    """Kafka's lists of principals are separated by semicolons, as distinguished names contain commas."""
+    """Accepts Kafka's semicolon-separated principals (their names may contain commas) and YAML lists."""
     return principal_names(value) if isinstance(value, str) else value
 
 
@@ -81,25 +81,38 @@ def principal_names(text: str) -> list[str]:
 
 
 def _as_text(value: object) -> object:
-    """A setting of a plug-in as Kafka hands it over: text, whatever YAML takes it for."""
+    """A plug-in gets its settings as text, as in Kafka, whatever type YAML has read."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
 
 
 def _not_empty(value: object) -> object:
-    # Not Field(min_length=1): that counts what is left when wrong items have been taken out.
+    # Not Field(min_length=1), which counts only the valid items.
     if not value:
-        raise ValueError("at least one is needed")
+        raise ValueError("the list is empty; write at least one item")
     return value
+
+
+def _addresses(value: object) -> object:
+    listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError(f"expected host:port, or several separated by commas, found {value!r}")
+    addresses = tuple(host_port(str(each)) for each in listed)
+    twice = sorted({address for address in addresses if addresses.count(address) > 1})
+    if twice:
+        raise ValueError(f"the list contains {', '.join(twice)} more than once; remove the duplicates")
+    return addresses
 
 
 Listed = BeforeValidator(comma_list)
 NotEmpty = AfterValidator(_not_empty)
 HostPort = Annotated[str, AfterValidator(host_port)]
+Bootstrap = Annotated[tuple[str, ...], BeforeValidator(_addresses)]
+"""Addresses of one cluster: `a:9092,b:9092` as Kafka's bootstrap.servers, or a YAML list."""
 Milliseconds = Annotated[int, Field(ge=0)]
 PluginSettings = dict[str, Annotated[str, BeforeValidator(_as_text)]]
-"""What a plug-in's `configure` gets."""
+"""The settings that a plug-in's `configure` gets."""
 
 
 def kafka_name(field: str) -> str:
@@ -108,16 +121,16 @@ def kafka_name(field: str) -> str:
 
 
 def without(prefix: str) -> ConfigDict:
-    """The configuration of a part whose fields have Kafka's full names: keys do not repeat its name."""
+    """The model configuration of a part whose fields have Kafka's full names: its keys omit the prefix."""
     return ConfigDict(alias_generator=lambda field: kafka_name(field.removeprefix(prefix)))
 
 
 class Part(BaseModel):
-    """A part of the file: keys are the field's name with dots, unknown ones are rejected."""
+    """A section of the file. Its keys are the fields' names with dots; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=kafka_name, defer_build=True)
     repeated: ClassVar[str] = ""
-    """What keys of this part began with in files of old: `quota.` in `quota: {quota.mode: observe}`."""
+    """The prefix of keys in older files: `quota.` in `quota: {quota.mode: observe}`."""
 
 
 def _relative(path: Path, info: ValidationInfo) -> Path:
@@ -132,12 +145,12 @@ def _existing(path: Path, info: ValidationInfo) -> Path:
     path = _relative(path, info)
     if not path.is_file():
         what = "a directory, not a file" if path.is_dir() else "no such file"
-        raise ValueError(f"{what}: {path}")
+        raise ValueError(f"{what}: {path}; correct the path")
     return path
 
 
 class Secret:
-    """Marks a file that only we may read."""
+    """Marks a file that only the user of the process should be able to read."""
 
 
 ExistingFile = Annotated[Path, AfterValidator(_existing)]
@@ -146,7 +159,7 @@ PartType = TypeVar("PartType", bound=Part)
 
 
 def parts_in(annotation: object) -> Iterator[type[Part]]:
-    """The parts that a field's annotation names, at any depth of unions and containers."""
+    """The parts in a field's annotation, at any depth of unions and containers."""
     if isinstance(annotation, type) and get_origin(annotation) is None and issubclass(annotation, Part):
         yield annotation
     for argument in get_args(annotation):
@@ -154,7 +167,7 @@ def parts_in(annotation: object) -> Iterator[type[Part]]:
 
 
 def secret_files(part: Part, at: Location = ()) -> Iterator[tuple[Location, Path]]:
-    """Every file of a part and of those below it that only we may read, with the key that names it."""
+    """Every secret file of a part and of the parts below it, with its key."""
     for name, field in type(part).model_fields.items():
         value, location = getattr(part, name), (*at, field.alias or name)
         if isinstance(value, Path) and (_is_secret(field.annotation) or _marked(field.metadata)):

@@ -1,19 +1,18 @@
-"""How the proxy reaches another process: the broker (proxy.config.upstream), the controller."""
+"""The keys of a connection to another process: a broker (proxy.config.upstream) or a controller."""
 
 from typing import Literal
 
 from pydantic import model_validator
 
-from proxy.config.bootstrap import Bootstrap
 from proxy.config.listener import SecurityProtocol
 from proxy.config.login import Login
-from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile, split_host_port
+from proxy.config.parts import Bootstrap, ExistingFile, Milliseconds, Part, SecretFile, split_host_port
 from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.channel import EndpointSettings
 
 
 class ClientSsl(Part):
-    """TLS towards a broker or a controller, PEM files; without `ca` the system's certificates count."""
+    """TLS for connections to a broker or a controller, PEM files; the default of `ca` is the system's CAs."""
 
     ca: ExistingFile | None = None
     certificate: ExistingFile | None = None
@@ -22,7 +21,7 @@ class ClientSsl(Part):
 
 
 class Peer(Part):
-    """How we reach and log in to another process."""
+    """How to connect and log in to another process."""
 
     security_protocol: SecurityProtocol = "PLAINTEXT"
     sasl: Login | None = None
@@ -38,20 +37,21 @@ class Peer(Part):
         uses_sasl = self.security_protocol.startswith("SASL")
         if uses_sasl and self.sasl is None:
             raise ValueError(
-                f"security.protocol {self.security_protocol} needs sasl: {{mechanism: ..., username: ...,"
+                f"security.protocol {self.security_protocol} needs a login; write sasl:"
+                f" {{mechanism: ..., username: ...,"
                 " password.file: ...}"
             )
         if not uses_sasl and self.sasl is not None:
             protocol = "SASL_SSL" if self.uses_ssl else "SASL_PLAINTEXT"
             raise ValueError(
-                f"sasl is given, and security.protocol {self.security_protocol} has no login;"
-                f" set it to {protocol}, or take sasl out"
+                f"sasl is set, but security.protocol {self.security_protocol} has no login;"
+                f" write {protocol}, or remove sasl"
             )
         return self
 
 
 class ControllerPeer(Peer):
-    """The controllers, one of which is active: processes of ours, or those of Kafka's own quorum."""
+    """The controllers, one of which is active: Penstock's, or those of Kafka's own quorum."""
 
     mode: Literal["penstock", "kraft"] = "penstock"
     endpoints: Bootstrap
@@ -59,7 +59,7 @@ class ControllerPeer(Peer):
 
 
 def client_tls(peer: Peer) -> ClientTls | None:
-    """TlsError when its certificates cannot be used."""
+    """The TLS settings, or None; TlsError names an invalid file."""
     if not peer.uses_ssl:
         return None
     tls = peer.ssl or ClientSsl()
@@ -67,7 +67,7 @@ def client_tls(peer: Peer) -> ClientTls | None:
 
 
 def endpoint(peer: Peer, addresses: tuple[str, ...], client_id: str) -> EndpointSettings:
-    """How to reach a peer at one of its addresses; TlsError when its certificates cannot be used."""
+    """The settings for proxy.net.kafka.channel; TlsError names an invalid file."""
     (host, port), *others = map(split_host_port, addresses)
     tls = client_tls(peer)
     return EndpointSettings(

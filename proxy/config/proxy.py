@@ -1,4 +1,4 @@
-"""The proxy's whole file, and the parts that only a process as a whole has."""
+"""The proxy's whole file, and the small sections of a process."""
 
 import sys
 from functools import partial
@@ -50,7 +50,7 @@ PrincipalTexts = Annotated[
 
 
 class LoginBackoff(Part):
-    """How guessing passwords gets slower; see proxy.security.backoff."""
+    """Delays of responses to repeated failed logins; see proxy.security.backoff."""
 
     failures: Annotated[int, Field(ge=0)] = 10
     window_ms: Milliseconds = 60_000
@@ -58,39 +58,44 @@ class LoginBackoff(Part):
     max_ms: Annotated[int, Field(ge=0, le=60_000)] = 1_000
 
     def settings(self) -> BackoffSettings:
-        """As the back-off takes them."""
+        """The settings for proxy.security.backoff."""
         return BackoffSettings(self.failures, self.window_ms, self.initial_ms, self.max_ms)
 
 
 class Metadata(Part):
-    """The topic of our own controllers' log; Kafka's where `controller.mode` is kraft."""
+    """The topic of the metadata log; with `controller.mode: kraft` it is Kafka's."""
 
     topic: str = DEFAULT_METADATA_TOPIC
     transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
-    """As in controller.yaml: no client may use it, nor the controllers' group, which is named after it."""
+    """As in controller.yaml. No client may use it, nor the controllers' group, whose name contains it."""
 
     @field_validator("topic")
     @classmethod
     def _is_not_kafkas(cls, topic: str) -> str:
         if topic == CLUSTER_METADATA:
-            raise ValueError(f"{topic} is Kafka's own log: set controller.mode to kraft")
+            raise ValueError(
+                f"{topic} is Kafka's own log; to follow it, write controller: {{mode: kraft}} and"
+                " remove this key"
+            )
         return topic
 
 
 class Quota(QuotaRules):
+    """The `quota:` section of a proxy."""
+
     quota_window_num: Annotated[int, Field(ge=2)] = 11
     quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
     quota_producer_default: Annotated[float, Field(gt=0)] | None = None
     quota_consumer_default: Annotated[float, Field(gt=0)] | None = None
 
-    def told_settings(self) -> dict[str, str]:
-        """What the limits of this process depend on besides the metadata log."""
+    def recorded_settings(self) -> dict[str, str]:
+        """The settings for the audit trail that quotas depend on, besides the metadata log."""
         defaults = {
             "quota.producer.default": self.quota_producer_default,
             "quota.consumer.default": self.quota_consumer_default,
         }
         return (
-            self.told_rules()
+            self.recorded_rules()
             | {
                 "quota.window.num": str(self.quota_window_num),
                 "quota.window.size.seconds": str(self.quota_window_size_seconds),
@@ -100,6 +105,8 @@ class Quota(QuotaRules):
 
 
 class Limits(Part):
+    """The `limits:` section of a controller, and the part of a proxy's that is the same."""
+
     socket_request_max_bytes: Annotated[int, Field(ge=1024)] = 100 * 1024 * 1024
     decoded_request_max_bytes: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
     decoded_request_max_elements: Annotated[int, Field(ge=1_000)] = DEFAULT_MAX_ELEMENTS
@@ -114,7 +121,10 @@ class Limits(Part):
     @model_validator(mode="after")
     def _the_largest_request_has_room(self) -> "Limits":
         if self.queued_max_request_bytes < self.socket_request_max_bytes:
-            raise ValueError("queued.max.request.bytes must not be less than socket.request.max.bytes")
+            raise ValueError(
+                "queued.max.request.bytes is less than socket.request.max.bytes; raise it, or lower"
+                " the other one"
+            )
         return self
 
 
@@ -122,14 +132,14 @@ def _address(text: str) -> str:
     try:
         return same_address(text)
     except ValueError:
-        raise ValueError(f"expected an address, found {text!r}") from None
+        raise ValueError(f"expected an IP address, found {text!r}") from None
 
 
 Address = Annotated[str, AfterValidator(_address)]
 
 
 class ProxyLimits(Limits):
-    """What clients may make us hold."""
+    """The `limits:` section of a proxy."""
 
     max_connection_creation_rate: Annotated[int, Field(ge=0)] | None = None
     max_connections_per_ip: Annotated[int, Field(ge=0)] = UNLIMITED
@@ -139,12 +149,15 @@ class ProxyLimits(Limits):
     def _somebody_may_connect(self) -> "ProxyLimits":
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ValueError(
-                "max.connections.per.ip is 0, and max.connections.per.ip.overrides lets nobody in"
+                "max.connections.per.ip is 0, so no client can connect; raise it, or set"
+                " max.connections.per.ip.overrides"
             )
         return self
 
 
 class Log(Part):
+    """The `log:` section."""
+
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
 
@@ -179,7 +192,7 @@ class ProxyConfig(Part):
         names = [listener.name for listener in listeners]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"name used by more than one listener: {', '.join(twice)}")
+            raise ValueError(f"more than one listener has the name {', '.join(twice)}; each needs its own")
         return listeners
 
     @field_validator("metadata")
@@ -189,11 +202,13 @@ class ProxyConfig(Part):
         if controller is None or controller.mode == "penstock":
             return metadata
         if metadata.topic == CLUSTER_METADATA:
-            return metadata  # Made here, and checked again with other keys of a file that was read again.
+            return metadata  # Set below, and validated again in a reload.
         if "topic" in metadata.model_fields_set:
-            raise ValueError(f"topic: with controller.mode kraft the log is {CLUSTER_METADATA}")
+            raise ValueError(
+                f"topic: with controller.mode kraft the log is {CLUSTER_METADATA}; remove this key"
+            )
         if "transactional_id" in metadata.model_fields_set:
-            raise ValueError("transactional.id: with controller.mode kraft no client writes the log")
+            raise ValueError("transactional.id: it has no effect with controller.mode kraft; remove this key")
         return Metadata.model_construct(topic=CLUSTER_METADATA)
 
     @model_validator(mode="after")
@@ -211,12 +226,14 @@ class ProxyConfig(Part):
     def _workers_can_share_ports(self) -> None:
         if self.workers > 1 and sys.platform != "linux":
             raise KeyProblem(
-                ("workers",), "more than 1 needs Linux, which spreads connections over SO_REUSEPORT"
+                ("workers",),
+                "more than 1 worker needs Linux, which distributes connections by SO_REUSEPORT; write"
+                " workers: 1",
             )
 
     @property
     def binds(self) -> tuple[Bind, ...]:
-        """What the process listens on, and by which key."""
+        """The addresses that the process listens on, with their keys."""
         http = () if self.http is None else ((("http", "bind"), self.http.bind),)
         return (
             *((("listeners", place, "bind"), entry.bind) for place, entry in enumerate(self.listeners)),
@@ -225,17 +242,18 @@ class ProxyConfig(Part):
 
     @property
     def own_resources(self) -> OwnResources:
-        """What no client may touch."""
+        """The resources that no client may change or use."""
         ours = self.controller.mode == "penstock"
         transactional_id = self.metadata.transactional_id if ours else None
         return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id)
 
-    def told_settings(self) -> dict[str, str]:
-        """What decisions rest on besides the log, for whoever evaluates them again later."""
+    def recorded_settings(self) -> dict[str, str]:
+        """The settings for the audit trail that decisions depend on, besides the metadata log."""
         listeners = ",".join(
-            f"{entry.name}={entry.security_protocol}/{self._told_limits(entry)}" for entry in self.listeners
+            f"{entry.name}={entry.security_protocol}/{self._recorded_limits(entry)}"
+            for entry in self.listeners
         )
-        told = self.authorizer.told_settings() | self.quota.told_settings()
+        told = self.authorizer.recorded_settings() | self.quota.recorded_settings()
         if self.upstream.identity == "user" and self.upstream.sasl is not None:
             told["upstream.token.requester"] = f"User:{self.upstream.sasl.username}"
         return told | {
@@ -244,7 +262,7 @@ class ProxyConfig(Part):
             "listeners": listeners,
         }
 
-    def _told_limits(self, entry: Listener) -> str:
+    def _recorded_limits(self, entry: Listener) -> str:
         """connections.max.reauth.ms of each mechanism."""
         default_ms = self.connections_max_reauth_ms
         return "+".join(

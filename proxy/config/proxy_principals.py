@@ -1,7 +1,7 @@
-"""From a configuration: the principals that proxies have at the controllers, as clients would bear them.
+"""Finds the principals that proxies have at the controllers.
 
-Read by proxy.gate_setup. A client that logs in as one of them has got hold of a proxy's credentials, or the
-credentials were given to it by mistake; its administrative requests are rejected (KIP-590).
+proxy.gate_setup calls it. A client with such a principal has a proxy's credentials, leaked or by mistake; its
+administrative requests are rejected (KIP-590).
 """
 
 from contextlib import suppress
@@ -16,9 +16,9 @@ from proxy.security.principal_builder import AuthenticationContext
 
 
 def proxy_principals(config: ProxyConfig) -> frozenset[str]:
-    """Those of `proxy.principals`, and the one that this proxy logs in with itself.
+    """The principals of `proxy.principals`, and this proxy's own.
 
-    Nobody is ANONYMOUS by mistake: without logins all are, proxies and administrators alike.
+    Never ANONYMOUS: without logins all clients have this principal, proxies and administrators included.
     """
     found = {*config.proxy_principals, *_own(config.controller, config.listeners)}
     return frozenset(found - {str(ANONYMOUS)})
@@ -34,7 +34,7 @@ def _own(controller: ControllerPeer, listeners: tuple[Listener, ...]) -> set[str
 
 
 def _of_certificate(path: Path, listeners: tuple[Listener, ...]) -> set[str]:
-    """Its whole subject, and whom each listener would take its bearer for."""
+    """The subject of the certificate, and the principals that the listeners map it to."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -50,7 +50,7 @@ def _of_certificate(path: Path, listeners: tuple[Listener, ...]) -> set[str]:
         shown = AuthenticationContext(
             listener=listener.name, security_protocol="SSL", host="", certificate=der
         )
-        # A builder that does not know the certificate lets nobody in with it.
+        # If a builder rejects the certificate, no client can log in with it.
         with suppress(Exception):
             found.add(str(listener.principal_builder().build(shown)))
     return found

@@ -1,4 +1,4 @@
-"""Whom quotas hold, and whether they do: what the `quota:` parts of proxy and controller have in common."""
+"""The keys that the `quota:` sections of proxy and controller have in common."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -9,12 +9,12 @@ from proxy.security.principal import parse_principal
 
 
 def principals(text: str) -> tuple[str, ...]:
-    """The names in `User:a;User:b`, Kafka's way. ValueError for one that is none."""
+    """The principals in `User:a;User:b`. ValueError for an invalid one."""
     return tuple(str(parse_principal(name)) for name in principal_names(text))
 
 
 def _joined(value: object) -> object:
-    """A list of YAML as Kafka writes it."""
+    """Converts a YAML list to Kafka's notation."""
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return ";".join(value)
     return value
@@ -25,7 +25,7 @@ def _are_principals(text: str) -> str:
         after_comma = name.partition(",")[2].lstrip()
         if after_comma.startswith("User:"):
             raise ValueError(
-                f"a comma stands in {name!r}, which makes it the name of one user;"
+                f"{name!r} contains a comma, which is part of a user's name;"
                 " separate principals by semicolons: User:a;User:b"
             )
     return text
@@ -36,7 +36,7 @@ PrincipalsText = Annotated[str, BeforeValidator(_joined), AfterValidator(_are_pr
 
 
 class QuotaRules(Part):
-    """The same keys in both files."""
+    """Keys of both files."""
 
     model_config = without("quota_")
     repeated: ClassVar[str] = "quota."
@@ -49,9 +49,9 @@ class QuotaRules(Part):
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """The principals that no quota is for."""
+        """The principals that are never limited."""
         return principals(self.quota_excluded_principals)
 
-    def told_rules(self) -> dict[str, str]:
-        """For who checks later what was decided."""
+    def recorded_rules(self) -> dict[str, str]:
+        """The settings for the audit trail."""
         return {"quota.mode": self.quota_mode, "quota.excluded.principals": ";".join(self.excluded)}

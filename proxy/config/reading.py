@@ -1,7 +1,7 @@
-"""A file in, checked settings out, or every key that is wrong: a line each, with the line of the file.
+"""Reads a file into checked settings, or returns an error line for every invalid key.
 
-`load` and `parse` are for those who need settings, `read` for `penstock check`, which goes on with those
-parts of a wrong file that are right. What a wrong key is called in words: proxy.config.wording.
+`load` and `parse` are for processes, which need settings; `read` is for `penstock check`, which also checks
+the valid parts of an invalid file. proxy.config.wording writes the error messages.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Reading(Generic[PartType]):
-    """What became of a file; `settings` None: it cannot be used, `problems` say why."""
+    """The result of reading a file. `settings` is None if the file is invalid; `problems` are the errors."""
 
     path: Path
     settings: PartType | None = None
@@ -35,7 +35,7 @@ class Reading(Generic[PartType]):
     spelling: Spelling = field(default_factory=lambda: Spelling(None))
 
     def line(self, location: Location, text: str, line: int | None = None) -> str:
-        """`text` about a key as a line of an error message: the file, the line, the key as it is written."""
+        """A line of an error message: the file, the line, the key as it is in the file, and `text`."""
         written = self.spelling.as_written(location)
         line = line or self.document.line(written)
         file = f"{self.path}" if line is None else f"{self.path}:{line}"
@@ -43,22 +43,22 @@ class Reading(Generic[PartType]):
 
 
 def load(path: Path, part: type[PartType]) -> PartType:
-    """The file as `part`; ConfigError lists every key that is wrong."""
+    """Reads the file as `part`; ConfigError lists every invalid key."""
     return parse(path, content_of(path), part)
 
 
 def parse(path: Path, content: bytes, part: type[PartType]) -> PartType:
-    """The same of a file that was read already; `path` is what errors name and paths are relative to."""
+    """Reads `content` as `part`. Errors name `path`, and paths in the file are relative to it."""
     reading = read(path, content, part)
     if reading.settings is None:
         raise ConfigError("\n".join(reading.problems))
     for hint in reading.hints:
-        log.warning("a key of the configuration is in an older spelling", hint=hint)
+        log.warning("the configuration contains a key in an older spelling", hint=hint)
     return reading.settings
 
 
 def content_of(path: Path) -> bytes:
-    """ConfigError when the file cannot be read."""
+    """The bytes of the file; ConfigError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -66,17 +66,17 @@ def content_of(path: Path) -> bytes:
 
 
 def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
-    """Never raises for what stands in a file."""
+    """Reads `content` as `part`. Never raises because of the content."""
     reading: Reading[PartType] = Reading(path)
     try:
         reading.document = read_document(content)
     except NotYaml as error:
         where = path if error.line is None else f"{path}:{error.line}"
-        reading.problems.append(f"{where}: not YAML: {error}")
+        reading.problems.append(f"{where}: the file is not valid YAML: {error}")
         return reading
     if not isinstance(reading.document.values, dict):
         found = type(reading.document.values).__name__
-        reading.problems.append(f"{path}: expected a mapping of settings, found {found}")
+        reading.problems.append(f"{path}: expected keys with values, found {found}")
         return reading
     _validate(reading, part)
     return reading
@@ -86,7 +86,7 @@ def _validate(reading: Reading[PartType], part: type[PartType]) -> None:
     reading.spelling = spelling = current(reading.document.values, part)
     reading.hints = [reading.line(location, text) for location, text in spelling.hints]
     context = _context(reading.path)
-    problems = [_stands_twice(twice) for twice in reading.document.twice]
+    problems = [_duplicate(twice) for twice in reading.document.twice]
     try:
         settings = part.model_validate(spelling.values, context=context)
     except ValidationError as error:
@@ -96,14 +96,14 @@ def _validate(reading: Reading[PartType], part: type[PartType]) -> None:
     reading.problems = _lines(reading, problems)
 
 
-def _stands_twice(twice: Twice) -> Problem:
+def _duplicate(twice: Twice) -> Problem:
     lines = f", in line {twice.first_line} and in line {twice.line}"
     where = lines if twice.line != twice.first_line else " in this line"
-    return Problem(twice.location, f"stands twice{where}; take one of them out", twice.line)
+    return Problem(twice.location, f"appears twice{where}; remove one of them", twice.line)
 
 
 def _lines(reading: Reading[PartType], problems: list[Problem]) -> list[str]:
-    """In the order of the file; what is about all of it comes last."""
+    """The lines in the order of the file; those about the whole file come last."""
 
     def place(problem: Problem) -> tuple[bool, int]:
         line = problem.line or reading.document.line(reading.spelling.as_written(problem.location))
@@ -119,11 +119,11 @@ def _context(path: Path) -> dict[str, object]:
 
 
 RightParts = Mapping[str, Any]
-"""Values of fields by the name of the field; which types they have the model of the file says."""
+"""Values of fields by the name of the field; the model of the file says which types they have."""
 
 
 def right_parts(reading: Reading[PartType], part: type[PartType]) -> RightParts:
-    """The parts at the top of a file that are right, by the name of their field, whatever the others are."""
+    """The valid top-level parts of a file, by the name of their field."""
     right: dict[str, Any] = {}
     values = reading.spelling.values
     if not isinstance(values, dict):
@@ -137,7 +137,7 @@ def right_parts(reading: Reading[PartType], part: type[PartType]) -> RightParts:
 
 @cache
 def _adapters(part: type[Part]) -> dict[str, tuple[str, TypeAdapter[Any]]]:
-    """Name of each field -> its key, and what validates it by itself."""
+    """Name of each field -> its key, and a validator for it alone."""
     found = {}
     for name, field_info in part.model_fields.items():
         kind: Any = field_info.annotation

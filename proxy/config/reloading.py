@@ -1,8 +1,8 @@
-"""The configuration read again: checked as a whole, compared, and put into effect as far as that is possible.
+"""Reloads the configuration: checks the file as a whole, compares it, and applies what can take effect.
 
-Run by a proxy, its supervisor or workers, and a controller, each with its own way to apply a configuration.
-One reload at a time; requests that come during one lead to one more. What is wrong leaves everything as it
-was. The outcome has one log line, one audit record, metrics, and the file that `penstock reload` reads.
+A proxy, its supervisor or workers, and a controller run it, each with its own way to apply a configuration.
+One reload runs at a time; requests during one cause one more. An error changes nothing. The outcome is
+reported in a log line, an audit record, metrics, and the file that `penstock reload` reads.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ log = structlog.get_logger(__name__)
 
 
 def checked(path: Path, part: type[PartType], check: Callable[[Path], Sequence[str]]) -> PartType:
-    """The file, after `check` has found nothing wrong with it. ConfigError lists every key that is wrong.
+    """The settings of the file, if `check` finds no errors. ConfigError lists every invalid key.
 
-    `check` reads the file too: one that is edited meanwhile is read once more.
+    `check` reads the file too. If the file changes meanwhile, both read it again.
     """
     for _ in range(READ_TRIES):
         content = content_of(path)
@@ -42,11 +42,11 @@ def checked(path: Path, part: type[PartType], check: Callable[[Path], Sequence[s
             if problems:
                 raise ConfigError("\n".join(problems))
             return config
-    raise ConfigError(f"{path}: changes while it is being read")
+    raise ConfigError(f"{path}: the file changes while it is being read; reload again")
 
 
 class Reloading(Generic[PartType]):
-    """Of one process."""
+    """Reloads the configuration of one process at each SIGHUP."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Reloading(Generic[PartType]):
         metrics: ReloadMetrics | None,
         status_directory: Path | None,
     ) -> None:
-        """`config`: the one in effect. `read`: the file as a whole, called in a thread.
+        """`config` is in effect. `read` reads and checks the file; it is called in a thread.
 
-        `apply`: put a configuration into effect; what it raises before it has changed anything is the error
-        of the reload. `metrics` and `status_directory`: None where another process answers for this one.
+        `apply` puts a configuration into effect; an exception before it has changed anything is the error
+        of the reload. `metrics` and `status_directory` are None if another process reports for this one.
         """
         self.config = config
         self._path = path
@@ -78,9 +78,9 @@ class Reloading(Generic[PartType]):
         files.watch(FILE_KIND)
 
     async def run(self) -> None:
-        """Reload at each SIGHUP, until cancelled."""
+        """Reloads at each SIGHUP, until cancelled."""
         loop = asyncio.get_running_loop()
-        self._told(self._status(now_ms()))
+        self._report_status(self._status(now_ms()))
 
         def wake() -> None:
             loop.call_soon_threadsafe(self._wanted.set)
@@ -92,7 +92,7 @@ class Reloading(Generic[PartType]):
             await self.reload()
 
     async def reload(self) -> ReloadStatus:
-        """Once; how it went."""
+        """Reloads once, and returns the outcome."""
         async with self._one_at_a_time:
             began_ms = now_ms()
             self._count += 1
@@ -101,12 +101,12 @@ class Reloading(Generic[PartType]):
             except (ConfigError, TlsError, ValueError, OSError) as error:
                 status = self._status(began_ms, error=str(error) or repr(error))
             except Exception as error:
-                log.exception("fault while the configuration was reloaded")
-                status = self._status(began_ms, error=f"fault: {error!r}")
+                log.exception("unexpected error during a reload of the configuration")
+                status = self._status(began_ms, error=f"unexpected error: {error!r}")
             else:
                 status = self._status(began_ms, changed)
-            self._reported(status)
-            self._told(status)
+            self._log_and_record(status)
+            self._report_status(status)
             return status
 
     async def _changed(self) -> list[Change]:
@@ -116,7 +116,7 @@ class Reloading(Generic[PartType]):
         return found
 
     def _compared(self) -> tuple[list[Change], PartType]:
-        """What differs, and what can be in effect. In a thread: files are read and classes are made."""
+        """The changes, and the configuration that can take effect. Reads files, so it runs in a thread."""
         new = self._read()
         return changes(self.config, new, self._effects), in_effect(self.config, new, self._effects)
 
@@ -133,19 +133,19 @@ class Reloading(Generic[PartType]):
             restart=[change.in_words() for change in changed if change.effect is Effect.RESTART],
         )
 
-    def _told(self, status: ReloadStatus) -> None:
+    def _report_status(self, status: ReloadStatus) -> None:
         if self._status_directory is not None:
             written(status, self._status_directory)
         if self._metrics is not None:
             self._metrics.read(status)
 
-    def _reported(self, status: ReloadStatus) -> None:
+    def _log_and_record(self, status: ReloadStatus) -> None:
         keys = {"changed": ", ".join(status.changed), "restart.needed": ", ".join(status.restart)}
-        told = {name: text for name, text in keys.items() if text}
-        self._files.tell(self._path, FILE_KIND, None, status.error, told)
+        details = {name: text for name, text in keys.items() if text}
+        self._files.tell(self._path, FILE_KIND, None, status.error, details)
         if status.error is not None:
             log.error(
-                "configuration not reloaded: the one in effect stays",
+                "configuration not reloaded: the previous one stays in effect",
                 file=str(self._path),
                 error=status.error,
             )

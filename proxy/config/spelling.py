@@ -1,7 +1,7 @@
-"""Files in an older spelling: what was read before still is, as it is spelled now, and a hint says so.
+"""Accepts keys in an older spelling, converts them to the current one, and returns hints about them.
 
-`quota: {quota.mode: observe}` was how a key was nested below the part that its name begins with. Now a key
-does not repeat the name of its part: `quota: {mode: observe}`.
+Keys used to repeat the name of their section: `quota: {quota.mode: observe}`. The current spelling is
+`quota: {mode: observe}`.
 """
 
 from collections.abc import Mapping
@@ -16,19 +16,19 @@ Key = TypeVar("Key")
 
 @dataclass(slots=True)
 class Spelling:
-    """`written`: what stands in the file for a key that has another name now, by where it is now."""
+    """A converted file. `written`: the key in the file, by the location of the current key."""
 
     values: object
     written: dict[Location, str] = field(default_factory=dict)
     hints: list[tuple[Location, str]] = field(default_factory=list)
 
     def as_written(self, location: Location) -> Location:
-        """The same place, by the keys that stand in the file."""
+        """The same location, with the keys in the file."""
         return tuple(self.written.get(location[: depth + 1], step) for depth, step in enumerate(location))
 
 
 def current(values: object, part: type[Part]) -> Spelling:
-    """`values`, of a document, with today's keys of `part`."""
+    """Converts the `values` of a document to the current keys of `part`."""
     spelling = Spelling(None)
     spelling.values = _part(values, part, (), spelling)
     return spelling
@@ -43,7 +43,9 @@ def _part(values: object, part: type[Part], at: Location, spelling: Spelling) ->
         name = _name_now(key, part, values, fields)
         if name != key:
             spelling.written[*at, name] = key
-            spelling.hints.append(((*at, name), f"write {name}: the key need not repeat its part's name"))
+            spelling.hints.append(
+                ((*at, name), f"write {name}: keys no longer repeat the name of their section")
+            )
         below = next(parts_in(fields[name].annotation), None) if name in fields else None
         found[name] = value if below is None else _value(value, below, (*at, name), spelling)
     return found
@@ -55,12 +57,12 @@ def _name_now(
     if not isinstance(key, str) or key in fields or not part.repeated or not key.startswith(part.repeated):
         return key
     name = key.removeprefix(part.repeated)
-    # Where both stand in the file it is not for us to say which one counts.
+    # If the file contains both spellings, it is unclear which one counts: an error.
     return name if name in fields and name not in values else key
 
 
 def _value(value: object, part: type[Part], at: Location, spelling: Spelling) -> object:
-    """What stands for a part, a list of parts, or parts by name."""
+    """Converts a part, or a list of parts."""
     if isinstance(value, list):
         return [_part(item, part, (*at, place), spelling) for place, item in enumerate(value)]
     return _part(value, part, at, spelling)

@@ -1,4 +1,4 @@
-"""Where traces go, in the configuration: an OTLP receiver, and which requests it is told of."""
+"""The `telemetry:` section: an OTLP receiver, and the share of requests that get a span."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -15,9 +15,9 @@ from proxy.net.files.watched_file import FileReloads
 from proxy.net.telemetry.spans import NoTraces, Traces
 
 PATH = "/v1/traces"
-"""Of OTLP/HTTP, where the endpoint has none."""
+"""The path of OTLP/HTTP, if the endpoint has none."""
 EXTRA = ("opentelemetry", "requests", "google")
-"""What only the extra `otel` installs."""
+"""Packages that only the extra `otel` installs."""
 
 
 def _endpoint(text: str) -> str:
@@ -25,16 +25,18 @@ def _endpoint(text: str) -> str:
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError(f"expected https://host:4318{PATH}, found {text!r}")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("no user name or password in the URL, which is logged: use headers.file")
+        raise ValueError(
+            "the URL must not contain a user name or password, because it is logged; use headers.file"
+        )
     if parts.query or parts.fragment:
-        raise ValueError("no query in the URL, which is logged: use headers.file")
+        raise ValueError("the URL must not contain a query, because it is logged; use headers.file")
     if parts.port == 4317:
         raise ValueError("port 4317 is for OTLP over gRPC; use the receiver's HTTP port, usually 4318")
     return text if parts.path not in ("", "/") else text.rstrip("/") + PATH
 
 
 class OtlpSsl(Part):
-    """TLS towards the receiver, PEM files; read again whenever a connection has failed."""
+    """TLS for the connection to the receiver, PEM files; read again after a failed connection."""
 
     ca: ExistingFile | None = None
     certificate: ExistingFile | None = None
@@ -43,7 +45,7 @@ class OtlpSsl(Part):
     @model_validator(mode="after")
     def _can_be_used(self) -> "OtlpSsl":
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key go together")
+            raise ValueError("certificate and key belong together; write both, or remove both")
         try:
             client_context(self.ca, self.certificate, self.key, True)
         except TlsError as error:
@@ -65,14 +67,15 @@ class Otlp(Part):
     @model_validator(mode="after")
     def _can_be_used(self) -> "Otlp":
         if self.ssl is not None and not self.endpoint.startswith("https:"):
-            raise ValueError("ssl is given, and endpoint begins with http://; write https://")
+            raise ValueError("ssl is set, but endpoint begins with http://; write https://")
         try:
             from proxy.net.telemetry.otlp import Headers
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in EXTRA:
                 raise
             raise ValueError(
-                f"telemetry.otlp needs an extra that is not installed ({error}): pip install 'penstock[otel]'"
+                f"telemetry.otlp needs an extra that is not installed ({error}); run pip install"
+                " 'penstock[otel]'"
             ) from error
         try:
             Headers(self.headers_file)
@@ -81,24 +84,24 @@ class Otlp(Part):
         return self
 
     def exposure(self) -> str | None:
-        """What others on the network can see of it, as a warning; None if nothing."""
+        """A warning if the network can read the headers; otherwise None."""
         parts = urlsplit(self.endpoint)
         if self.headers_file is None or parts.scheme == "https" or parts.hostname in LOOPBACK:
             return None
         return (
-            f"telemetry.otlp.endpoint {self.endpoint}: what headers.file holds crosses the network in the"
-            " clear; use https://"
+            f"telemetry.otlp.endpoint {self.endpoint}: the content of headers.file is sent in clear text;"
+            " use https://"
         )
 
 
 class Telemetry(Part):
-    """What is sent to receivers besides the audit trail; nothing by default."""
+    """The `telemetry:` section; by default nothing is sent."""
 
     otlp: Otlp | None = None
 
 
 def traces(telemetry: Telemetry, instance: str, registry: CollectorRegistry, reloads: FileReloads) -> Traces:
-    """`instance`: which process it is. ValueError or OSError name what cannot be used."""
+    """The traces of a process with the name `instance`. ValueError or OSError name an invalid key or file."""
     otlp = telemetry.otlp
     if otlp is None:
         return NoTraces()

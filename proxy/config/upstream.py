@@ -1,4 +1,4 @@
-"""The broker that a proxy stands in front of, and where clients reach all brokers' proxies (SPEC O1)."""
+"""The `upstream:` section: the broker behind a proxy, and the addresses of all brokers' proxies (SPEC O1)."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -6,19 +6,18 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from proxy.config.binds import is_wildcard
-from proxy.config.bootstrap import Bootstrap
 from proxy.config.listener import Listener
-from proxy.config.parts import HostPort, KeyProblem, split_host_port
+from proxy.config.parts import Bootstrap, HostPort, KeyProblem, split_host_port
 from proxy.config.peer import Peer
 
 NodeId = Annotated[int, Field(ge=0)]
 
 
 class Upstream(Peer):
-    """With `addresses: passthrough` the listener at `bootstrap` advertises the proxies itself."""
+    """The broker behind a proxy. With `addresses: passthrough` its listener advertises the proxies itself."""
 
     bootstrap: Bootstrap
-    """The first is the broker that clients' bytes go to; the others are for our own connections alone."""
+    """The first address is that of the broker; the others are only for the proxy's own connections."""
     internal_bootstrap: Bootstrap | None = None
     addresses: Literal["rewrite", "passthrough"] = "rewrite"
     node_id: NodeId | None = None
@@ -33,16 +32,16 @@ class Upstream(Peer):
 
     @property
     def own_bootstrap(self) -> tuple[str, ...]:
-        """Where the proxy's own clients (metadata feed, audit) find brokers and not proxies."""
+        """Addresses for the proxy's own connections (metadata feed, audit), which must lead to brokers."""
         return self.internal_bootstrap or self.bootstrap
 
     @property
     def note(self) -> str | None:
-        """What a list means here, for who has written one."""
+        """A warning that explains a list of addresses; None without a list."""
         if len(self.bootstrap) == 1:
             return None
         return (
-            f"upstream > bootstrap: clients are connected to {self.bootstrap[0]} alone; the other addresses"
+            f"upstream > bootstrap: clients' requests go only to {self.bootstrap[0]}; the other addresses"
             " are for the proxy's own connections (metadata log, audit topic)"
         )
 
@@ -50,18 +49,23 @@ class Upstream(Peer):
     def _one_list(self) -> "Upstream":
         if self.internal_bootstrap is not None and len(self.bootstrap) > 1:
             raise ValueError(
-                "bootstrap: with internal.bootstrap only the broker that clients are connected to stands"
-                " here; give the other addresses to internal.bootstrap"
+                "bootstrap: with internal.bootstrap it has a single address, that of the broker behind this"
+                " proxy; move the others to internal.bootstrap"
             )
         return self
 
     @model_validator(mode="after")
     def _users_need_a_login_of_ours(self) -> "Upstream":
         if self.identity == "user" and self.sasl is None:
-            raise ValueError("identity: user needs sasl: a broker makes tokens only for those who log in")
+            raise ValueError(
+                "identity: user needs sasl, because a broker creates tokens only for authenticated"
+                " clients; write sasl"
+            )
         if self.identity == "user" and self.sasl is not None and not self.sasl.username:
-            # It renews the users' tokens, so the broker is told of it by name.
-            raise ValueError("identity: user needs sasl.username: whom the broker takes our token for")
+            # The requester of a token renews it, and the broker knows it by name.
+            raise ValueError(
+                "identity: user needs sasl.username; write the principal of the proxy's token at the broker"
+            )
         return self
 
     @model_validator(mode="after")
@@ -70,19 +74,21 @@ class Upstream(Peer):
             return self
         if self.internal_bootstrap in (None, self.bootstrap):
             raise ValueError(
-                "addresses: passthrough needs internal.bootstrap: another listener of the broker, one that"
-                " advertises the brokers; by bootstrap the proxy's own clients would come back to proxies"
+                "addresses: passthrough needs internal.bootstrap; write the address of another"
+                " listener of the broker,"
+                " which advertises the brokers themselves"
             )
         if self.advertised_brokers or self.node_id is not None:
             raise ValueError(
-                "addresses: passthrough takes no advertised.brokers and no node.id: the broker's listener"
-                " advertises the proxies"
+                "addresses: passthrough does not use advertised.brokers and node.id, because the"
+                " broker's listener"
+                " advertises the proxies; remove them"
             )
         return self
 
 
 def require_addresses(listeners: tuple[Listener, ...], upstream: Upstream) -> None:
-    """Every client must be told of proxies it can reach, and of nothing else."""
+    """ValueError unless responses to every client can contain addresses of proxies, and only those."""
     if upstream.passes_addresses:
         _require_one_listener(listeners)
         return
@@ -95,7 +101,7 @@ def require_addresses(listeners: tuple[Listener, ...], upstream: Upstream) -> No
 
 
 def _require_routable(listeners: tuple[Listener, ...]) -> None:
-    """As Kafka: clients cannot connect to 0.0.0.0, and would be told to."""
+    """As in Kafka: an advertised address cannot be 0.0.0.0, because clients cannot connect to it."""
     for place, listener in enumerate(listeners):
         key = "bind" if listener.advertised is None else "advertised"
         address = listener.advertised or listener.bind
@@ -104,31 +110,39 @@ def _require_routable(listeners: tuple[Listener, ...]) -> None:
         port = split_host_port(address)[1]
         raise KeyProblem(
             ("listeners", place, key),
-            f"clients would be told to connect to {address}; write advertised: HOST:{port} with a name or"
-            " an address that they can reach",
+            f"clients cannot connect to {address}; write advertised: HOST:{port} with a name or an"
+            " address that"
+            " they can reach",
         )
 
 
 def _require_one_listener(listeners: tuple[Listener, ...]) -> None:
     if len(listeners) > 1:
         raise ValueError(
-            "upstream: addresses: passthrough serves one listener: what the broker's listener advertises"
-            " can be right for the clients of one only"
+            "upstream: addresses: passthrough supports only one listener, because the broker's"
+            " listener advertises"
+            " one address; remove the others, or write addresses: rewrite"
         )
     if listeners[0].advertised is not None:
         raise ValueError(
-            "upstream: addresses: passthrough takes no advertised at a listener: the broker advertises it"
+            "upstream: addresses: passthrough does not use advertised of a listener, because the"
+            " broker advertises"
+            " the address; remove advertised"
         )
 
 
 def _require_names(node_id: int, by_name: Iterable[str], names: set[str]) -> None:
     unknown = sorted(set(by_name) - names)
     if unknown:
-        raise ValueError(f"advertised.brokers: node {node_id} names no listener: {', '.join(unknown)}")
+        raise ValueError(
+            f"advertised.brokers: node {node_id}: no listener has the name {', '.join(unknown)}; correct it"
+        )
     missing = sorted(names.difference(by_name))
     if missing:
-        # Without it the listener's clients would not find what this node leads.
-        raise ValueError(f"advertised.brokers: node {node_id} has no address for {', '.join(missing)}")
+        # Without it the listener's clients could not use partitions that this node leads.
+        raise ValueError(
+            f"advertised.brokers: node {node_id} has no address for {', '.join(missing)}; add it"
+        )
 
 
 def _require_different_addresses(listener: Listener, upstream: Upstream) -> None:
@@ -137,11 +151,13 @@ def _require_different_addresses(listener: Listener, upstream: Upstream) -> None
         other = nodes.setdefault(by_name[listener.name], node_id)
         if other != node_id:
             raise ValueError(
-                f"advertised.brokers: nodes {other} and {node_id} have the same address for {listener.name}"
+                f"advertised.brokers: nodes {other} and {node_id} have the same address for"
+                f" {listener.name}; each proxy"
+                " needs its own"
             )
     own = nodes.get(listener.advertised or listener.bind)
     if own is not None and upstream.node_id not in (None, own):
         raise ValueError(
-            f"advertised.brokers: node {own} has the address of listener {listener.name} itself,"
-            f" but node.id is {upstream.node_id}"
+            f"advertised.brokers: node {own} has the address of this proxy's listener {listener.name},"
+            f" but node.id is {upstream.node_id}; correct one of them"
         )

@@ -1,6 +1,6 @@
-"""The users file: the users that PLAIN knows, by name, each with a hashed password; read again as it changes.
+"""The users file: the users of PLAIN, by name, each with a hashed password. It is reloaded when it changes.
 
-Put together with a process, run in its TaskGroup. The files that `password.file` names are watched too.
+Runs in the TaskGroup of a process, and watches the files that `password.file` names too.
 """
 
 import asyncio
@@ -21,24 +21,26 @@ FILE_KIND = "users"
 
 
 class PlainUser(Part):
+    """A user of PLAIN: the hash of its password, or a file with the password."""
+
     password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
     password_file: SecretFile | None = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "PlainUser":
         if (self.password_hash is None) == (self.password_file is None):
-            raise ValueError("give password.hash or password.file")
+            raise ValueError("write either password.hash or password.file")
         return self
 
 
 class UsersFile(Part):
-    """The users that PLAIN knows."""
+    """The whole users file."""
 
     users: dict[str, PlainUser]
 
 
 class WatchedUsers:
-    """The users of a file, those of its last good version; `known` is what PLAIN asks."""
+    """The users in the last valid version of a file; PLAIN looks them up in `known`."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class WatchedUsers:
         on_change: Callable[[], None] = lambda: None,
         interval_ms: int = INTERVAL_MS,
     ) -> None:
-        """`path` None: nobody. `on_change`: they are others now. ConfigError names what cannot be used."""
+        """`path` None: no users. `on_change` is called after a change. ConfigError names what is invalid."""
         self.known = PlainUsers({})
         self._reloads = reloads
         self._on_change: Callable[[], None] | None = None
@@ -62,12 +64,12 @@ class WatchedUsers:
         self._on_change = on_change
 
     def take_over(self, known: PlainUsers) -> None:
-        """Be what `known`'s holders ask from now on, in place of another file."""
+        """Fills `known`, which PLAIN already uses, with the users of this file instead of another one's."""
         self.known = known
         self._renew()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watches the files until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for file in self._files:
                 tasks.create_task(file.run())
@@ -82,7 +84,7 @@ class WatchedUsers:
         return WatchedFile(path, FILE_KIND, read, self._reloads, self._interval_ms)
 
     def _read(self, path: Path, content: bytes) -> None:
-        """The users file has changed; what is raised leaves all as it was."""
+        """Reads the changed users file; an exception changes nothing."""
         users = parse(path, content, UsersFile).users
         paths = [user.password_file for user in users.values() if user.password_file is not None]
         secrets = {path: self._secrets.get(path) or self._secret(path) for path in paths}
@@ -98,7 +100,7 @@ class WatchedUsers:
     def _read_secret(self, path: Path, content: bytes) -> None:
         password = content.decode().rstrip("\r\n")
         if not password:
-            raise ValueError("the password is empty")
+            raise ValueError("the file is empty; write a password into it")
         self._passwords[path] = kept_password(password)
         if path in self._secrets:
             self._renew()

@@ -1,6 +1,6 @@
-"""pydantic's errors in, what an operator reads out: where, what is wrong, what to do. One line for each.
+"""Converts pydantic's errors to messages for operators: which key, what is wrong, what to do; one line each.
 
-Used by proxy.config.reading. pydantic's own words are about Python ("Input should be a valid tuple").
+proxy.config.reading calls it. pydantic's own messages are about Python ("Input should be a valid tuple").
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,11 +15,11 @@ from proxy.config.document import Location
 from proxy.config.parts import KeyProblem, KeyProblems, Part, parts_in
 
 Context = Mapping[str, Any]
-"""What pydantic says of an error beside its words: `gt`, `expected`, `error`."""
+"""Details of a pydantic error, such as `gt`, `expected`, `error`."""
 MAX_SHOWN = 60
 _PATTERNS = {
-    r"^[A-Za-z0-9._-]+$": "only letters, digits, '.', '_' and '-' may stand here",
-    r"^[A-Z0-9_-]{1,20}$": "a mechanism has up to 20 capital letters, digits, '-' and '_'",
+    r"^[A-Za-z0-9._-]+$": "expected letters, digits, '.', '_' and '-' only",
+    r"^[A-Z0-9_-]{1,20}$": "expected the name of a mechanism, up to 20 capital letters, digits, '-' and '_'",
     r"^\w+(\.\w+)+$": "expected package.module.Class, a Python class",
     r"^[^/@\s]+$": "expected a name without '/', '@' and spaces",
 }
@@ -27,7 +27,7 @@ _PATTERNS = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`location`: as of today's spelling, from the top of the file; `line`: where that does not tell it."""
+    """An error. `location` has the current spelling; `line` is set if `location` does not lead to it."""
 
     location: Location
     text: str
@@ -35,17 +35,17 @@ class Problem:
 
 
 def in_words(errors: Iterable[ErrorDetails], file: type[Part]) -> list[Problem]:
-    """What is wrong with a file that is a `file`. Of a key that stands under another name it is said once."""
+    """The errors of a `file`. A key with a wrong name is not reported as missing as well."""
     unknown: list[Problem] = []
     meant: set[Location] = set()
     others: list[tuple[ErrorDetails, Problem]] = []
     for error in errors:
         location = error["loc"]
         if error["type"] == "extra_forbidden":
-            told = _about_unknown(file, location, error["input"])
-            unknown.append(Problem(location, f"unknown key; {told.text}"))
-            if told.meant is not None:
-                meant.add(told.meant)
+            about = _about_unknown(file, location, error["input"])
+            unknown.append(Problem(location, f"unknown key; {about.text}"))
+            if about.meant is not None:
+                meant.add(about.meant)
         else:
             others += ((error, problem) for problem in _problems(error, location))
     missing_but_there = {location[:depth] for location in meant for depth in range(1, len(location) + 1)}
@@ -61,7 +61,7 @@ def _about_unknown(file: type[Part], location: Location, value: object) -> advic
 
 
 def _part_at(file: type[Part], location: Location) -> type[Part]:
-    """The part whose keys stand at a location; a name or a place in a list leads to no other part."""
+    """The part at a location; a name or a position in a list leads to no other part."""
     part = file
     for step in location:
         for name, field in part.model_fields.items():
@@ -88,18 +88,18 @@ def _raised(error: ValueError, location: Location) -> Iterator[Problem]:
     elif isinstance(error, KeyProblem):
         yield Problem((*location, *error.location), str(error))
     else:
-        for line in str(error).splitlines() or ["cannot be used"]:
+        for line in str(error).splitlines() or ["the value is invalid"]:
             yield Problem(location, line)
 
 
 def _words(kind: str, context: Context, value: object, location: Location) -> str:
     if kind == "missing":
-        return "is missing, and there is no default"
+        return "is missing; add it, because it has no default"
     if value is None:
-        return "has no value; give it one, or take the line out"
+        return "has no value; add one, or remove the line"
     if kind in ("dict_type", "model_type") and isinstance(value, str):
-        return f"expected keys of its own below it, found {_shown(value)}"
-    return _WORDS.get(kind, _whatever)(context, value, location)
+        return f"expected keys below it, found {_shown(value)}"
+    return _WORDS.get(kind, _invalid)(context, value, location)
 
 
 def _expected(what: str) -> Callable[[Context, object, Location], str]:
@@ -107,7 +107,7 @@ def _expected(what: str) -> Callable[[Context, object, Location], str]:
 
 
 def _bound(words: str, name: str) -> Callable[[Context, object, Location], str]:
-    return lambda context, value, _location: f"has to be {words} {context[name]:g}, found {_shown(value)}"
+    return lambda context, value, _location: f"must be {words} {context[name]:g}, found {_shown(value)}"
 
 
 def _text_expected(_context: Context, value: object, _location: Location) -> str:
@@ -133,15 +133,15 @@ def _one_of(context: Context, value: object, _location: Location) -> str:
 
 def _pattern(context: Context, value: object, _location: Location) -> str:
     pattern = str(context["pattern"])
-    return f"{_PATTERNS.get(pattern, f'has to match {pattern}')}, found {_shown(value)}"
+    return f"{_PATTERNS.get(pattern, f'must match {pattern}')}, found {_shown(value)}"
 
 
-def _whatever(_context: Context, value: object, _location: Location) -> str:
-    return f"cannot be used: {_shown(value)}"
+def _invalid(_context: Context, value: object, _location: Location) -> str:
+    return f"invalid value: {_shown(value)}"
 
 
 _WHOLE, _NUMBER = _expected("a whole number"), _expected("a number")
-_TRUE_FALSE, _KEYS = _expected("true or false"), _expected("keys of its own below it")
+_TRUE_FALSE, _KEYS = _expected("true or false"), _expected("keys below it")
 _WORDS: Mapping[str, Callable[[Context, object, Location], str]] = {
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
@@ -155,9 +155,7 @@ _WORDS: Mapping[str, Callable[[Context, object, Location], str]] = {
     "string_type": _text_expected,
     "string_too_short": lambda _context, _value, _location: "must not be empty",
     "string_pattern_mismatch": _pattern,
-    "invalid_key": lambda _context, _value, location: (
-        f"keys are text, found {location[-1]}, which is no key here"
-    ),
+    "invalid_key": lambda _context, _value, location: f"expected the name of a key, found {location[-1]}",
     "path_type": _expected("the name of a file"),
     "literal_error": _one_of,
     "enum": _one_of,

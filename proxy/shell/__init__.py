@@ -1,8 +1,8 @@
-"""`penstock shell`: the metadata log as a tree of paths, at one offset of it (KIP-801). Changes nothing.
+"""`penstock shell`: shows the metadata log as a tree of paths, as of one offset (KIP-801). It only reads.
 
-log_file   a segment, a snapshot or a directory of them -> the steps of the log
-source     from where `--log` says -> the image and what there is to say about it
-walk       ls, cat, find, tree: a tree and a path -> what is there, as lines or as JSON
-prompt     the same, asked for line by line
+log_file   reads a segment, a snapshot or a directory of them
+source     reads the log that `--log` names into an image
+walk       ls, cat, find and tree, as lines or as JSON
+prompt     the interactive session
 run        the command
 """

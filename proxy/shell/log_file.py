@@ -1,8 +1,8 @@
-"""A metadata log in files -> its steps: what became visible at which offset (KIP-630, KIP-801).
+"""Reads the files of a metadata log into steps: what became visible at which offset (KIP-630, KIP-801).
 
-Reads a segment (`00000000000000000000.log`) of our topic or of Kafka's `__cluster_metadata`, a snapshot
-(`*.checkpoint`), or a directory: the newest snapshot in it and what the segments have behind that. CRCs are
-checked; what a transaction has not committed is left out. What the values mean is not known here.
+The files are a segment (`00000000000000000000.log`) of Penstock's topic or of Kafka's `__cluster_metadata`, a
+snapshot (`*.checkpoint`), or a directory: its newest snapshot and the segments after it. It checks CRCs and
+omits records of uncommitted transactions. It does not interpret the values.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionR
 SEGMENT, SNAPSHOT = ".log", ".checkpoint"
 BASE_OFFSET_END, LAST_DELTA_AT, COUNT_AT, HEADER_BYTES = 8, 23, 57, 61
 ATTRIBUTES_AT, CONTROL = 22, 0x20
-"""Within a batch: its first offset, the last one relative to it, and how many records it has."""
+"""Positions in a batch: its first offset, the last one relative to it, and the number of records."""
 
 
 class LogFileError(Exception):
-    """The log cannot be read; the text names the file, and the offset where there is one."""
+    """The log cannot be read; the message names the file and, if known, the offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`counts_from`: the offset from which on the values count, that of the last record of a transaction."""
+    """Values that became visible together, at `counts_from`: the offset of the transaction's last record."""
 
     counts_from: int
     committed: Committed
@@ -32,39 +32,41 @@ class Step:
 
 @dataclass(slots=True)
 class ReadLog:
-    """What is in the log."""
+    """The content of a log."""
 
     steps: list[Step] = field(default_factory=list)
     snapshot: bool = False
-    """The first step is a snapshot of all that was before it."""
+    """Whether the first step is a snapshot."""
     start_offset: int = 0
     end_offset: int = 0
-    """Behind the last batch."""
+    """The offset after the last batch."""
     notes: list[str] = field(default_factory=list)
-    """What whoever looks at the image should know."""
+    """Notes for the user about gaps in the log."""
 
     def take(self, reader: TransactionReader, raw: bytes) -> None:
-        """One whole batch. BrokenBatch names what is wrong with it."""
+        """Adds one whole batch. BrokenBatch contains the reason if it is invalid."""
         marker = raw[ATTRIBUTES_AT] & CONTROL != 0
         for step in reader.feed(raw):
             self.steps.append(Step(step.last_offset - marker, step))
         self.end_offset = reader.position
 
     def end(self, reader: TransactionReader) -> None:
-        """Nothing comes behind what was taken."""
+        """Ends the log, and adds a note about an undecided transaction."""
         if reader.settled_offset + 1 < self.end_offset:
             begin = reader.settled_offset + 1
-            self.notes.append(f"a transaction from offset {begin} on is not decided and left out")
+            self.notes.append(f"a transaction that begins at offset {begin} is undecided and was omitted")
 
 
 def read_log(path: Path) -> ReadLog:
-    """LogFileError when nothing of it, or not all of it, can be read."""
+    """Reads a file or a directory. LogFileError if it cannot be read completely."""
     if path.is_dir():
         files = sorted(path.iterdir())
         snapshots = [file for file in files if file.suffix == SNAPSHOT]
         segments = [file for file in files if file.suffix == SEGMENT]
         if not snapshots and not segments:
-            raise LogFileError(f"{path}: neither a segment (*{SEGMENT}) nor a snapshot (*{SNAPSHOT}) in it")
+            raise LogFileError(
+                f"{path}: the directory contains neither a segment (*{SEGMENT}) nor a snapshot (*{SNAPSHOT})"
+            )
         return _read(snapshots[-1] if snapshots else None, segments)
     return _read(path, []) if path.suffix == SNAPSHOT else _read(None, [path])
 
@@ -95,7 +97,7 @@ def _read(snapshot: Path | None, segments: list[Path]) -> ReadLog:
 def _read_snapshot(path: Path, found: ReadLog) -> None:
     offset = _offset_of(path)
     if offset is None:
-        raise LogFileError(f"{path}: a snapshot is called <end offset>-<epoch>{SNAPSHOT}")
+        raise LogFileError(f"{path}: the name of a snapshot has to be <end offset>-<epoch>{SNAPSHOT}")
     reader = SnapshotReader()
     try:
         reader.feed(_content(path))
@@ -110,15 +112,15 @@ def _reader_from(found: ReadLog, begin: int) -> TransactionReader:
     if not found.snapshot:
         found.start_offset = found.end_offset = begin
         if begin > 0:
-            found.notes.append(f"the log begins at offset {begin}: what was before is not in it")
+            found.notes.append(f"the log begins at offset {begin}: earlier records are missing")
     elif begin > found.end_offset:
-        found.notes.append(f"offsets {found.end_offset} to {begin - 1} are missing behind the snapshot")
+        found.notes.append(f"offsets {found.end_offset} to {begin - 1} are missing after the snapshot")
     return TransactionReader(found.end_offset)
 
 
 def _note_gap(found: ReadLog, begin: int, end: int, count: int, *, compacted: bool) -> None:
-    """Compaction takes records, and whole batches, out of the middle of a log."""
-    note = "records were compacted away: an image of an earlier offset lacks what was replaced since"
+    """Compaction removes records, and whole batches, from the middle of a log."""
+    note = "compaction removed records: an image of an earlier offset lacks what was replaced since"
     if compacted and (begin > found.end_offset or count < end - begin) and note not in found.notes:
         found.notes.append(note)
 
@@ -127,19 +129,19 @@ def _batches(path: Path, found: ReadLog) -> Iterator[bytes]:
     try:
         whole, rest = split(_content(path))
     except BrokenBatch as error:
-        raise LogFileError(f"{path}: behind offset {found.end_offset - 1}: {error}") from error
+        raise LogFileError(f"{path}: after offset {found.end_offset - 1}: {error}") from error
     if rest.strip(b"\0") and not whole:
-        raise LogFileError(f"{path}: no log: {len(rest)} bytes, and no whole record batch at their beginning")
+        raise LogFileError(f"{path}: not a log: its {len(rest)} bytes do not begin with a whole record batch")
     yield from whole
     if rest.strip(b"\0"):
         found.notes.append(
-            f"{path.name} ends within a batch: {len(rest)} bytes behind offset {found.end_offset - 1}"
+            f"{path.name} ends within a batch: {len(rest)} bytes after offset {found.end_offset - 1}"
         )
 
 
 def _extent(raw: bytes) -> tuple[int, int, int]:
     if len(raw) < HEADER_BYTES:
-        raise LogFileError(f"a batch of {len(raw)} bytes, less than its header has")
+        raise LogFileError(f"a batch has {len(raw)} bytes, fewer than its header")
     begin = int.from_bytes(raw[:BASE_OFFSET_END], "big", signed=True)
     last_delta = int.from_bytes(raw[LAST_DELTA_AT : LAST_DELTA_AT + 4], "big", signed=True)
     count = int.from_bytes(raw[COUNT_AT:HEADER_BYTES], "big", signed=True)

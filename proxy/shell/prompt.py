@@ -1,6 +1,6 @@
-"""The shell line by line: ls, cat, find, tree, cd, pwd, exit, with completion where there is a terminal.
+"""The interactive shell: ls, cat, find, tree, cd, pwd, exit, with completion on a terminal.
 
-Reads standard input, which may be a pipe: then there is no prompt. The exit code is 1 when any line failed.
+It reads standard input. If that is a pipe there is no prompt. The exit code is 1 if any line failed.
 """
 
 import cmd
@@ -12,11 +12,11 @@ from typing import IO
 from proxy.metadata.tree import Node, parts
 from proxy.shell.walk import NothingThere, answer, answer_json, completions
 
-INTRO = "The metadata log as paths. ls, cat, find, tree, cd, pwd, exit; help tells more."
+INTRO = "The metadata log as paths. Commands: ls, cat, find, tree, cd, pwd, exit, help."
 
 
 class Prompt(cmd.Cmd):
-    """One session at one image."""
+    """An interactive session over one image."""
 
     def __init__(self, root: Node, offset: int, *, as_json: bool, stdin: IO[str], stdout: IO[str]) -> None:
         super().__init__(stdin=stdin, stdout=stdout)
@@ -31,37 +31,37 @@ class Prompt(cmd.Cmd):
             _complete_paths()
 
     def do_ls(self, line: str) -> None:
-        """ls [PATH]: the names below a path."""
+        """ls [PATH]: list the names below a path."""
         self._answer("ls", line, 1)
 
     def do_cat(self, line: str) -> None:
-        """cat PATH: what stands at a path, as JSON."""
+        """cat PATH: print the value at a path, as JSON."""
         self._answer("cat", line, 1)
 
     def do_find(self, line: str) -> None:
-        """find [PATH [PATTERN]]: all paths below a path; PATTERN is of the last name, or of a whole path."""
+        """find [PATH [PATTERN]]: list paths below a path; PATTERN matches the last name or a whole path."""
         self._answer("find", line, 2)
 
     def do_tree(self, line: str) -> None:
-        """tree [PATH]: all names below a path, indented."""
+        """tree [PATH]: print all names below a path, indented."""
         self._answer("tree", line, 1)
 
     def do_cd(self, line: str) -> None:
-        """cd [PATH]: paths are relative to it from here on."""
+        """cd [PATH]: change the directory that paths are relative to."""
         path = self._absolute(line.strip())
         node = self._root.below(path)
         if node is None or node.names() is None:
-            self._fail(f"no directory: {line.strip()}")
+            self._fail(f"not a directory: {line.strip()}")
             return
         self._directory = path
         self._name_directory()
 
     def do_pwd(self, _line: str) -> None:
-        """pwd: where we are."""
+        """pwd: print the current directory."""
         self._say("/" + "/".join(self._directory))
 
     def do_exit(self, _line: str) -> bool:
-        """exit: leave, as the end of input does."""
+        """exit: end the session."""
         return True
 
     do_quit = do_exit
@@ -76,7 +76,7 @@ class Prompt(cmd.Cmd):
         return False
 
     def default(self, line: str) -> None:
-        self._fail(f"unknown command: {line.split()[0]}; help lists them")
+        self._fail(f"unknown command: {line.split()[0]}; help lists the commands")
 
     def completedefault(self, text: str, *_ignored: object) -> list[str]:
         return completions(self._root, self._directory, text)
@@ -85,18 +85,18 @@ class Prompt(cmd.Cmd):
         try:
             words = shlex.split(line)
             if len(words) > most:
-                self._fail(f"{command}: {len(words)} arguments, at most {most}")
+                self._fail(f"{command}: too many arguments: {len(words)}, expected at most {most}")
                 return
             path = "/" + "/".join(self._absolute(words[0] if words else ""))
             pattern = words[1] if len(words) > 1 else None
-            self._tell(command, path, pattern)
+            self._print(command, path, pattern)
         except (NothingThere, ValueError) as error:
             self._fail(str(error))
 
-    def _tell(self, command: str, path: str, pattern: str | None) -> None:
+    def _print(self, command: str, path: str, pattern: str | None) -> None:
         if self._as_json:
-            told = {"offset": self._offset} | answer_json(self._root, command, path, pattern)
-            self._say(json.dumps(told, ensure_ascii=False))
+            found = {"offset": self._offset} | answer_json(self._root, command, path, pattern)
+            self._say(json.dumps(found, ensure_ascii=False))
             return
         for each in answer(self._root, command, path, pattern):
             self._say(each)
@@ -122,7 +122,7 @@ class Prompt(cmd.Cmd):
 
 
 def _complete_paths() -> None:
-    """A path is one word to complete: names have dashes, percent signs and angle brackets."""
+    """Makes readline complete whole paths, whose names contain dashes, percent signs and angle brackets."""
     try:
         import readline
     except ImportError:

@@ -1,6 +1,6 @@
-"""The command `penstock shell`: one question, or a session of them, about one image of a log.
+"""The command `penstock shell`: one command, or an interactive session, on one image of a log.
 
-Run by proxy.__main__. Answers go to standard output; errors, and notes about the log, to standard error.
+proxy.__main__ runs it. Results go to standard output, errors and notes about the log to standard error.
 """
 
 import json
@@ -20,7 +20,7 @@ EXIT_NOTHING, EXIT_USAGE, EXIT_LOG = 1, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the command line says; without a command it is a session."""
+    """The arguments of the command line. Without `command` the shell is interactive."""
 
     log: str = TOPIC
     config: Path | None = None
@@ -32,7 +32,7 @@ class Question:
 
 
 def run_shell(question: Question) -> int:
-    """0; 1: nothing there; 2: the file or the arguments cannot be used; 3: the log cannot be read."""
+    """Returns the exit code. 0: success; 1: nothing found; 2: invalid arguments; 3: unreadable log."""
     try:
         found = find(question.log, question.config, question.offset)
     except (ConfigError, UsageError, TlsError) as error:
@@ -40,7 +40,7 @@ def run_shell(question: Question) -> int:
     except LogError as error:
         return _failed(error, EXIT_LOG)
     except TimeoutError:
-        return _failed(f"no answer in time from what --log {question.log} names", EXIT_LOG)
+        return _failed(f"no response in time from the log that --log {question.log} names", EXIT_LOG)
     for note in found.notes:
         sys.stderr.write(f"penstock shell: note: {note}\n")
     return _session(found, question.as_json) if question.command is None else _once(found, question)
@@ -50,8 +50,8 @@ def _once(found: Found, question: Question) -> int:
     root, command = tree_of(found.image), question.command or ""
     try:
         if question.as_json:
-            told = answer_json(root, command, question.path, question.pattern)
-            lines = [json.dumps({"offset": found.image.offset} | told, ensure_ascii=False)]
+            found_json = answer_json(root, command, question.path, question.pattern)
+            lines = [json.dumps({"offset": found.image.offset} | found_json, ensure_ascii=False)]
         else:
             lines = answer(root, command, question.path, question.pattern)
     except NothingThere as error:

@@ -1,4 +1,4 @@
-"""From where `--log` says to the image that the shell looks at.
+"""Reads the log that `--log` names into the image that the shell shows.
 
 `topic`: the metadata topic, through the broker of a proxy's or a controller's file. `kraft`: Kafka's own log,
 from the controllers of a proxy's file. Anything else is a file or a directory (log_file.py).
@@ -30,23 +30,25 @@ Read = TypeVar("Read")
 
 
 class LogError(Exception):
-    """The log cannot be read; the text says what is wrong with it."""
+    """The log cannot be read; the message says why."""
 
 
 class UsageError(Exception):
-    """What was asked for cannot be had of this log."""
+    """The arguments do not fit with this log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """An image, and notes about the log that it was read from."""
+
     image: MetadataImage
     log: str
-    """Which log it is of, for the prompt."""
+    """The name of the log."""
     notes: tuple[str, ...] = field(default=())
 
 
 def find(log: str, config: Path | None, offset: int | None) -> Found:
-    """The image at the end of the log, or at `offset`; ConfigError, UsageError, LogError."""
+    """Reads the image at the end of the log, or at `offset`. ConfigError, UsageError, LogError."""
     try:
         if log == KRAFT:
             return _of_quorum(config, offset)
@@ -61,7 +63,7 @@ def find(log: str, config: Path | None, offset: int | None) -> Found:
 def _found(log: str, read: ReadLog, offset: int | None) -> Found:
     last_offset = read.end_offset - 1
     if offset is not None and not read.start_offset - 1 <= offset <= last_offset:
-        raise UsageError(f"--offset {offset}: {log} reaches from {read.start_offset} to {last_offset}")
+        raise UsageError(f"--offset {offset}: {log} contains offsets {read.start_offset} to {last_offset}")
     loader = Loader(lambda _image, _changed: None)
     loader.load_until(0)
     steps = read.steps
@@ -85,13 +87,15 @@ async def _read_topic(broker: EndpointSettings, topic: str) -> ReadLog:
     except (ChannelError, PartitionError, BrokenBatch) as error:
         raise LogError(f"topic {topic} at {broker.address}: {error}") from error
     if start:
-        read.notes.append(f"the log begins at offset {start}: what was before is not in it")
+        read.notes.append(f"the log begins at offset {start}: earlier records are missing")
     return read
 
 
 def _of_quorum(config: Path | None, offset: int | None) -> Found:
     if offset is not None:
-        raise UsageError("--offset: of a quorum only the end of the log can be seen; name a file of it")
+        raise UsageError(
+            "--offset: not supported with --log kraft, which shows the end of the log; name a file of the log"
+        )
     proxy = load(_required(config, KRAFT), ProxyConfig)
     controllers = [endpoint(proxy.controller, (at,), CLIENT_ID) for at in proxy.controller.endpoints]
     return Found(asyncio.run(_bounded(_follow(controllers))), KRAFT)
@@ -116,7 +120,7 @@ async def _bounded(reading: Coroutine[object, object, Read]) -> Read:
 
 
 def _topic_of(config: Path) -> tuple[EndpointSettings, str]:
-    """The broker that the file names, and its topic."""
+    """The broker and the topic in a configuration file."""
     try:
         proxy = load(config, ProxyConfig)
     except ConfigError as not_a_proxy:
@@ -131,5 +135,5 @@ def _topic_of(config: Path) -> tuple[EndpointSettings, str]:
 def _required(config: Path | None, log: str) -> Path:
     if config is None:
         whose = "a proxy" if log == KRAFT else "a proxy or a controller"
-        raise UsageError(f"--log {log} needs --config, the file of {whose}")
+        raise UsageError(f"--log {log} needs --config, the configuration file of {whose}")
     return config

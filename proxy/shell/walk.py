@@ -1,6 +1,6 @@
-"""ls, cat, find and tree: a tree and a path -> what is there, as lines of text or as one JSON value.
+"""ls, cat, find and tree: return what is at a path of a tree, as lines of text or as one JSON value.
 
-Paths may have `*`, `?` and `[...]` in their parts, as in Kafka's metadata shell. Nothing is printed here.
+Paths may contain `*`, `?` and `[...]` in their parts, as in Kafka's metadata shell. Nothing is printed here.
 """
 
 import json
@@ -15,11 +15,11 @@ COMMANDS = ("ls", "cat", "find", "tree")
 
 
 class NothingThere(Exception):
-    """No such path, or nothing of what was asked for at it; the text says which."""
+    """The path does not exist, or has no value or no names; the message says which."""
 
 
 def answer(root: Node, command: str, path: str, pattern: str | None = None) -> list[str]:
-    """The lines that a command prints; `pattern` is find's."""
+    """The lines that a command prints; `pattern` is for find."""
     places = _matching(root, path)
     if command == "find":
         return [_text(at) for at, _ in _found(places, path, pattern)]
@@ -31,7 +31,7 @@ def answer(root: Node, command: str, path: str, pattern: str | None = None) -> l
 
 
 def answer_json(root: Node, command: str, path: str, pattern: str | None = None) -> dict[str, object]:
-    """The same as a value: `entries` or `values` or `paths` or `tree`, each path with what is there."""
+    """The same as a JSON value: `entries`, `values`, `paths` or `tree`, by path."""
     places = _matching(root, path)
     if command == "find":
         return {"paths": [_text(at) for at, _ in _found(places, path, pattern)]}
@@ -44,7 +44,7 @@ def answer_json(root: Node, command: str, path: str, pattern: str | None = None)
 
 
 def completions(root: Node, directory: Path, text: str) -> list[str]:
-    """What the path that begins with `text` may go on with, directories with a slash behind them."""
+    """The completions of the path `text`; directories end with a slash."""
     head, slash, begun = text.rpartition("/")
     base = () if text.startswith("/") else directory
     node = root.below((*base, *parts(head)))
@@ -74,7 +74,7 @@ def _named(node: Node, part: str) -> list[tuple[str, Node]]:
 
 
 def _found(places: list[Place], path: str, pattern: str | None) -> list[Place]:
-    """The pattern is of the last name or, with a slash in it, of the whole path."""
+    """The pattern matches the last name or, if it contains a slash, the whole path."""
     whole = pattern is not None and "/" in pattern
     found = [
         (at, node)
@@ -83,7 +83,7 @@ def _found(places: list[Place], path: str, pattern: str | None) -> list[Place]:
         if pattern is None or fnmatchcase(_text(at) if whole else (at[-1] if at else ""), pattern)
     ]
     if not found:
-        raise NothingThere(f"nothing below {path} is like {pattern}")
+        raise NothingThere(f"nothing below {path} matches {pattern}")
     return found
 
 
@@ -95,7 +95,7 @@ def _all(at: Path, node: Node) -> Iterator[Place]:
 
 def _valued(places: list[Place], path: str) -> list[tuple[Path, Callable[[], dict[str, object]]]]:
     values = [(at, node.value) for at, node in places if node.value is not None]
-    return values or _none(path, "is a directory: it has no value of its own")
+    return values or _none(path, "is a directory and has no value")
 
 
 def _listed(places: list[Place], path: str) -> list[str]:
@@ -107,7 +107,7 @@ def _listed(places: list[Place], path: str) -> list[str]:
     return [line for at, names in lists for line in (f"{_text(at)}:", *names)]
 
 
-def _none(path: str, why: str = "is no directory: cat shows it") -> NoReturn:
+def _none(path: str, why: str = "is not a directory; print it with cat") -> NoReturn:
     raise NothingThere(f"{path} {why}")
 
 

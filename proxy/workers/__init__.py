@@ -1,15 +1,15 @@
 """Several processes on one port: `workers: N` in the proxy's configuration (docs/decisions 0016, 0017).
 
-seat         what a worker is told at its start: which one it is, and the files it inherits
-segment      the memory that all workers have together, and what lies where in it
-table        rates and counts found by name in that memory
-member       one worker's view of the group: rates, counts, how far the others' images are
-control      a worker's answers to its supervisor; the end of that socket is the end of the supervisor
-spools       where each worker's audit spool is, and those of workers that are no more
-ports        addresses held for workers that come and go
+seat         the arguments of a worker: its number, and the files that it inherits
+segment      the shared memory and its layout
+table        rates and counts by name in that memory
+member       one worker's view of the group: rates, counts, offsets of the others' images
+control      the control connection between a worker and its supervisor
+spools       the audit spool of each worker, and spools of workers that no longer exist
+ports        the addresses of the listeners, reserved while workers start and end
 child        one worker process as the supervisor sees it
 supervisor   starts the workers and replaces those that die
-front        answers HTTP for all of them
-exposition   the metrics of all workers as those of one proxy
-pages        their other pages
+front        serves HTTP for all workers
+exposition   merges the metrics of all workers
+pages        merges their other pages
 """

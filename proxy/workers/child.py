@@ -1,4 +1,4 @@
-"""One worker process as the supervisor sees it: started, asked, told to drain, and its end waited for."""
+"""One worker process as the supervisor sees it: start, requests, drain, and end."""
 
 import asyncio
 import signal
@@ -15,14 +15,14 @@ from proxy.workers.seat import Seat
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What all workers of a proxy get."""
+    """The files and ports that all workers of a proxy inherit."""
 
     path: Path
-    """Of the configuration; its text is what `config` has."""
+    """The path of the configuration, for messages; `config` contains its text."""
     config: int
     segment: int
     lock: int
-    """Held as long as any of the group lives: nobody else writes into their spools."""
+    """The lock on the spools. It is held as long as one process of the group lives."""
     ports: Mapping[str, int]
 
 
@@ -36,19 +36,19 @@ class Child:
         self.number = number
         self.since_ms = since_ms
         self.readiness = STARTING
-        """As it said last."""
+        """The last readiness that it reported."""
         self.heard_ms = 0
-        """When it answered last; 0: it has not yet."""
+        """When it responded last; 0 before its first response."""
         self.asker = asker
         self._process = process
 
     @classmethod
     async def start(cls, number: int, given: Inheritance, now_ms: int) -> "Child":
-        """OSError: no process is to be had."""
+        """Starts a worker. OSError if the process cannot be created."""
         ours, theirs = socket.socketpair()
         with theirs:
             seat = Seat(number, given.config, given.segment, theirs.fileno(), given.ports)
-            command = ("-m", "proxy", "proxy", "-c", str(given.path), "--worker", seat.told())
+            command = ("-m", "proxy", "proxy", "-c", str(given.path), "--worker", seat.encoded())
             try:
                 process = await asyncio.create_subprocess_exec(
                     sys.executable,
@@ -65,7 +65,7 @@ class Child:
 
     @property
     def not_ready(self) -> str:
-        """Why it takes no traffic yet; empty when it does."""
+        """Why it does not accept traffic yet; empty if it does."""
         return "; ".join(note.detailed for note in self.readiness.blocked)
 
     @property
@@ -73,7 +73,7 @@ class Child:
         return self._process.pid
 
     async def run(self) -> int:
-        """Until it has ended: its exit code, negative for a signal."""
+        """Waits for its end and returns the exit code, negative for a signal."""
         await self.asker.run()
         return await self._process.wait()
 

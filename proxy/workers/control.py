@@ -1,7 +1,7 @@
-"""A worker's answers to its supervisor, over the socket that it inherited: a word in, a page out.
+"""The control connection between a worker and its supervisor: the supervisor requests pages by name.
 
-Run by proxy.process in its TaskGroup. The end of the socket is the end of the supervisor, whatever ended
-that: a worker that nobody would replace drains, so that whoever starts the proxy again finds the ports free.
+Run by proxy.process in its TaskGroup. The socket closes when the supervisor ends, for any reason. A worker
+without a supervisor drains, so that the ports are free when the proxy is started again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def worker_pages(
     audit: Callable[[], Awaitable[bytes]],
     reload: Callable[[], Awaitable[bytes]],
 ) -> Mapping[str, Callable[[], Awaitable[bytes]]]:
-    """What a supervisor may ask a worker for."""
+    """The pages that a supervisor can request from a worker."""
 
     async def ready() -> bytes:
         return readiness().encoded()
@@ -41,7 +41,7 @@ def worker_pages(
 
 
 async def answer(control: int, pages: Mapping[str, Callable[[], Awaitable[bytes]]]) -> None:
-    """Until the supervisor is gone. `control`: the socket's descriptor; `pages`: what it may ask for."""
+    """Responds until the supervisor ends. `control`: the socket's descriptor; `pages`: by name."""
     ours = socket.socket(fileno=control)
     ours.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=ours)
@@ -52,7 +52,7 @@ async def answer(control: int, pages: Mapping[str, Callable[[], Awaitable[bytes]
             writer.write(b"%s %d\n" % (number, len(page)) + page)
             await writer.drain()
     except ConnectionError as error:
-        log.warning("the supervisor has hung up", error=str(error))
+        log.warning("supervisor closed the control connection", error=str(error))
     finally:
         writer.close()
 
@@ -67,7 +67,7 @@ class Asker:
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
     async def ask(self, page: str, timeout_ms: int) -> bytes | None:
-        """The page, or None: the worker is gone, or does not answer in that time."""
+        """Requests a page. None if the worker is gone or does not respond within `timeout_ms`."""
         self._count += 1
         number = self._count
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -77,13 +77,13 @@ class Asker:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await answered
         except (OSError, TimeoutError) as error:
-            log.debug("worker did not answer", page=page, error=repr(error))
+            log.debug("worker did not respond", page=page, error=repr(error))
             return None
         finally:
             del self._waiting[number]
 
     async def run(self) -> None:
-        """Read the answers until the worker is gone; late ones are dropped."""
+        """Reads responses until the worker is gone; drops late ones."""
         try:
             while header := await self._reader.readline():
                 number, length = map(int, header.split())
@@ -92,6 +92,6 @@ class Asker:
                 if answered is not None and not answered.done():
                     answered.set_result(page)
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
-            log.debug("worker has hung up", error=repr(error))
+            log.debug("worker closed the control connection", error=repr(error))
         finally:
             self._writer.close()

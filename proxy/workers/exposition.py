@@ -1,10 +1,10 @@
-"""The metrics of all workers in, those of one proxy out: counters summed, gauges by their own rule.
+"""Merges the metrics of all workers: counters are summed, each gauge has its own rule.
 
-Fed by the supervisor with what each worker has, at each scrape and every few seconds in between. A worker
-that dies takes its counters along; the last that was seen of them stays in the sum, or Prometheus would take
-the smaller sum for a counter that began anew, and count all of it again.
+The supervisor updates it with the metrics of each worker, at each scrape and every few seconds in between.
+When a worker dies, the last values of its counters stay in the sum. Otherwise Prometheus would take the
+smaller sum for a counter reset, and count all of it again.
 
-Workers tell them as JSON: with thousands of quota-ids Prometheus' text takes seconds to be read back.
+Workers encode metrics as JSON, because parsing Prometheus' text takes seconds with thousands of quota-ids.
 """
 
 import json
@@ -45,22 +45,22 @@ GAUGES = {
     "penstock_certificate_expiry_timestamp_seconds": min,
     "process_start_time_seconds": min,
 }
-"""How the workers' values become one; those that are not here are summed."""
+"""How to merge the values of a gauge; gauges that are not in this table are summed."""
 
 ENDING = ("penstock_quota_throttled", "penstock_quota_throttle_time_seconds")
-"""Counters whose series end when their quota-id was idle for long: their number is bounded."""
+"""Counters whose series end when their quota-id is idle, so that their number is bounded."""
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 """Name of the metric, name of the series, its labels."""
 
 
 async def snapshot(registry: Collector) -> bytes:
-    """The metrics of one process, for `Exposition.update`; clients are served while it is made."""
-    told: list[str] = []
+    """Encodes the metrics of one process for `Exposition.update`, in pieces, so that clients do not wait."""
+    families: list[str] = []
     async for metric in in_pieces(registry.collect()):
         samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
-        told.append(json.dumps((metric.name, metric.documentation, metric.type, samples)))
-    return f"[{','.join(told)}]".encode()
+        families.append(json.dumps((metric.name, metric.documentation, metric.type, samples)))
+    return f"[{','.join(families)}]".encode()
 
 
 @dataclass(slots=True)
@@ -76,16 +76,16 @@ class _Seen:
 
 
 class Exposition(Collector):
-    """What was last seen of each worker, and what dead ones had counted."""
+    """The last metrics of each worker, and the counters of dead ones."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, tuple[str, str]] = {}
         self._seen: dict[int, _Seen] = {}
         self._base: dict[Key, _Base] = {}
 
-    def update(self, worker: int, told: bytes, now_ms: int) -> None:
-        """What this worker has now, as `snapshot` made it."""
-        seen = self._read(told)
+    def update(self, worker: int, encoded: bytes, now_ms: int) -> None:
+        """Replaces the metrics of a worker; `encoded` is from `snapshot`."""
+        seen = self._read(encoded)
         before = self._seen.get(worker, _Seen()).counted
         gone = {key: value for key, value in before.items() if seen.counted.get(key, -1) < value}
         self._seen[worker] = seen
@@ -93,7 +93,7 @@ class Exposition(Collector):
         self._drop_ended(now_ms)
 
     def died(self, worker: int, now_ms: int) -> None:
-        """What it had counted stays counted; it holds nothing any more."""
+        """Adds the counters of a dead worker to the sum, and drops its gauges."""
         seen = self._seen.pop(worker, None)
         if seen is not None:
             self._keep(seen.counted, now_ms)
@@ -105,9 +105,9 @@ class Exposition(Collector):
                 totals[key] = totals.get(key, 0.0) + value
         return self._metrics(totals | self._gauges())
 
-    def _read(self, told: bytes) -> _Seen:
+    def _read(self, encoded: bytes) -> _Seen:
         seen = _Seen()
-        for family, text, kind, samples in json.loads(told):
+        for family, text, kind, samples in json.loads(encoded):
             self._kinds[family] = kind, text
             into = seen.counted if kind in ("counter", "histogram") else seen.gauges
             for series, labels, value in samples:

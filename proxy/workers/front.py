@@ -1,7 +1,7 @@
-"""What is told of the workers over HTTP, as if they were one process: /metrics, /readyz, the pages of JSON.
+"""Serves HTTP for all workers as if they were one process: /metrics, /readyz, and the JSON pages.
 
-Fed by the supervisor with the workers there are. Each page is made of what they answer at that moment; one
-that does not answer in time is told by what was last seen of it.
+The supervisor maintains the list of workers. Each page is made from their responses at that moment; for a
+worker that does not respond in time, its last response is used.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from proxy.workers.pages import merged_quotas
 
 ASK_MS = 2_000
 SUPERVISOR = -1
-"""Our own number among the workers, for what we count ourselves."""
+"""The number of the supervisor among the workers, for its own metrics."""
 
 
 class Front(Collector):
-    """The workers as one."""
+    """Merges the pages and metrics of all workers."""
 
     def __init__(self, count: int, connections: Callable[[int], int], own: Collector | None = None) -> None:
-        """`count`: how many there are to be; `connections`: how many clients that worker has now.
+        """`count`: the configured number of workers; `connections`: returns the clients of a worker.
 
-        `own`: what the supervisor counts itself, and workers too.
+        `own`: metrics of the supervisor that workers have too.
         """
         self._own = own
         self._connections = connections
@@ -49,22 +49,22 @@ class Front(Collector):
         self._registry.register(self)
 
     def server(self, access: HttpAccess | None) -> HttpServer:
-        """What answers where the configuration says."""
+        """The HTTP server for the configured address."""
         pages = {"/quotas": self._merged_quotas, "/audit": self._audit, "/workers": self._workers}
         return HttpServer(access, self._registry, self.readiness, pages, before=self._ask_for)
 
     async def ask_all(self) -> None:
-        """Bring what we know of the workers up to date."""
+        """Requests readiness and metrics from all workers."""
         await asyncio.gather(self._ask_ready(), self._ask_metrics())
 
     def readiness(self) -> Readiness:
-        """Ready while at least one worker takes traffic."""
+        """Ready while at least one worker is ready."""
         headline = f"{self._ready()} of {self._count} workers are ready"
         blocked = self._said(lambda readiness: readiness.blocked)
         others = self._said(lambda readiness: readiness.others)
         if self._ready():
             return Readiness((), (*blocked, *others), headline)
-        return Readiness((Note.of(headline), *(blocked or (Note.of("none runs"),))), others)
+        return Readiness((Note.of(headline), *(blocked or (Note.of("no worker runs"),))), others)
 
     def collect(self) -> Iterable[Metric]:
         workers = GaugeMetricFamily("penstock_workers", "Worker processes by state", labels=["state"])
@@ -81,7 +81,7 @@ class Front(Collector):
         )
 
     def _said(self, notes: Callable[[Readiness], Iterable[Note]]) -> tuple[Note, ...]:
-        """What workers say, each line once; with their numbers where not all of them say it."""
+        """The notes of the workers, each once; with the workers' numbers unless all of them have it."""
         by_note: dict[Note, list[int]] = {}
         for number, child in sorted(self.children.items()):
             for note in notes(child.readiness):
@@ -117,12 +117,12 @@ class Front(Collector):
         )
 
     async def _ask_metrics(self) -> None:
-        # One after the other: what was counted earlier, taken in later, would look like a counter that fell.
+        # One request at a time: an older value that arrives later would look like a counter reset.
         async with self._asking:
             if self._own is not None:
                 self.exposition.update(SUPERVISOR, await snapshot(self._own), now_ms())
             for child, page in await self._answers(METRICS):
-                # Its end may have been seen meanwhile, and what it had counted is kept already.
+                # If it has ended meanwhile, its counters are already in the sum.
                 if self.children.get(child.number) is child:
                     self.exposition.update(child.number, page, now_ms())
 

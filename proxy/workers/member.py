@@ -1,7 +1,7 @@
-"""One worker's view of its group: what the others have used and hold, and how far their images are.
+"""One worker's view of its group: the usage and connections of the others, and the offsets of their images.
 
-Handed by proxy.process to the parts that count (proxy.quota) and to the one that answers admin changes. Where
-the shared memory has no room for a name, this worker keeps to its N-th part of the limit by itself.
+proxy.process passes it to the parts that count (proxy.quota) and to the one that handles admin changes. If
+the shared memory has no room for a name, this worker enforces an N-th of the limit by itself.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ from proxy.workers.table import Table, TableFull
 
 CATCH_UP_MS, CATCH_UP_PAUSE_S = 5_000, 0.2
 POLL_S = 0.002
-"""How often the others' images are looked at; they are at the same offset within milliseconds."""
+"""How often to check the others' images, which reach the same offset within milliseconds."""
 _NONE_YET = 2
-"""The offset of an empty image is -1, and 0 says that there is none."""
+"""Added to an offset, because that of an empty image is -1, and 0 means no image."""
 
 log = structlog.get_logger(__name__)
 
 
 class Feed(Protocol):
-    """The metadata log, as far as its end matters here."""
+    """The end of the metadata log, and waiting for it."""
 
     async def stable_offset(self) -> int: ...
 
@@ -43,14 +43,14 @@ class Feed(Protocol):
 
 
 class Member(Collector):
-    """Worker `number` of the group that has this memory."""
+    """Worker `number` of the group that shares a memory."""
 
     def __init__(self, segment: Segment, number: int, control: int = -1) -> None:
         """`control`: descriptor of the socket to the supervisor."""
         self.number = number
         self._control = control
         self.unshared_count = 0
-        """Rates and addresses that the memory had no room for."""
+        """The number of rates and addresses for which the memory had no room."""
         self._segment = segment
         self._cells = segment.cells
         self._where = segment.where
@@ -63,13 +63,13 @@ class Member(Collector):
         return self._where.workers
 
     def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> SharedRate:
-        """One that all workers record (as proxy.quota.rate.Rates)."""
+        """A rate that all workers record (as proxy.quota.rate.Rates)."""
         of_address = name[0] == CONNECTION_CREATION_RATE
         table = self._segment.addresses if of_address else self._segment.quotas
         return SharedRate(window_ms, samples, partial(self._place, table, name, samples))
 
     def take(self, name: tuple[str, ...], limit: int) -> bool:
-        """Of two workers that take the last one at once neither gets it (proxy.quota.connections.Counts)."""
+        """If two workers take the last one at once, both are rejected (proxy.quota.connections.Counts)."""
         at = self._places.get(name) or self._count_cells(name, limit)
         own = self._own.get(name, 0)
         if at:
@@ -94,18 +94,16 @@ class Member(Collector):
         return self._own.get(name, 0)
 
     def publish(self, offset: int) -> None:
-        """Our image has come to this offset: from now on others wait for us."""
+        """Publishes the offset of this worker's image. From now on the others wait for it."""
         self._cells[self._where.offset_at(self.number)] = offset + _NONE_YET
 
     def leave(self) -> None:
-        """We take no more requests: nobody need wait for us."""
+        """This worker takes no more requests, so the others no longer wait for it."""
         self._cells[self._where.offset_at(self.number)] = 0.0
 
     async def catch_up(self, feed: Feed) -> None:
-        """Before the listeners open: whatever was answered while nobody waited for us is in our image."""
-        line = StateLine(
-            "the end of the metadata log is reached", "the end of the metadata log is not reached"
-        )
+        """Waits, before the listeners open, until the image has all changes that were acknowledged so far."""
+        line = StateLine("reached the end of the metadata log", "could not reach the end of the metadata log")
         while True:
             try:
                 await feed.wait_for(await feed.stable_offset() - 1, CATCH_UP_MS)
@@ -117,29 +115,29 @@ class Member(Collector):
     async def answer(
         self, pages: Mapping[str, Callable[[], Awaitable[bytes]]], supervisor_is_gone: asyncio.Event
     ) -> None:
-        """Answer the supervisor as long as it lives; without it we are to end as well."""
+        """Responds to the supervisor as long as it lives, then sets the event, so that this worker ends."""
         await answer(self._control, pages)
         supervisor_is_gone.set()
 
     def collect(self) -> Iterable[Metric]:
         yield CounterMetricFamily(
             "penstock_workers_unshared_total",
-            "Quota-ids and addresses that the workers count each by itself, in its part of the limit",
+            "Quota-ids and addresses that each worker limits by itself, to its part of the limit",
             self.unshared_count,
         )
 
     def behind(self, offset: int) -> list[int]:
-        """The workers that serve clients by an older image than that."""
-        told = enumerate(self._cells[: self.workers].tolist())
-        return [number for number, at in told if 0 < at < offset + _NONE_YET]
+        """The workers that serve clients with an image older than `offset`."""
+        offsets = enumerate(self._cells[: self.workers].tolist())
+        return [number for number, at in offsets if 0 < at < offset + _NONE_YET]
 
     async def everywhere(self, offset: int, timeout_ms: int) -> list[int]:
-        """Until no worker is behind this offset, or the time is up: those that still are."""
+        """Waits until no worker is behind `offset`, or the time is up; returns those that still are."""
         deadline_ms = now_ms() + timeout_ms
         while True:
             late = self.behind(offset)
             if late and now_ms() >= deadline_ms:
-                log.warning("answered before all workers had the change", behind=late, offset=offset)
+                log.warning("responded before all workers had applied the change", behind=late, offset=offset)
             if not late or now_ms() >= deadline_ms:
                 return late
             await asyncio.sleep(POLL_S)
@@ -148,7 +146,7 @@ class Member(Collector):
         try:
             slot = table.slot(name)
         except TableFull as error:
-            self._tell_unshared(name, error)
+            self._report_unshared(name, error)
             cells = memoryview(bytearray(8 * (1 + column_cells(samples)))).cast("d")
             return Place(cells, 1, 1, 0, divided_by=self.workers)
         generation_at = table.generation_at(slot)
@@ -162,7 +160,7 @@ class Member(Collector):
         )
 
     def _count_cells(self, name: tuple[str, ...], limit: int) -> tuple[int, ...]:
-        """Where all workers count it, ours first; nowhere when this worker counts by itself."""
+        """The cells of all workers, this one's first; empty if this worker counts by itself."""
         number = self._numbers.get(name)
         if number is not None:
             return self._ours_first(partial(self._where.count_at, number))
@@ -172,7 +170,7 @@ class Member(Collector):
         try:
             return self._ours_first(partial(table.count_at, table.slot(name)))
         except TableFull as error:
-            self._tell_unshared(name, error)
+            self._report_unshared(name, error)
             return ()
 
     def _ours_first(self, at: "partial[int]") -> tuple[int, ...]:
@@ -186,6 +184,6 @@ class Member(Collector):
             self._places.pop(name, None)
             self._own.pop(name, None)
 
-    def _tell_unshared(self, name: tuple[str, ...], error: TableFull) -> None:
+    def _report_unshared(self, name: tuple[str, ...], error: TableFull) -> None:
         self.unshared_count += 1
         log.warning("limit divided among the workers", name=list(name), reason=str(error))

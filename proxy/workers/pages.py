@@ -1,4 +1,4 @@
-"""The workers' /quotas in, one page out: a quota-id has one row, whichever workers its clients are at."""
+"""Merges the workers' /quotas pages: a quota-id has one row, whichever workers its clients are at."""
 
 import json
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from proxy.net.pages.quota_page import MAX_ROWS
 
 
 class Quota(TypedDict):
-    """A row of a page, as far as it is added up here."""
+    """The fields of a row that are merged."""
 
     quota_key: str
     user: str
@@ -38,7 +38,7 @@ class Page(TypedDict):
 
 
 def merged_quotas(pages: Iterable[bytes]) -> bytes:
-    """As proxy.net.pages.quota_page makes one. Rates are the group's already, connections are summed."""
+    """A page like quota_page's. Rates are already those of the group; connections are summed."""
     read: list[Page] = [json.loads(page) for page in pages]
     rows: dict[tuple[str, str, str], Quota] = {}
     for page in read:
@@ -58,7 +58,7 @@ def merged_quotas(pages: Iterable[bytes]) -> bytes:
 
 
 def _addresses(read: Iterable[Page]) -> list[Address]:
-    """The rates of connections, the fastest first."""
+    """The connection rates of addresses, the highest first."""
     rows: dict[str, Address] = {}
     for row in (row for page in read for row in page["addresses"]):
         one = rows.get(row["address"])

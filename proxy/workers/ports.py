@@ -1,7 +1,7 @@
-"""Addresses that stay ours while workers come and go: bound, and never listened on.
+"""Sockets that reserve the addresses of the listeners while workers start and end: bound, never listening.
 
-Linux gives connections to listening sockets only, so what is held here gets none. Nobody else can bind the
-port meanwhile, and where the configuration says port 0 all workers get the same one.
+Linux gives connections only to listening sockets, so these get none. No other process can bind the
+port meanwhile, and if the configuration has port 0, all workers get the same port.
 """
 
 import socket
@@ -12,10 +12,10 @@ from proxy.net.runtime.listening import CannotListen, opening
 
 
 class HeldPorts:
-    """One socket for each listener."""
+    """Holds one socket for each listener."""
 
     def __init__(self, listeners: Iterable[Listener]) -> None:
-        """CannotListen names an address that cannot be had."""
+        """CannotListen names an address that cannot be bound."""
         self._sockets: dict[str, socket.socket] = {}
         for listener in listeners:
             host, port = split_host_port(listener.bind)
@@ -45,7 +45,7 @@ def _held(host: str, port: int) -> socket.socket:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
-            # As whoever listens there does: the IPv4 port of that number is another's.
+            # As the listeners do: the IPv4 port of that number is a separate one.
             held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         held.bind(address)
     except OSError:

@@ -1,7 +1,7 @@
-"""What a worker is told at its start: which one it is, and the descriptors it inherits.
+"""The arguments of a worker: its number, and the descriptors that it inherits.
 
-Written by the supervisor onto the worker's command line, read by proxy.process. The configuration comes as
-the supervisor has it in effect: what was edited since is for the next reload, or start of all.
+The supervisor writes them to the worker's command line; proxy.process reads them. The configuration is the
+one in effect at the supervisor: later edits of the file count only after a reload or restart.
 """
 
 import fcntl
@@ -23,30 +23,32 @@ from proxy.workers.spools import spool_directory
 
 @dataclass(frozen=True, slots=True)
 class Seat:
+    """The arguments of one worker."""
+
     number: int
-    """From 0 on."""
+    """Starts at 0."""
     config: int
-    """Descriptor of the configuration's text."""
+    """Descriptor of a file with the configuration's text."""
     segment: int
     control: int
     """Descriptor of the socket to the supervisor."""
     ports: Mapping[str, int] = field(default_factory=dict)
     """Name of each listener -> its port."""
 
-    def told(self) -> str:
-        """As it stands on the command line."""
+    def encoded(self) -> str:
+        """The value of --worker on the command line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, text: str) -> "Seat":
-        """ValueError for what is none."""
+        """Decodes the value of --worker. ValueError if it is invalid."""
         try:
             return cls(**json.loads(text))
         except TypeError as error:
-            raise ValueError(f"--worker is for the supervisor's use: {error}") from error
+            raise ValueError(f"--worker is only for supervisors: {error}") from error
 
     def configuration(self, path: Path) -> ProxyConfig:
-        """The proxy's, as it is for this worker; ConfigError. `path` is what it was read from."""
+        """The configuration for this worker. ConfigError names `path`, where it was read from."""
         with _locked(self.config, fcntl.LOCK_SH):
             content = os.pread(self.config, os.fstat(self.config).st_size, 0)
         return self.own(parse(path, content, ProxyConfig))
@@ -56,7 +58,7 @@ class Seat:
         return Member(Segment(self.segment, layout(config)), self.number, self.control)
 
     def own(self, whole: ProxyConfig) -> ProxyConfig:
-        """The configuration of the proxy as it is for this worker: an identity and a spool of its own."""
+        """The proxy's configuration with this worker's own identity, ports and spool."""
         listeners = [
             listener.model_copy(update={"bind": _with_port(listener.bind, self.ports[listener.name])})
             for listener in whole.listeners
@@ -72,7 +74,7 @@ class Seat:
 
 
 def give(file: int, config: ProxyConfig) -> None:
-    """From now on workers read this configuration from the file of their seats. OSError."""
+    """Writes the configuration that workers read from now on. OSError."""
     text = _document(config)
     with _locked(file, fcntl.LOCK_EX):
         os.pwrite(file, text, 0)
@@ -80,16 +82,16 @@ def give(file: int, config: ProxyConfig) -> None:
 
 
 def _document(config: ProxyConfig) -> bytes:
-    """As a file that `config` could have been read from: with what was set there, and whole paths."""
+    """A file with the same settings as `config`, with absolute paths."""
     document = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if config.controller.mode == "kraft":
-        document.pop("metadata", None)  # There it is not to be set.
+        document.pop("metadata", None)  # With kraft it must not be set.
     return yaml.safe_dump(document, allow_unicode=True).encode()
 
 
 @contextmanager
 def _locked(file: int, how: int) -> Iterator[None]:
-    # Not flock: all processes of the group have the open file in common.
+    # Not flock, because all processes of the group share the open file.
     fcntl.lockf(file, how)
     try:
         yield

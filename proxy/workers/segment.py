@@ -1,7 +1,7 @@
-"""The memory that the workers of one proxy have together: made by the supervisor, inherited by each worker.
+"""The memory that the workers of one proxy share: the supervisor creates it, each worker inherits it.
 
-What lies where follows from the configuration, so all work it out alike. Pages that nobody has touched take
-no memory. It has no name in any file system: nobody else can open it, and the last process takes it along.
+Its layout follows from the configuration, so all processes compute the same one. Untouched pages use no
+memory. It has no name in a file system: no other process can open it, and it ends with the last process.
 """
 
 import mmap
@@ -14,17 +14,17 @@ from proxy.quota.throttle import IDLE_MS
 from proxy.workers.table import Extent, Table, extent
 
 SLOTS = 65_536
-"""Of quota-ids, and as many of addresses."""
+"""The number of slots for quota-ids, and for addresses."""
 CELL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything is, in cells. First come the image offsets, one of each worker."""
+    """The layout of the memory, in cells. It begins with the image offsets, one for each worker."""
 
     workers: int
     names: tuple[tuple[str, ...], ...]
-    """What is counted from the start: all connections, and each listener's."""
+    """Counts with fixed cells: all connections, and those of each listener."""
     quotas: Extent
     addresses: Extent
 
@@ -33,16 +33,16 @@ class Layout:
         return self.addresses.end
 
     def offset_at(self, worker: int) -> int:
-        """How far its image is: the offset + 2, or 0 while it serves nobody."""
+        """The cell of a worker's image: the offset + 2, or 0 while it serves no clients."""
         return worker
 
     def count_at(self, name: int, worker: int) -> int:
-        """What the worker has of the name with that number."""
+        """The cell of a worker's count of the name with that number."""
         return self.workers * (1 + name) + worker
 
 
 def layout(config: ProxyConfig, slots: int = SLOTS) -> Layout:
-    """The same for all processes of one configuration."""
+    """Computes the layout, which is the same for all processes of one configuration."""
     quota = config.quota
     window_ms = quota.quota_window_size_seconds * 1000
     names = (("connections",), *(("listener", listener.name) for listener in config.listeners))
@@ -59,10 +59,10 @@ def anonymous_file(name: str) -> int:
 
 
 class Segment:
-    """The memory, as one process sees it."""
+    """The shared memory in one process."""
 
     def __init__(self, file: int, where: Layout) -> None:
-        """`file`: as `create` has made it."""
+        """`file`: the descriptor from `create`."""
         self.where = where
         self.file = file
         memory = mmap.mmap(file, where.cells * CELL_BYTES)
@@ -73,17 +73,17 @@ class Segment:
 
     @classmethod
     def create(cls, where: Layout) -> "Segment":
-        """New, and all zeros."""
+        """Creates the memory, filled with zeros."""
         file = anonymous_file("penstock-workers")
         os.ftruncate(file, where.cells * CELL_BYTES)
         return cls(file, where)
 
     def connections(self, worker: int) -> int:
-        """How many clients it has now."""
+        """The number of clients of a worker."""
         return int(self.cells[self.where.count_at(0, worker)])
 
     def forget(self, worker: int) -> None:
-        """The worker is dead: it has no connections and no image. What it used of quotas stays used."""
+        """Clears the connections and the image offset of a dead worker. Its quota usage stays."""
         where = self.where
         self.cells[where.offset_at(worker)] = 0.0
         for name in range(len(where.names)):

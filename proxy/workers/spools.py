@@ -1,8 +1,8 @@
-"""Where each worker's audit spool is, and what becomes of spools whose workers are no more (SPEC D3).
+"""The audit spool of each worker, and the spools of workers that no longer exist (SPEC D3).
 
-The first worker has the directory that a proxy without workers has, so nothing is lost when `workers` is
-raised; when it is lowered, the first worker ships what the others had left, each under its own identity. The
-last record stays, for a worker that has the number again: its boot names the one before.
+The first worker uses the directory of a proxy without workers, so nothing is lost when `workers` is
+raised. When it is lowered, the first worker ships what the others left, each under its own identity. The
+last record stays, because the next boot of a worker with that number refers to it.
 """
 
 import re
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sink(Protocol):
-    """The way to the audit topic (proxy.net.audit.delivery)."""
+    """Delivers records to the audit topic (proxy.net.audit.delivery)."""
 
     async def send(self, records: Sequence[tuple[bytes, bytes]]) -> None: ...
 
@@ -32,12 +32,12 @@ class Sink(Protocol):
 
 
 def spool_directory(directory: Path, worker: int) -> Path:
-    """`directory`: spool.dir of the configuration."""
+    """The spool directory of a worker; `directory` is spool.dir of the configuration."""
     return directory if worker == 0 else directory / f"worker-{worker}"
 
 
 def left_over(directory: Path, workers: int) -> list[Path]:
-    """Spools below spool.dir that none of so many workers has, and that hold what was not shipped."""
+    """Spools below spool.dir that belong to none of the `workers` and contain unshipped records."""
     if not directory.is_dir():
         return []
     named = ((path, _NAMED.fullmatch(path.name)) for path in directory.iterdir() if path.is_dir())
@@ -46,9 +46,9 @@ def left_over(directory: Path, workers: int) -> list[Path]:
 
 
 async def ship_left_over(directory: Path, workers: int, new_sink: Callable[[], Sink], holder: Holder) -> None:
-    """Deliver what is in spools that none of so many workers has; tries until it has.
+    """Delivers the records of left-over spools; retries until all are delivered.
 
-    Our process, or its supervisor, has the lock on `directory`; each spool below it is locked as well.
+    This process, or its supervisor, holds the lock on `directory`; each spool below it is locked as well.
     """
     disk = DiskThread("audit-left-over")
     for path in await disk.run(left_over, directory, workers):
@@ -63,7 +63,7 @@ async def ship_left_over(directory: Path, workers: int, new_sink: Callable[[], S
 
 
 async def _ship(path: Path, sink: Sink, disk: DiskThread) -> None:
-    # It takes no more lines, so its size need not be bounded.
+    # No lines are added, so its size need not be limited.
     spool, count = await disk.run(Spool, path, 1 << 62), 0
     try:
         while lines := await disk.run(spool.unshipped, BATCH_LINES):

@@ -1,7 +1,7 @@
-"""The parent of the workers: starts them, replaces those that die, and answers HTTP for all of them.
+"""The parent of the workers: it starts them, replaces those that die, and serves HTTP for all of them.
 
-Run by proxy.process where `workers` is more than 1. No client's byte comes here, so there is little that it
-could die of; if it does, the workers drain and end, and whoever runs the proxy starts all of it again.
+proxy.process runs it if `workers` is more than 1. It handles no bytes of clients, so few faults can end it.
+If it ends, the workers drain and end, and the service manager starts the proxy again.
 """
 
 import asyncio
@@ -111,31 +111,31 @@ class Supervisor:
                 task.cancel()
         await self._http.close()
         self._held.close()
-        log.info("supervisor has stopped")
+        log.info("supervisor stopped")
         return self._exit_code
 
     async def _locked(self) -> bool:
-        """Take the lock on the spools for all workers; False: we are to end before that.
+        """Takes the lock on the spools for all workers; False if the supervisor has to end before that.
 
-        SpoolLocked when another process has it. The workers of a supervisor that was killed are waited for.
+        SpoolLocked if another process holds it. Waits for the workers of a supervisor that was killed.
         """
-        told = False
+        logged = False
         while not self._draining.is_set():
             try:
                 self._lock.take(Holder.this_process("supervisor", self._config.proxy_id))
             except SpoolLocked as locked:
                 if locked.holder is None or not locked.holder.has_ended():
                     raise
-                if not told:
+                if not logged:
                     log.warning("waiting for the workers of a supervisor that has ended", error=str(locked))
-                told = True
+                logged = True
                 await self._pause(LOCK_PAUSE_MS)
             else:
                 return True
         return False
 
     async def _keep(self, number: int) -> None:
-        """One worker after the other, until all is to end."""
+        """Runs one worker after the other, until the drain."""
         wait_ms, first = BACKOFF_MS[0], True
         while not self._draining.is_set():
             begun_ms = now_ms()
@@ -144,7 +144,7 @@ class Supervisor:
             if self._draining.is_set():
                 break
             if code == EXIT_CONFIG and first:
-                log.error("a worker cannot start as configured", worker=number)
+                log.error("worker cannot start with this configuration", worker=number)
                 self._end(EXIT_CONFIG)
                 break
             first = False
@@ -155,11 +155,11 @@ class Supervisor:
             wait_ms = min(wait_ms * 2, BACKOFF_MS[1])
 
     async def _one(self, number: int) -> int:
-        """One worker's life: its exit code."""
+        """Runs one worker, and returns its exit code."""
         try:
             child = await Child.start(number, self._given, now_ms())
         except OSError as error:
-            log.error("no process for a worker", worker=number, error=str(error))
+            log.error("cannot create a process for a worker", worker=number, error=str(error))
             return EXIT_FAULT
         log.info("worker started", worker=number, worker_pid=child.pid)
         self._front.children[number] = child
@@ -172,7 +172,7 @@ class Supervisor:
         return code
 
     async def _reconfigure(self, config: ProxyConfig) -> None:
-        """Every worker takes it, those that start from now on too. ConfigError names one that cannot."""
+        """Applies a configuration in every worker, later ones included. ConfigError names one that fails."""
         if config.http != self._config.http:
             http = await asyncio.to_thread(lambda: self._http.prepare(http_access(config.http)))
             await self._http.follow(http)
@@ -184,7 +184,7 @@ class Supervisor:
         failed = []
         for child, answer in zip(children, answers, strict=True):
             if answer is None:
-                # One that has ended is replaced by one that reads the new configuration.
+                # If it has ended, its successor reads the new configuration.
                 log.warning("worker has not confirmed a reload", worker=child.number)
             elif error := json.loads(answer)["error"]:
                 failed.append(f"worker {child.number}: {error}")
@@ -197,7 +197,7 @@ class Supervisor:
         try:
             async with asyncio.timeout((self._config.limits.drain_timeout_ms + ENDING_MS) / 1000):
                 await self._stop.at_once.wait()
-                # Its first signal came a little after ours, and one that follows too soon does not count.
+                # The worker got its first signal later, and ignores one that follows too soon.
                 await asyncio.sleep(RELAY_S)
                 child.drain()
                 await asyncio.sleep(AT_ONCE_MS / 1000)
@@ -213,22 +213,22 @@ class Supervisor:
             await self._front.ask_all()
             self._end_silent()
             self._renew_lock()
-            # With thousands of series that is work: it is not to be all we do.
+            # With thousands of series this takes long; it must not use all of the supervisor's time.
             await asyncio.sleep(max(POLL_MS / 1000, POLL_SHARE * (process_time() - before_s)))
 
     def _end_silent(self) -> None:
-        """A worker that does not answer serves nobody: its clients are to find another."""
+        """Kills workers that do not respond: their clients can then connect to another one."""
         for child in self._front.children.values():
             silent_ms = now_ms() - child.heard_ms
             if child.heard_ms and silent_ms > SILENT_MS:
-                log.error("worker does not answer, killed", worker=child.number, silent_ms=silent_ms)
+                log.error("worker does not respond, killed", worker=child.number, silent_ms=silent_ms)
                 child.kill()
 
     def _renew_lock(self) -> None:
         try:
             self._lock.renew()
         except SpoolError as error:
-            log.error("the lock on the audit spools is lost", error=str(error))
+            log.error("lost the lock on the audit spools", error=str(error))
 
     async def _pause(self, wait_ms: int) -> None:
         try:
@@ -249,9 +249,9 @@ def _file_of(content: bytes) -> int:
 
 
 def run_supervisor(path: Path, check: Callable[[Path], Sequence[str]]) -> int:
-    """Run a proxy of several workers; 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
+    """Runs a proxy of several workers. Returns 0 after a drain, 1 after a fault, 2 if it cannot start.
 
-    ConfigError where the file cannot be used, SpoolError where the audit spool cannot.
+    ConfigError if the file is invalid, SpoolError if the audit spool cannot be used.
     """
     config = load(path, ProxyConfig)
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -264,5 +264,5 @@ def run_supervisor(path: Path, check: Callable[[Path], Sequence[str]]) -> int:
         log.error("proxy cannot start", error=str(error))
         return EXIT_CONFIG if isinstance(error, CannotListen) else EXIT_FAULT
     except Exception:
-        log.exception("supervisor ended by a fault")
+        log.exception("unexpected error in the supervisor")
     return EXIT_FAULT

@@ -1,7 +1,8 @@
-"""Names in, places in shared memory out: an open hash table that several processes look things up in.
+"""A hash table in shared memory, in which several processes look up names.
 
-A name is looked up when a bucket or an address is new, under a lock of the kernel's that a killed process
-lets go. What was not used for a while gives its place to another; the generation tells whoever still held it.
+A name is looked up when a bucket or an address is new, under a kernel lock that is released if its process
+is killed. A slot that was not used for a while is given to another name; the generation shows this to its
+former users.
 """
 
 import fcntl
@@ -18,7 +19,7 @@ from proxy.net.runtime.clock import now_ms
 from proxy.quota.shared import LATEST_START, Cells, column_cells
 
 PROBES = 64
-"""Places that a name may be in."""
+"""The number of slots that a name may be in."""
 ENTRY_CELLS: Final = 4
 LOW, HIGH, GENERATION, TOUCHED = 0, 1, 2, 3
 _TRIES, _TRY_AGAIN_S = 50, 0.001
@@ -27,12 +28,12 @@ Words: TypeAlias = "memoryview[int]"
 
 
 class TableFull(Exception):
-    """No place is to be had: all are in use, or the lock was not to be had in time."""
+    """No slot was found: all are in use, or the lock could not be taken in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a table lies, in cells of eight bytes."""
+    """The layout of a table, in cells of eight bytes."""
 
     entries: int
     counts: int
@@ -42,21 +43,21 @@ class Extent:
     columns: int
     samples: int
     idle_ms: int
-    """What nobody has used for so long may go when its place is needed."""
+    """A slot that was not used for this time may be given to another name."""
 
     @property
     def rate_cells(self) -> int:
-        """Of one slot, with the columns of all workers."""
+        """The cells of one slot, with the columns of all workers."""
         return self.columns * column_cells(self.samples)
 
     @property
     def end(self) -> int:
-        """The cell behind it."""
+        """The first cell after the table."""
         return self.rates + self.slots * self.rate_cells
 
 
 def extent(start: int, slots: int, columns: int, samples: int, idle_ms: int) -> Extent:
-    """A table that begins at this cell."""
+    """The layout of a table that begins at the cell `start`."""
     counts = start + slots * ENTRY_CELLS
     return Extent(start, counts, counts + slots * columns, slots, columns, samples, idle_ms)
 
@@ -65,14 +66,14 @@ class Table:
     """One of the tables of a segment."""
 
     def __init__(self, file: int, cells: Cells, words: Words, where: Extent) -> None:
-        """`cells` and `words` are views of all of the memory that `file` is, as floats and as integers."""
+        """`cells` and `words` are views of the whole memory of `file`, as floats and as integers."""
         self._file = file
         self._cells = cells
         self._words = words
         self.where = where
 
     def slot(self, name: tuple[str, ...]) -> int:
-        """The number of the name's slot, new or not; TableFull."""
+        """The number of the name's slot, which may be new. TableFull if there is none."""
         low, high = _digest(name)
         with self._locked():
             slot = self._found(low, high)
@@ -82,11 +83,11 @@ class Table:
         return slot
 
     def generation_at(self, slot: int) -> int:
-        """The cell that changes when the slot becomes another name's."""
+        """The cell that changes when the slot is given to another name."""
         return self._entry(slot) + GENERATION
 
     def count_at(self, slot: int, worker: int) -> int:
-        """The cell of what that worker has there."""
+        """The cell of a worker's count."""
         return self.where.counts + worker * self.where.slots + slot
 
     def rate_at(self, slot: int) -> int:
@@ -110,7 +111,7 @@ class Table:
     def _taken(self, low: int, high: int) -> int:
         slot = self._free(low)
         at, words = self._entry(slot), self._words
-        # No name has two zeros, so whatever is interrupted here leaves a place that is free or idle.
+        # No name has two zeros, so an interruption here leaves a slot that is free or idle.
         words[at + LOW] = words[at + HIGH] = 0
         self._cells[at + GENERATION] += 1
         first, end = self.rate_at(slot), self.rate_at(slot) + self.where.rate_cells
@@ -130,7 +131,7 @@ class Table:
         for slot in self._probed(low):
             if self._last_used_ms(slot) < horizon_ms and not self._counted(slot):
                 return slot
-        raise TableFull(f"{PROBES} places that this name may have are in use")
+        raise TableFull(f"all {PROBES} slots for this name are in use")
 
     def _last_used_ms(self, slot: int) -> float:
         first, size = self.rate_at(slot), column_cells(self.where.samples)
@@ -145,14 +146,14 @@ class Table:
         at = self.where.entries
         for _ in range(_TRIES):
             try:
-                # Not flock: workers inherit the open file, and would have that lock together.
+                # Not flock, because workers inherit the open file and would share that lock.
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at, os.SEEK_SET)
                 break
             except BlockingIOError:
-                # Held for microseconds by whoever runs; only one that was stopped would keep us.
+                # It is held for microseconds, unless its process was stopped.
                 time.sleep(_TRY_AGAIN_S)
         else:
-            raise TableFull("another worker does not let go of the lock")
+            raise TableFull("another worker does not release the lock")
         try:
             yield
         finally:

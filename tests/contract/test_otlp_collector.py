@@ -13,6 +13,7 @@ import pytest
 from tests.net.test_otlp import running
 from tests.support import otlp_collector
 from tests.support.otlp_collector import a_collector
+from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("O12")
 
@@ -40,7 +41,7 @@ async def test_a_collector_understands_our_spans(program: Path) -> None:
             child.end({"penstock.forward.id": "p/b/0"}, "REQUEST_TIMED_OUT", 7_000)
             parent.end({"kafka.correlation_id": 7, "penstock.denied": True}, None, 9_000)
             spans = {span["name"]: span for span in await asyncio.to_thread(collector.spans, 2)}
-            await it.until(lambda: it.exported() == 2)
+            await turns_until(lambda: it.exported() == 2)
 
     outer, inner = spans["CreateTopics"], spans["Envelope CreateTopics"]
     assert attributes(outer["resource"]["attributes"]).items() >= {
@@ -69,4 +70,4 @@ async def test_a_collector_takes_as_many_spans_as_fit_into_a_batch(program: Path
         async with running(collector.url) as it:
             it.ends(2_000, name="x" * 256)
             assert len(await asyncio.to_thread(collector.spans, 2_000)) == 2_000
-            await it.until(lambda: it.exported() == 2_000)
+            await turns_until(lambda: it.exported() == 2_000)

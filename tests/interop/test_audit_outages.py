@@ -6,7 +6,6 @@ go through tests.support.disk_faults. Everything else is real: broker, controlle
 
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tests.support.audit_topic import Boot, boots, lines
 from tests.support.cluster_admin import ClusterAdmin, error_name
 from tests.support.disk_faults import DiskFaults
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3")]
 
@@ -98,15 +98,6 @@ def _error(work: Callable[[], object]) -> str | None:
     except KafkaException as failure:
         return error_name(failure)
     return None
-
-
-def until(holds: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(TIMEOUT_S * 20):
-        if holds():
-            return
-        pause.wait(0.05)
-    raise AssertionError("not within a minute")
 
 
 @pytest.fixture(scope="module")

@@ -219,9 +219,9 @@ async def test_a_replayed_ticket_is_answered_as_by_a_broker(stage: Stage) -> Non
 async def test_what_is_refused_here_and_taken_by_a_broker_has_its_row(stage: Stage) -> None:
     rows = (stage.stack.checkout / "docs" / "differences.md").read_text(encoding="utf-8")
     different = {
-        "GSSAPI, an authorization id that is another's": ("alice", _choosing(wanted=f"bob@{REALM}")),
-        "GSSAPI, several security layers chosen at once": ("alice", _choosing(b"\x03\0\0\0")),
-        "GSSAPI, a Kerberos name that the rules have no name for": ("carol/x/y", _choosing()),
+        "GSSAPI, an authorization id of another user": ("alice", _choosing(wanted=f"bob@{REALM}")),
+        "GSSAPI, several security layers selected at once": ("alice", _choosing(b"\x03\0\0\0")),
+        "GSSAPI, a Kerberos name without a mapping rule": ("carol/x/y", _choosing()),
     }
     for row, (user, choosing) in different.items():
         ours, kafkas = [

@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from tests.lab.cluster.users import User
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 from tests.support.office_certificates import Issued, OfficeCertificates
 from tests.support.promlint import problems
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -270,15 +271,6 @@ class Load:
                 self.trouble.append(str(message.error()))
 
 
-def until(seen: Callable[[], bool], looks: int = 600) -> None:
-    pause = threading.Event()
-    for _ in range(looks):
-        if seen():
-            return
-        pause.wait(0.1)
-    raise AssertionError(f"not seen in {looks} looks")
-
-
 def dropped(office: Office) -> dict[str, float]:
     """Connections that ended: those that the proxy cut here, and those of proxies at the controller."""
     proxy = {
@@ -378,7 +370,7 @@ def test_all_certificates_are_replaced_under_load_and_no_connection_ends(office:
         after = dropped(office)
         until(lambda: office.certificate_at(office.address) == serial(listener))
         until(lambda: office.certificate_at(stack.wiring.controller) == serial(controller))
-        until(lambda: delivered(login, reserved) is None, looks=20)
+        until(lambda: delivered(login, reserved) is None)
         cluster.topic("made-meanwhile")
 
     assert after == before

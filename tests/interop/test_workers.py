@@ -29,6 +29,7 @@ from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.two_sides import allow_request, limit_request, withdraw_request
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -60,13 +61,6 @@ def workers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture(scope="module")
 def operator(workers: Stack) -> ClusterAdmin:
     return ClusterAdmin(workers)
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    since_ms = now_ms()
-    while not holds():
-        assert now_ms() - since_ms < DEADLINE_MS, f"not {what}"
-        _BETWEEN_LOOKS.wait(0.05)
 
 
 def rows(stack: Stack) -> list[dict[str, Any]]:

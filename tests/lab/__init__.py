@@ -3,6 +3,7 @@
 cluster       Kafka brokers, proxies and a controller on loopback: all others stand on it
 demo          `make demo`: a story that is played on a cluster
 clients       Java, librdkafka, kafka-python, aiokafka and franz-go through the proxy and at a broker
+side_by_side  the same requests at a Kafka broker and at Penstock: the harness of all comparisons
 differential  random requests at a broker with StandardAuthorizer and at Penstock
 chaos         kills and freezes processes at random under load, then compares every counter
 soak          the same load without kills, for an hour

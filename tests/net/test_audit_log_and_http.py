@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.session.gate import ListenerPolicy
 from tests.session.apis.asking import image_with
 from tests.session.conversation import gate_with
+from tests.support.waiting import turns_until
 
 AUTHOR = Author(role="proxy", proxy_id="proxy-1", boot_id="cafe")
 NOW_MS = 1_700_000_000_000
@@ -79,12 +80,6 @@ async def running(audit: AuditLog) -> AsyncIterator[AuditLog]:
         run.cancel()
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - what a thread does has no event to wait for
-            await asyncio.sleep(0.005)
-
-
 @pytest.mark.spec("D2", "D3")
 async def test_a_sequence_without_gaps_reaches_the_topic(tmp_path: Path) -> None:
     sink = Sink()
@@ -116,7 +111,7 @@ async def test_a_full_spool_drops_counts_and_tells_it_once_there_is_room(
 
         sink.here.set()
         await sink.has(kept)
-        await until(lambda: not audit.refuses("admin"))
+        await turns_until(lambda: not audit.refuses("admin"))
         audit.append(AuditEvent(event="authentication"))
         records = await sink.has(kept + 2)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from proxy.net.pages import audit_page
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of
 from tests.support.fake_audit_topic import FakeAuditTopic, Fault
+from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("D3", "O2")
 
@@ -82,15 +83,10 @@ def told_by(audit: AuditLog) -> str:
     return audit_page.readiness(audit).text(detailed=True).rstrip("\n")
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - a counter has no event
-        await asyncio.sleep(0.002)
-
-
 async def test_all_is_well(tmp_path: Path) -> None:
     async with a_trail(tmp_path) as trail:
         await trail.appends(3)
-        await until(lambda: not trail.log.unshipped_count)
+        await turns_until(lambda: not trail.log.unshipped_count)
 
         assert told_by(trail.log) == "ready"
         page = await trail.page()
@@ -103,7 +99,7 @@ async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobo
     async with a_trail(tmp_path) as trail:
         trail.topic.fails(*FOR_EVER)
         await trail.appends(5)
-        await until(lambda: trail.log.shipping.trouble is not None)
+        await turns_until(lambda: trail.log.shipping.trouble is not None)
         trail.ahead_ms = 3_600_000
 
         assert audit_page.not_ready(trail.log) is None
@@ -121,7 +117,7 @@ async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobo
         assert numbers["penstock_audit_oldest_unshipped_seconds"] == 3_600
 
         trail.topic.faults.clear()
-        await until(lambda: not trail.log.unshipped_count)
+        await turns_until(lambda: not trail.log.unshipped_count)
         assert told_by(trail.log) == "ready"
         assert trail.numbers()["penstock_audit_ship_failing NOT_ENOUGH_REPLICAS"] == 0
 
@@ -174,7 +170,7 @@ async def test_a_segment_that_is_removed_is_told_and_nothing_of_it_is_lost(tmp_p
         segment = trail.log._spool._path(1)
         await asyncio.to_thread(shutil.rmtree, directory)
         trail.ahead_ms += 1_000
-        await until(lambda: bool(trail.log.losses))
+        await turns_until(lambda: bool(trail.log.losses))
         await trail.appends(2)
 
         told = f"segment {segment} was removed while this process used it: no record is lost"
@@ -186,7 +182,7 @@ async def test_a_segment_that_is_removed_is_told_and_nothing_of_it_is_lost(tmp_p
         ]
         assert trail.numbers()["penstock_audit_segment_faults_total removed"] == 1.0
         trail.topic.faults.clear()
-        await until(lambda: not trail.log.unshipped_count)
+        await turns_until(lambda: not trail.log.unshipped_count)
     events = [json.loads(value)["data"] for value in trail.topic.values]
     assert [event["sequence"] for event in events] == list(range(6))
     assert [event["message"] for event in events if event["event"] == "records_dropped"] == [told]
@@ -197,12 +193,12 @@ async def test_records_that_are_lost_with_a_segment_are_told_by_number(tmp_path:
         trail.topic.fails(*FOR_EVER)
         await trail.appends(3)
         await trail.log.kept()
-        await until(lambda: trail.log.shipping.trouble is not None)
+        await turns_until(lambda: trail.log.shipping.trouble is not None)
         segment = trail.log._spool._path(1)
-        await until(lambda: not trail.log._spool._unsynced)
+        await turns_until(lambda: not trail.log._spool._unsynced)
         segment.write_bytes(b"")
         trail.ahead_ms += 1_000
-        await until(lambda: bool(trail.log.losses))
+        await turns_until(lambda: bool(trail.log.losses))
 
         assert [(loss.first, loss.last) for loss in trail.log.losses] == [(0, 2)]
         assert trail.numbers()["penstock_audit_lost_records_total"] == 3.0

@@ -18,7 +18,8 @@ from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import Fsync
-from tests.net.test_audit_log_and_http import AUTHOR, NOW_MS, Sink, running, until
+from tests.net.test_audit_log_and_http import AUTHOR, NOW_MS, Sink, running
+from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -89,7 +90,7 @@ async def test_a_disk_that_hangs_holds_nobody_and_no_flood_pushes_out_an_admins_
     kept = audit.sequence
 
     disk.answers()
-    await until(lambda: audit.queued_bytes == 0 and len(disk.records) == kept)
+    await turns_until(lambda: audit.queued_bytes == 0 and len(disk.records) == kept)
 
     assert [record["sequence"] for record in disk.records] == list(range(kept))
     told = [record["message"] for record in disk.records if record["event"] == "records_dropped"]
@@ -109,7 +110,7 @@ async def test_an_admin_request_waits_until_its_record_is_kept(spool: Spool) -> 
         disk.answers()
 
         assert await waiting
-    await until(lambda: len(disk.records) == 60)
+    await turns_until(lambda: len(disk.records) == 60)
 
 
 @pytest.fixture
@@ -127,14 +128,14 @@ async def test_a_disk_that_takes_no_more_refuses_changes_and_loses_nothing_that_
     audit = an_audit_log(spool)
     for _ in range(50):
         audit.append(DENIAL)
-    await until(lambda: audit.refuses("admin"))
+    await turns_until(lambda: audit.refuses("admin"))
     assert not await audit.admits_change()
     assert spool.size_bytes <= 65_536
     fill(audit, DENIAL, lambda: audit.drops.counts["disk", "denial"] > 0)
     numbered = audit.sequence
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.getrlimit(resource.RLIMIT_FSIZE)[1],) * 2)
-    await until(lambda: not audit.refuses("admin"))
+    await turns_until(lambda: not audit.refuses("admin"))
 
     assert await audit.admits_change()
     lines = spool.unshipped(10_000)
@@ -151,9 +152,9 @@ async def test_what_is_to_be_refused_with_an_audit_out_of_order_is_told_when_it_
     audit.on_refusals = told.append
     async with running(audit):
         fill(audit, SUMMARY, lambda: audit.drops.total > 0)
-        await until(lambda: frozenset({"summary"}) in told)
+        await turns_until(lambda: frozenset({"summary"}) in told)
         disk.answers()
-        await until(lambda: told[-1] == frozenset())
+        await turns_until(lambda: told[-1] == frozenset())
 
     assert told == [frozenset({"summary"}), frozenset()]
 

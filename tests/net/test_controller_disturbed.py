@@ -16,6 +16,7 @@ from tests.support.alien_members import CLIENT_ID, AlienMember, Evicter, Fencer,
 from tests.support.controllers import (
     RunningController,
     a_controller,
+    a_controller_and_a_forwarder,
     a_forwarder,
     acl_names,
     controller_settings,
@@ -61,8 +62,7 @@ async def test_a_controller_that_is_fenced_in_a_loop_makes_every_change_and_says
     fencer = Fencer(alien(kafka), f"{topic_name}-writer", pause_s=0.05)
     with capture_logs() as lines:
         async with (
-            a_controller(plaintext(kafka), topic_name) as controller,
-            a_forwarder(controller.endpoint) as forwarder,
+            a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder),
             disturbing(fencer),
         ):
             for number in range(8):
@@ -81,10 +81,7 @@ async def test_a_controller_that_is_fenced_in_a_loop_makes_every_change_and_says
 
 @pytest.mark.spec("E5", "E12", "O8")
 async def test_a_fenced_controller_is_active_again_within_a_second(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await create_acls(forwarder, "before")
         fencer = Fencer(alien(kafka), f"{topic_name}-writer", pause_s=3_600)
         async with disturbing(fencer):
@@ -107,8 +104,7 @@ async def test_a_controller_that_is_evicted_in_a_loop_stays_active_and_says_so(
     evicter = Evicter(alien(kafka), group_of(topic_name), pause_s=0.3)
     with capture_logs() as lines:
         async with (
-            a_controller(plaintext(kafka), topic_name) as controller,
-            a_forwarder(controller.endpoint) as forwarder,
+            a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder),
             disturbing(evicter),
         ):
             async with asyncio.timeout(TIMEOUT_S):
@@ -145,10 +141,7 @@ async def test_a_client_that_is_in_the_group_first_does_not_stop_a_controller_th
     with capture_logs() as lines:
         async with disturbing(member), asyncio.timeout(TIMEOUT_S):
             await joined.wait()
-            async with (
-                a_controller(plaintext(kafka), topic_name) as controller,
-                a_forwarder(controller.endpoint) as forwarder,
-            ):
+            async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
                 await create_acls(forwarder, "t")
 
     assert disturbances(controller, "alien member") >= 1
@@ -169,10 +162,7 @@ async def test_a_member_of_the_newer_consumer_protocol_does_not_stop_a_controlle
     with capture_logs() as lines:
         async with disturbing(member), asyncio.timeout(TIMEOUT_S):
             await joined.wait()
-            async with (
-                a_controller(plaintext(kafka), topic_name) as controller,
-                a_forwarder(controller.endpoint) as forwarder,
-            ):
+            async with a_controller_and_a_forwarder(kafka, topic_name) as (_controller, forwarder):
                 await create_acls(forwarder, "t")
 
     assert any(each.startswith(CLIENT_ID) for each in told(lines, "alien member")[0]["members"])
@@ -191,8 +181,7 @@ async def test_a_member_that_passes_for_a_controller_and_takes_the_group_does_no
     )
     with capture_logs() as lines:
         async with (
-            a_controller(plaintext(kafka), topic_name) as controller,
-            a_forwarder(controller.endpoint) as forwarder,
+            a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder),
             disturbing(member),
             disturbing(Evicter(alien(kafka), group_of(topic_name), pause_s=1.0)),
         ):

@@ -22,6 +22,7 @@ from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import (
     a_controller,
+    a_controller_and_a_forwarder,
     a_forwarder,
     acl_creation,
     acl_names,
@@ -45,10 +46,7 @@ pytestmark = pytest.mark.kafka
 async def test_a_change_is_in_force_when_it_is_acknowledged_and_recorded_with_its_offsets(
     kafka: Broker, topic_name: str
 ) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         reply = await create_acls(forwarder, "orders", "payments")
         assert acl_names(controller.image) == ["orders", "payments"]
 
@@ -74,10 +72,7 @@ async def test_a_change_is_in_force_when_it_is_acknowledged_and_recorded_with_it
 async def test_a_controller_that_starts_again_has_everything_that_was_acknowledged(
     kafka: Broker, topic_name: str
 ) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await create_acls(forwarder, "a", "b")
         await forward(
             forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", 7.0, "consumer_byte_rate")
@@ -97,10 +92,7 @@ async def test_a_controller_that_starts_again_has_everything_that_was_acknowledg
 
 @pytest.mark.spec("Q11")
 async def test_a_refused_change_leaves_the_log_as_it_was(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         before = controller.image
 
         reply, response = await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", -1.0))
@@ -133,10 +125,7 @@ def entry_of(record: Any) -> Entry:
 async def test_a_controller_that_was_fenced_writes_again_once_it_has_claimed_and_read_the_log(
     kafka: Broker, topic_name: str
 ) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await create_acls(forwarder, "before")
         # Someone outside the group takes the log: in it, this controller is still the one elected.
         intruder = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-writer")
@@ -216,10 +205,7 @@ async def test_a_commit_whose_answer_was_lost_is_looked_up_and_happens_exactly_o
 
 @pytest.mark.spec("E5", "E12")
 async def test_a_forward_asked_for_twice_is_carried_out_once(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         first, created = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("once"))
         forwarder._numbers = count(int(first.forward_id.rpartition("/")[2]))
         second, answered = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("once", "twice"))
@@ -257,10 +243,7 @@ async def test_one_principal_may_change_acls_by_an_acl_and_another_may_not(
     kafka: Broker, topic_name: str
 ) -> None:
     alter = cluster_right(Operation.ALTER, "User:carol", "10.0.0.1")
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await forward(forwarder, ApiKey.CREATE_ACLS, alter)
 
         outcomes = [
@@ -283,10 +266,7 @@ async def test_one_principal_may_change_acls_by_an_acl_and_another_may_not(
 async def test_kafkas_own_tool_reads_our_log(
     kafka: Broker, kafka_libs: Path, topic_name: str, tmp_path: Path
 ) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (_controller, forwarder):
         request = types.CreateAclsRequest(creations=[acl_creation("orders", "User:alice")])
         await forward(forwarder, ApiKey.CREATE_ACLS, request)
         await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request("alice", 1024.0))

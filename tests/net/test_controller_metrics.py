@@ -21,7 +21,7 @@ from proxy.wire.header import encode_request
 from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
     RunningController,
-    a_controller,
+    a_controller_and_a_forwarder,
     a_forwarder,
     acls_request,
     controller_settings,
@@ -31,7 +31,6 @@ from tests.support.controllers import (
     login,
     made_controller,
     plain_sasl,
-    plaintext,
     running,
 )
 from tests.support.edges import on_uvloop
@@ -118,10 +117,7 @@ def test_the_acl_count_is_that_of_the_image_which_the_controller_has_read() -> N
 @pytest.mark.kafka
 @pytest.mark.spec("S11", "O2")
 async def test_the_acl_count_of_the_controller_is_that_of_its_image(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         assert value(controller, "penstock_controller_acls") == 0
         await create_acls(forwarder, "a", "b", "c")
         assert value(controller, "penstock_controller_acls") == 3

@@ -13,7 +13,10 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
-from tests.support.controllers import a_controller, a_forwarder, forward, plaintext
+from tests.support.controllers import (
+    a_controller_and_a_forwarder,
+    forward,
+)
 from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("Q12")]
@@ -59,10 +62,7 @@ async def test_topics_are_refused_when_the_tokens_are_used_up_and_served_when_th
     kafka: Broker, topic_name: str
 ) -> None:
     names = [f"{topic_name}-{number}" for number in range(4)]
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await limit(forwarder, RATE)
         made = await create(forwarder, *names, partitions=20)
         more = await grow(forwarder, names[0], 25)
@@ -102,10 +102,7 @@ async def test_topics_are_refused_when_the_tokens_are_used_up_and_served_when_th
 
 
 async def test_an_old_client_gets_its_topics_and_is_slowed_down(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await limit(forwarder, RATE)
         made = await create(forwarder, f"{topic_name}-a", f"{topic_name}-b", partitions=5, version=5)
         await limit(forwarder, None)
@@ -120,10 +117,7 @@ async def test_more_partitions_and_deletions_are_paid_for_by_their_number(
     kafka: Broker, topic_name: str
 ) -> None:
     name = f"{topic_name}-grows"
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (_controller, forwarder):
         await create(forwarder, name, partitions=1)
         await limit(forwarder, RATE)
         grown = await grow(forwarder, name, 6)
@@ -143,10 +137,7 @@ async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_no
 ) -> None:
     told = []
     for changes in ({"mutations_enforced": False}, {"mutations_excluded": ("User:admin",)}):
-        async with (
-            a_controller(plaintext(kafka), topic_name, **changes) as controller,
-            a_forwarder(controller.endpoint) as forwarder,
-        ):
+        async with a_controller_and_a_forwarder(kafka, topic_name, **changes) as (controller, forwarder):
             await limit(forwarder, RATE)
             names = [f"{topic_name}-{number}" for number in range(3)]
             made = await create(forwarder, *names)
@@ -161,10 +152,7 @@ async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_no
 
 
 async def test_the_page_of_a_controller_tells_who_owes_mutations(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         await limit(forwarder, RATE)
         names = [f"{topic_name}-{number}" for number in range(2)]
         await create(forwarder, *names)

@@ -25,6 +25,7 @@ from tests.lab.cluster.certificates import write
 from tests.support.controllers import (
     ADMIN,
     a_controller,
+    a_controller_and_a_forwarder,
     a_forwarder,
     acl_names,
     acls_request,
@@ -323,10 +324,7 @@ async def test_topics_are_made_altered_and_deleted_by_the_broker(kafka: Broker, 
     change = alter.AlterableConfig(name="retention.ms", config_operation=0, value="86400000")
     resource = alter.AlterConfigsResource(resource_type=2, resource_name=names[0], configs=[change])
     more = types.CreatePartitionsRequest.CreatePartitionsTopic(name=names[0], count=2, assignments=None)
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (_controller, forwarder):
         _, created = await forward(forwarder, ApiKey.CREATE_TOPICS, create(topics=topics, timeout_ms=9_000))
         _, altered = await forward(forwarder, ApiKey.INCREMENTAL_ALTER_CONFIGS, alter(resources=[resource]))
         _, grown = await forward(

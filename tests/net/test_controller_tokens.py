@@ -14,12 +14,17 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.tools import KafkaTools
-from tests.support.controllers import RunningController, a_controller, a_forwarder, forward, plaintext
+from tests.support.controllers import (
+    RunningController,
+    a_controller_and_a_forwarder,
+    forward,
+)
 from tests.support.lost_answers import LosingTheAnswer, LosingTheRequest
 
 pytestmark = pytest.mark.kafka
 
 SECRET = TokenSecret(b"of the cluster")
+TOKENS: dict[str, Any] = {"tokens": TokenSettings(SECRET)}
 CREATE, RENEW = ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN
 TIMEOUT_S = 30
 
@@ -36,9 +41,9 @@ async def swept(controller: RunningController) -> Any:
 
 @pytest.mark.spec("R9", "E2", "E12", "E13")
 async def test_a_token_is_in_the_image_when_it_is_acknowledged(kafka: Broker, topic_name: str) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name, tokens=TokenSettings(SECRET)) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
+    async with a_controller_and_a_forwarder(kafka, topic_name, tokens=TokenSettings(SECRET)) as (
+        controller,
+        forwarder,
     ):
         _, made = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=-1))
         before = controller.image.tokens.by_id[made.token_id]
@@ -55,11 +60,8 @@ async def test_a_token_is_in_the_image_when_it_is_acknowledged(kafka: Broker, to
 async def test_what_has_expired_leaves_the_log_on_record_and_kafkas_own_tool_reads_it(
     kafka: Broker, kafka_libs: Path, topic_name: str, tmp_path: Path
 ) -> None:
-    settings = {"tokens": TokenSettings(SECRET), "token_expiry_check_interval_ms": 20}
-    async with (
-        a_controller(plaintext(kafka), topic_name, **settings) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    settings = {**TOKENS, "token_expiry_check_interval_ms": 20}
+    async with a_controller_and_a_forwarder(kafka, topic_name, **settings) as (controller, forwarder):
         _, kept = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=-1))
         reply, gone = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1))
         event = await swept(controller)
@@ -103,11 +105,8 @@ class HeldBack(MetadataLog):
 async def test_a_sweep_under_way_comes_to_its_end_and_on_record_when_the_controller_is_drained(
     kafka: Broker, topic_name: str
 ) -> None:
-    settings = {"tokens": TokenSettings(SECRET), "token_expiry_check_interval_ms": 20}
-    async with (
-        a_controller(plaintext(kafka), topic_name, **settings) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    settings = {**TOKENS, "token_expiry_check_interval_ms": 20}
+    async with a_controller_and_a_forwarder(kafka, topic_name, **settings) as (controller, forwarder):
         log: Any = controller.process.processor._log
         await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1_000))
         log.__class__, log.asked, log.go = HeldBack, asyncio.Event(), asyncio.Event()
@@ -125,9 +124,9 @@ async def test_a_sweep_under_way_comes_to_its_end_and_on_record_when_the_control
 async def test_a_sweep_whose_answer_was_lost_is_on_record_exactly_once(
     kafka: Broker, topic_name: str, losing: type[MetadataLog]
 ) -> None:
-    async with (
-        a_controller(plaintext(kafka), topic_name, tokens=TokenSettings(SECRET)) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
+    async with a_controller_and_a_forwarder(kafka, topic_name, tokens=TokenSettings(SECRET)) as (
+        controller,
+        forwarder,
     ):
         _, gone = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1))
         processor = controller.process.processor

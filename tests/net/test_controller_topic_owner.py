@@ -12,7 +12,13 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
-from tests.support.controllers import RunningController, a_controller, a_forwarder, forward, plaintext
+from tests.support.controllers import (
+    RunningController,
+    a_controller,
+    a_controller_and_a_forwarder,
+    forward,
+    plaintext,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("A6", "E12", "E13")]
 
@@ -53,10 +59,7 @@ async def test_an_owner_is_kept_from_the_creation_to_the_deletion_of_a_topic(
 ) -> None:
     """Version 5 tells no topic id: the broker is asked for it."""
     orders = f"{topic_name}-orders"
-    async with (
-        a_controller(plaintext(kafka), topic_name, **CREATORS_OWN) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name, **CREATORS_OWN) as (controller, forwarder):
         seen: list[Any] = []
         for key, request, asked in (
             (ApiKey.CREATE_TOPICS, creation(orders, acls="User:bob:READ:allow"), version),
@@ -76,10 +79,7 @@ async def test_an_owner_is_kept_from_the_creation_to_the_deletion_of_a_topic(
 
 async def test_the_log_is_read_again_with_its_owners(kafka: Broker, topic_name: str) -> None:
     orders = f"{topic_name}-orders"
-    async with (
-        a_controller(plaintext(kafka), topic_name, **CREATORS_OWN) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name, **CREATORS_OWN) as (controller, forwarder):
         await forward(forwarder, ApiKey.CREATE_TOPICS, creation(orders, owner="User:olga"))
     async with a_controller(plaintext(kafka), topic_name) as again:
         assert again.image.topics == controller.image.topics
@@ -90,10 +90,7 @@ async def test_a_topic_that_a_broker_refuses_has_no_owner_and_one_deleted_there_
     kafka: Broker, topic_name: str
 ) -> None:
     orders = f"{topic_name}-orders"
-    async with (
-        a_controller(plaintext(kafka), topic_name, **CREATORS_OWN) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name, **CREATORS_OWN) as (controller, forwarder):
         _, refused = await forward(forwarder, ApiKey.CREATE_TOPICS, creation(orders, nonsense="1"))
         nobodys = controller.image.topics.owner(orders)
         await forward(forwarder, ApiKey.CREATE_TOPICS, creation(orders))
@@ -123,10 +120,7 @@ async def test_a_policy_sees_the_sizes_that_the_broker_would_choose(kafka: Broke
     wanted = [creation(f"{topic_name}-{number}", owner="User:x") for number in range(2)]
     wanted[0].topics[0].num_partitions = -1
     wanted[1].topics[0].num_partitions = 2
-    async with (
-        a_controller(plaintext(kafka), topic_name, policies=policies) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name, policies=policies) as (controller, forwarder):
         told = [(await forward(forwarder, ApiKey.CREATE_TOPICS, each))[1].topics[0] for each in wanted]
 
     assert [topic.error_code for topic in told] == [ErrorCode.POLICY_VIOLATION, 0]

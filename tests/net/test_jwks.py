@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.logins.oauthbearer import EARLY_INTERVAL_MS, JwksEndpoint, JwksFile, JwksMetrics, JwksSettings
 from tests.support.identity_provider import ec, jwks, rsa
 from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
+from tests.support.waiting import turns_until
 
 OLD, NEW = jwks(rsa("rsa-1")), jwks(rsa("rsa-1"), rsa("rsa-2"))
 
@@ -47,11 +48,6 @@ class Keys:
     def names(self) -> list[str | None]:
         return [key.key_id for key in self.endpoint.keys.keys] if self.endpoint.keys else []
 
-    async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
-            while not true():  # noqa: ASYNC110 - nothing tells when a metric moves
-                await asyncio.sleep(0.001)
-
 
 @asynccontextmanager
 async def asking(keys: Keys) -> AsyncIterator[Keys]:
@@ -64,7 +60,7 @@ async def asking(keys: Keys) -> AsyncIterator[Keys]:
 @pytest.mark.spec("R9")
 async def test_keys_are_loaded_at_the_start() -> None:
     async with identity_server(answers(OLD)) as server, asking(Keys(server.url + "/certs")) as keys:
-        await keys.until(lambda: keys.count("loaded") == 1)
+        await turns_until(lambda: keys.count("loaded") == 1)
 
         assert keys.names() == ["rsa-1"]
         assert keys.loaded_at() == keys.clock.now_ms / 1000
@@ -128,16 +124,16 @@ BROKEN = {
 @pytest.mark.parametrize("handler", BROKEN.values(), ids=BROKEN.keys())
 async def test_an_endpoint_that_fails_leaves_the_last_keys_and_is_asked_again(handler: Handler) -> None:
     async with identity_server(handler) as server, asking(Keys(server.url, timeout_ms=250)) as keys:
-        await keys.until(lambda: keys.count("failed") >= 1)
+        await turns_until(lambda: keys.count("failed") >= 1)
         assert keys.endpoint.keys is None
         assert keys.loaded_at() == 0
 
         server.handler = answers(OLD)
-        await keys.until(lambda: keys.count("loaded") == 1)
+        await turns_until(lambda: keys.count("loaded") == 1)
         server.handler = handler
         failed = keys.count("failed")
         assert keys.endpoint.newer("rsa-2") is not None
-        await keys.until(lambda: keys.count("failed") > failed)
+        await turns_until(lambda: keys.count("failed") > failed)
         assert keys.names() == ["rsa-1"]
 
 
@@ -146,17 +142,17 @@ async def test_an_endpoint_that_is_not_there_is_asked_until_it_is() -> None:
     async with identity_server(answers(OLD)) as server:
         url = server.url
     async with asking(Keys(url)) as keys:
-        await keys.until(lambda: keys.count("failed") >= 3)
+        await turns_until(lambda: keys.count("failed") >= 3)
         port = int(url.rpartition(":")[2])
         came = await asyncio.start_server(IdentityServer(answers(OLD)).serve, "127.0.0.1", port)
-        await keys.until(lambda: keys.names() == ["rsa-1"])
+        await turns_until(lambda: keys.names() == ["rsa-1"])
         came.close()
 
 
 @pytest.mark.spec("R9")
 async def test_a_login_with_an_unknown_key_waits_for_newer_ones() -> None:
     async with identity_server(answers(OLD)) as server, asking(Keys(server.url)) as keys:
-        await keys.until(lambda: keys.names() == ["rsa-1"])
+        await turns_until(lambda: keys.names() == ["rsa-1"])
         server.handler = answers(NEW)
         wait = keys.endpoint.newer("rsa-2")
         assert wait is not None
@@ -169,7 +165,7 @@ async def test_a_login_with_an_unknown_key_waits_for_newer_ones() -> None:
 @pytest.mark.spec("R9")
 async def test_unknown_keys_make_us_ask_no_more_than_now_and_then() -> None:
     async with identity_server(answers(OLD)) as server, asking(Keys(server.url)) as keys:
-        await keys.until(lambda: keys.names() == ["rsa-1"])
+        await turns_until(lambda: keys.names() == ["rsa-1"])
         waits = [keys.endpoint.newer(f"made-up-{number}") for number in range(100)]
         await asyncio.gather(*(wait() for wait in waits if wait is not None))
         assert None not in waits
@@ -181,7 +177,7 @@ async def test_unknown_keys_make_us_ask_no_more_than_now_and_then() -> None:
         keys.clock.now_ms += 1
         assert keys.endpoint.newer("x" * 1_001) is None
         assert keys.endpoint.newer("made-up") is not None
-        await keys.until(lambda: keys.count("loaded") == 3)
+        await turns_until(lambda: keys.count("loaded") == 3)
         assert len(server.asked) == 3
 
 
@@ -194,7 +190,7 @@ async def test_keys_come_over_tls_from_whom_the_ca_vouches_for(tmp_path: Path) -
     ours.issue_cert("localhost").configure_cert(context)
     async with identity_server(answers(OLD), context) as server:
         async with asking(Keys(server.url, tmp_path / "ours.pem")) as keys:
-            await keys.until(lambda: keys.names() == ["rsa-1"])
+            await turns_until(lambda: keys.names() == ["rsa-1"])
         for url, ca in (
             (server.url, tmp_path / "theirs.pem"),
             (server.url, None),
@@ -202,7 +198,7 @@ async def test_keys_come_over_tls_from_whom_the_ca_vouches_for(tmp_path: Path) -
             (server.url.replace("localhost", "127.0.0.1"), tmp_path / "ours.pem"),
         ):
             async with asking(Keys(url, ca)) as keys:
-                await keys.until(lambda: keys.count("failed") >= 1)
+                await turns_until(lambda: keys.count("failed") >= 1)
                 assert keys.endpoint.keys is None
 
 

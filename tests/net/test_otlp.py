@@ -6,7 +6,7 @@ The receiver is tests/support/otlp_receiver.py, made of OpenTelemetry's protobuf
 import asyncio
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from proxy.net.telemetry.otlp import Headers, OtlpSettings, OtlpTraces
 from tests.lab.cluster.ports import free_addresses
 from tests.support.office_certificates import OfficeCertificates
 from tests.support.otlp_receiver import Receiver, a_receiver
+from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("O12")
 
@@ -53,11 +54,6 @@ class Running:
     def has_dropped(self, count: int) -> bool:
         """As many as that were not exported."""
         return self.dropped("not_exported") == count
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
-            while not holds():  # noqa: ASYNC110 - a thread changes it
-                await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -146,12 +142,12 @@ async def test_a_receiver_that_hangs_costs_spans_and_memory_for_no_more_than_the
         receiver.delays = threading.Event()
         async with running(receiver.url, queue_max_spans=16) as it:
             it.ends(16)
-            await it.until(lambda: len(receiver.requests) == 1)
+            await turns_until(lambda: len(receiver.requests) == 1)
             it.ends(40)
             assert it.dropped("queue_full") == 24
             receiver.delays.set()
             await received(receiver, 32)
-            await it.until(lambda: it.exported() == 32)
+            await turns_until(lambda: it.exported() == 32)
 
     assert it.dropped("not_exported") == 0
 
@@ -162,11 +158,11 @@ async def test_a_receiver_that_is_away_is_one_line_and_another_when_it_is_back()
         async with running(f"http://{host}:{port}", timeout_ms=100) as it:
             for number in range(1, 4):
                 it.ends(5)
-                await it.until(partial(it.has_dropped, 5 * number))
+                await turns_until(partial(it.has_dropped, 5 * number))
             with a_receiver(port=int(port)) as receiver:
                 it.ends(5)
                 await received(receiver, 5)
-                await it.until(lambda: any(line["event"] == "trace receiver reached" for line in lines))
+                await turns_until(lambda: any(line["event"] == "trace receiver reached" for line in lines))
 
     told = [(line["log_level"], line["event"], line.get("reason")) for line in lines]
     assert [line for line in told if line[0] != "debug" and "receiver" in line[1]] == [
@@ -183,8 +179,8 @@ async def test_spans_that_the_receiver_rejects_are_counted(status: int, tmp_path
         receiver.status = status
         async with running(receiver.url, timeout_ms=500, headers_file=headers) as it:
             it.ends(3)
-            await it.until(lambda: it.dropped("not_exported") == 3)
-            await it.until(lambda: any("not reached" in line["event"] for line in lines))
+            await turns_until(lambda: it.dropped("not_exported") == 3)
+            await turns_until(lambda: any("not reached" in line["event"] for line in lines))
 
     assert [line.get("reason") for line in lines if "not reached" in line["event"]] == [
         f"HTTP status {status}"
@@ -203,7 +199,7 @@ async def test_the_headers_of_the_file_are_sent_and_its_changes_too(tmp_path: Pa
             changed = tmp_path / "changed"
             changed.write_text("Authorization: Bearer another")
             changed.rename(headers)
-            await it.until(lambda: "another" in str(it.traces._headers._headers))
+            await turns_until(lambda: "another" in str(it.traces._headers._headers))
             it.ends()
             await received(receiver, 2)
 
@@ -247,8 +243,8 @@ async def test_the_receiver_has_to_show_a_certificate_of_the_configured_authorit
     with a_receiver(tls) as receiver, capture_logs() as lines:
         async with running(receiver.url, ca=others.ca, timeout_ms=500) as it:
             it.ends(2)
-            await it.until(lambda: it.dropped("not_exported") == 2)
-            await it.until(lambda: any("not reached" in line["event"] for line in lines))
+            await turns_until(lambda: it.dropped("not_exported") == 2)
+            await turns_until(lambda: any("not reached" in line["event"] for line in lines))
         assert receiver.requests == []
         async with running(receiver.url, ca=ours.ca) as it:
             it.ends(2)
@@ -273,7 +269,7 @@ async def test_the_end_does_not_wait_for_a_receiver_that_hangs() -> None:
         receiver.delays = threading.Event()
         async with running(receiver.url, queue_max_spans=16) as it:
             it.ends(16)
-            await it.until(lambda: len(receiver.requests) == 1)
+            await turns_until(lambda: len(receiver.requests) == 1)
             it.ends(10)
             await it.traces.close(50)
             receiver.delays.set()
@@ -287,8 +283,8 @@ async def test_a_slow_receiver_is_given_up_after_the_timeout() -> None:
         receiver.delays = threading.Event()
         async with running(receiver.url, timeout_ms=100) as it:
             it.ends()
-            await it.until(lambda: it.dropped("not_exported") == 1)
-            await it.until(lambda: any("not reached" in line["event"] for line in lines))
+            await turns_until(lambda: it.dropped("not_exported") == 1)
+            await turns_until(lambda: any("not reached" in line["event"] for line in lines))
             receiver.delays.set()
 
     assert [line["reason"] for line in lines if "not reached" in line["event"]] == [TIMED_OUT]

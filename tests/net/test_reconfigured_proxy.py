@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import certificates
 from tests.lab.cluster.ports import free_addresses
-from tests.support.edges import SHOULD_NOT_TAKE_S, Client, on_uvloop
+from tests.support.edges import Client, on_uvloop
 
 pytestmark = pytest.mark.spec("O9")
 
@@ -95,11 +95,6 @@ class Place:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=tls))
         self.clients.append(client)
         return client
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-            while not holds():  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
 
     def sessions(self) -> list[Session]:
         return [connection.session for connection in self.process._listeners.connections()]

@@ -174,7 +174,7 @@ async def test_a_broken_file_changes_nothing_and_is_reported(tmp_path: Path) -> 
         assert await command(file) == EXIT_CONFIG
         series = await lone.metrics()
         assert series['penstock_file_reloads_total{file_kind="configuration",outcome="failed"}'] == 1
-        line, *_ = await lines(lone, "configuration not reloaded: the one in effect stays")
+        line, *_ = await lines(lone, "configuration not reloaded: the previous one stays in effect")
         assert line["error"] == status.error
 
         file.write_text(good, encoding="utf-8")
@@ -200,8 +200,8 @@ async def test_keys_that_need_a_restart_are_named_and_the_rest_is_in_effect(
 
         told = capfd.readouterr()
         assert told.out.count("audit > rate.per.principal: in effect") == 1
-        assert told.err.count("proxy.id needs a restart: still proxy-1\n") == 2
-        assert "quota > window.num needs a restart: still 11\n" in told.err
+        assert told.err.count("proxy.id needs a restart; proxy-1 stays in effect\n") == 2
+        assert "quota > window.num needs a restart; 11 stays in effect\n" in told.err
         assert await lone.metric("penstock_config_restart_needed", lambda keys: keys == 2) == 2
         assert await lone.stops() == 0
     records = [
@@ -209,7 +209,7 @@ async def test_keys_that_need_a_restart_are_named_and_the_rest_is_in_effect(
     ]
     (record, _) = [line for line in records if b"configuration_changed" in line]
     assert b'"changed":"authorizer > super.users, audit > rate.per.principal"' in record
-    assert b'"restart.needed":"proxy.id needs a restart: still proxy-1, ' in record
+    assert b'"restart.needed":"proxy.id needs a restart; proxy-1 stays in effect, ' in record
     assert settings_on_record(tmp_path / "spool") == [(1, "User:admin;User:bob")]
     # Nobody answers any more.
     assert await command(file) == EXIT_NO_OUTCOME
@@ -280,7 +280,7 @@ async def test_a_controller_reloads_too(tmp_path: Path) -> None:
                 "quota > mode",
                 "http > bearer.token.file",
             ],
-            ["metadata > topic needs a restart: still __penstock_metadata"],
+            ["metadata > topic needs a restart; __penstock_metadata stays in effect"],
         )
         assert await asks_for_a_token(lone)
         again = await lone.login()
@@ -306,7 +306,7 @@ async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Pa
         assert status is not None
         assert (status.changed, status.restart) == (
             ["connections.max.reauth.ms", "authorizer > super.users"],
-            [f"listeners > SASL > bind needs a restart: still {lone.bind}"],
+            [f"listeners > SASL > bind needs a restart; {lone.bind} stays in effect"],
         )
         reports = await lines(lone, "configuration reloaded", 3)
         told = {report.get("worker"): (report["changed"], report["restart_needed"]) for report in reports}

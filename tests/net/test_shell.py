@@ -15,7 +15,12 @@ from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.tools import KafkaTools
 from tests.net.test_controller_topic_owner import creation
-from tests.support.controllers import a_controller, a_forwarder, create_acls, forward, plaintext
+from tests.support.controllers import (
+    a_controller_and_a_forwarder,
+    create_acls,
+    forward,
+    plaintext,
+)
 from tests.support.fake_quorum import LEADER_CHANGE, FakeNode
 from tests.support.metadata_log import acl, acl_record, owned
 
@@ -46,10 +51,7 @@ async def test_the_topic_and_a_copy_of_it_show_the_same_at_every_offset(
             }
         )
     )
-    async with (
-        a_controller(plaintext(kafka), topic_name) as controller,
-        a_forwarder(controller.endpoint) as forwarder,
-    ):
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
         first = await create_acls(forwarder, "orders")
         await create_acls(forwarder, "payments")
         await forward(forwarder, ApiKey.CREATE_TOPICS, creation(f"{topic_name}-t", owner="User:olga"))

@@ -16,11 +16,11 @@ import yaml
 
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
-from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.reload_status import STATUS
 from tests.lab.cluster.node import penstock
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D3", "O5")]
 
@@ -80,13 +80,6 @@ class Processes:
 def processes(tmp_path: Path) -> Iterator[Processes]:
     with ExitStack() as ending:
         yield Processes(tmp_path, ending)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    since_ms = now_ms()
-    while not holds():
-        assert now_ms() - since_ms < DEADLINE_MS
-        _BETWEEN_LOOKS.wait(0.05)
 
 
 def ends_with(process: ChildProcess, code: int) -> str:

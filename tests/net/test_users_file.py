@@ -1,7 +1,6 @@
 """The users file: read at the start, again when it changes, and what becomes of those who are logged in."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import plain_token
 from tests.support.edges import Client, Edge, a_broker, a_gate, an_edge, on_uvloop
+from tests.support.waiting import turns_until
 
 LISTENER = ListenerSettings.model_validate(
     {
@@ -94,9 +94,9 @@ def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
     [
         ("users: {alice: {password.hash: nonsense}}", "users > alice > password.hash"),
         ("users: {alice: {password.file: missing}}", "no such file"),
-        ("users: {alice: {}}", "give password.hash or password.file"),
-        ("users: {alice: {password.file: empty}}", "the password is empty"),
-        ("[", "not YAML"),
+        ("users: {alice: {}}", "write either password.hash or password.file"),
+        ("users: {alice: {password.file: empty}}", "the file is empty"),
+        ("[", "not valid YAML"),
     ],
 )
 def test_a_broken_file_is_an_error_at_the_start(tmp_path: Path, content: str, error: str) -> None:
@@ -116,24 +116,18 @@ async def test_changes_are_taken_and_a_broken_file_leaves_the_last_good_one(tmp_
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(users.run())
         files.write(alice="a-secret", carol="c-secret")
-        await _until(lambda: files.count("loaded") == 1)
+        await turns_until(lambda: files.count("loaded") == 1)
         assert knows(users, "carol", "c-secret")
 
         files.put("users: {alice: {password.hash: nonsense}}", files.path)
-        await _until(lambda: files.count("failed") == 1)
+        await turns_until(lambda: files.count("failed") == 1)
         assert knows(users, "carol", "c-secret")
 
         files.put("another\n", files.secret)
-        await _until(lambda: files.count("loaded") == 2)
+        await turns_until(lambda: files.count("loaded") == 2)
         assert knows(users, "bob", "another")
         assert not knows(users, "bob", "b-secret")
         run.cancel()
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is waited for is a file
-            await asyncio.sleep(0.005)
 
 
 async def logged_in(edge: Edge, user: str) -> Client:

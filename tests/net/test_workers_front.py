@@ -69,5 +69,5 @@ async def test_the_answer_of_a_worker_that_has_ended_meanwhile_is_not_counted_ag
 
     assert told(front) == []
     assert front.readiness().text(detailed=True) == (
-        "not ready: 0 of 1 workers are ready\nnot ready: none runs\n"
+        "not ready: 0 of 1 workers are ready\nnot ready: no worker runs\n"
     )

@@ -5,7 +5,7 @@ A JVM tool takes a second for each of these; here they take milliseconds, so eac
 
 import importlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -25,16 +25,14 @@ class ClusterAdmin:
         self._gate = gate
         self.client = admin.AdminClient(librdkafka_settings(gate.users[user], gate.entrance()))
 
-    def user(self, name: str) -> User:
+    def user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User:
         """A new user of the cluster, without rights."""
-        user = self._gate.add_user(name)
-        mechanism = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_256, 4096)
-        wanted = admin.UserScramCredentialUpsertion(name, mechanism, user.password.encode())
-        _done(self.client.alter_user_scram_credentials([wanted]))
+        user = self._gate.add_user(name, mechanism)
+        done(self.client.alter_user_scram_credentials([upsertion(user)]))
         return user
 
     def topic(self, name: str, partitions: int = 1) -> str:
-        _done(
+        done(
             self.client.create_topics([admin.NewTopic(name, num_partitions=partitions, replication_factor=1)])
         )
         return name
@@ -69,10 +67,18 @@ class ClusterAdmin:
             )
             for operation in operations
         ]
-        _done(self.client.create_acls(bindings))
+        done(self.client.create_acls(bindings))
 
 
-def _done(futures: dict[Any, Any]) -> None:
+def upsertion(user: User) -> Any:
+    """The SCRAM credential of that user."""
+    mechanism = admin.ScramMechanism[user.mechanism.replace("-", "_")]
+    info = admin.ScramCredentialInfo(mechanism, 4096)
+    return admin.UserScramCredentialUpsertion(user.name, info, user.password.encode())
+
+
+def done(futures: Mapping[Any, Any]) -> None:
+    """Waits for each; raises the first error."""
     for future in futures.values():
         future.result(timeout=TIMEOUT_S)
 

@@ -187,6 +187,18 @@ async def a_forwarder(
             run.cancel()
 
 
+@asynccontextmanager
+async def a_controller_and_a_forwarder(
+    kafka: Broker, topic: str, **changes: Any
+) -> AsyncIterator[tuple[RunningController, Forwarder]]:
+    """The controller over that broker, and what a proxy forwards with."""
+    async with (
+        a_controller(plaintext(kafka), topic, **changes) as controller,
+        a_forwarder(controller.endpoint) as forwarder,
+    ):
+        yield controller, forwarder
+
+
 async def forward(
     forwarder: Forwarder,
     api_key: int,

@@ -39,6 +39,7 @@ from tests.session.apis.asking import image_with
 from tests.session.conversation import fetch, fetched, gate_with, produce, produced
 from tests.support.controllers import endpoint_of
 from tests.support.fake_broker import FakeBroker, Request
+from tests.support.waiting import turns_until
 
 SHOULD_NOT_TAKE_S = 20.0
 
@@ -165,10 +166,7 @@ class Edge:
         return connection
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Let the loop turn until it does."""
-        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-            while not holds():  # noqa: ASYNC110 - what is waited for is the state of sockets
-                await asyncio.sleep(0.001)
+        await turns_until(holds)
 
     async def all_gone(self) -> list[str]:
         """The reasons, once every connection is over."""

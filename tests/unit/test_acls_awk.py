@@ -69,4 +69,4 @@ def test_a_line_that_cannot_be_read_is_an_error(line: str) -> None:
     done = commands(f"{LISTED}{line}\n")
 
     assert done.returncode == 1
-    assert "cannot be read" in done.stderr
+    assert "cannot be parsed" in done.stderr

@@ -66,11 +66,12 @@ def test_files_of_one_machine_are_compared(tmp_path: Path) -> None:
     two.write_text(one.read_text().replace("proxy.id: proxy-1", "proxy.id: proxy-2"))
 
     assert compared([checked(one), checked(two)]) == [
-        f"{two}: audit > spool.dir: {tmp_path / 'spool' / 'proxy'} is used by {one} too; give each its own",
-        f"{two}: listeners: 0.0.0.0:9093: the port is taken by {one} > listeners[0] > bind: 0.0.0.0:9093;"
-        " give each its own",
-        f"{two}: http: 127.0.0.1:9190: the port is taken by {one} > http > bind: 127.0.0.1:9190;"
-        " give each its own",
+        f"{two}: audit > spool.dir: {tmp_path / 'spool' / 'proxy'} is also in {one}; each process needs"
+        " its own",
+        f"{two}: listeners: 0.0.0.0:9093: {one} > listeners[0] > bind (0.0.0.0:9093) has the same port; use"
+        " another one",
+        f"{two}: http: 127.0.0.1:9190: {one} > http > bind (127.0.0.1:9190) has the same port; use"
+        " another one",
     ]
 
 
@@ -83,7 +84,7 @@ def test_a_users_file_is_checked_by_itself(tmp_path: Path) -> None:
 
     secret.write_text("", encoding="utf-8")
     secret.chmod(0o600)
-    assert checked_users(users).problems == [f"{secret}: the password is empty"]
+    assert checked_users(users).problems == [f"{secret}: the file is empty; write a password into it"]
 
     secret.write_text("long enough", encoding="utf-8")
     assert checked_users(users).problems == []
@@ -120,7 +121,7 @@ def test_init_and_check_lead_from_nothing_to_two_files_that_are_right(tmp_path: 
     (tmp_path / "users.yaml").write_text("users: {}\n")
     refused = penstock("init", "--dir", str(tmp_path))
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("penstock init: exists and is another: ")
+    assert refused.stderr.startswith("penstock init: these files exist with other content: ")
 
 
 def penstock(*words: str) -> subprocess.CompletedProcess[str]:

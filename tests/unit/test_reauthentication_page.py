@@ -13,7 +13,7 @@ NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 
 def rows() -> list[str]:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    heads = ("| what the text asks |", "| what |", "|---")
+    heads = ("| requirement |", "| feature |", "|---")
     return [line for line in lines if line.startswith("|") and not line.startswith(heads)]
 
 

@@ -72,7 +72,7 @@ def test_secrets_are_readable_by_their_owner_only_and_random(tmp_path: Path) -> 
 def test_nothing_is_overwritten_and_nothing_is_written_when_a_file_is_another(tmp_path: Path) -> None:
     (tmp_path / "users.yaml").write_text("users: {}\n")
 
-    with pytest.raises(InitError, match=r"exists and is another: .*users\.yaml; --force"):
+    with pytest.raises(InitError, match=r"exist with other content: .*users\.yaml; --force"):
         write_examples(Wanted(tmp_path))
 
     assert [path.name for path in tmp_path.iterdir()] == ["users.yaml"]
@@ -104,7 +104,7 @@ def test_half_an_authority_is_an_error_that_says_what_to_do(tmp_path: Path) -> N
     write_examples(Wanted(tmp_path, "controller"))
     (tmp_path / "secrets" / "ca.key").unlink()
 
-    with pytest.raises(InitError, match=r"only one is there: with an authority of another machine"):
+    with pytest.raises(InitError, match=r"only one of .* exists; if the authority is on another machine"):
         write_examples(Wanted(tmp_path, "sidecar"))
 
 

@@ -22,7 +22,7 @@ def _each_once(killing: Killing, ingesting: Ingesting) -> None:
     ingesting.wait(LATE_S)
 
 
-@pytest.mark.spec("D3", "D4", "D5")
+@pytest.mark.spec("D1", "D2", "D3", "D4", "D5", "E5", "E12")
 def test_whatever_is_killed_the_tables_hold_what_clients_were_told_and_processes_counted(
     kafka_libs: Path, spark: SparkSession, tmp_path: Path
 ) -> None:

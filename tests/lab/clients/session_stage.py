@@ -21,7 +21,7 @@ from tests.lab.clients.session_trail import KILL, LOGIN, RENEWAL, Trail
 from tests.lab.clients.stage import DRIVERS, ROOT
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User
-from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
+from tests.support.cluster_admin import ClusterAdmin, admin, done, upsertion
 from tests.support.office_certificates import OfficeCertificates
 
 RENEWALS = 5
@@ -218,9 +218,9 @@ def _prepare(stack: Stack, place: Place, cells: Iterable[Cell]) -> dict[str, dic
     cluster = ClusterAdmin(stack)
     users = {cell.name: User(cell.name, cell.mechanism, f"{cell.name}-secret") for cell in cells}
     topics = [admin.NewTopic(name, num_partitions=1, replication_factor=1) for name in users]
-    _done(cluster.client.create_topics(topics))
+    done(cluster.client.create_topics(topics))
     scram = [user for user in users.values() if user.mechanism.startswith("SCRAM")]
-    _done(cluster.client.alter_user_scram_credentials([_scram(user) for user in scram]))
+    done(cluster.client.alter_user_scram_credentials([upsertion(user) for user in scram]))
     for name, user in users.items():
         cluster.allow_produce(user, name)
         cluster.allow_consume(user, name, name)
@@ -232,18 +232,6 @@ def _prepare(stack: Stack, place: Place, cells: Iterable[Cell]) -> dict[str, dic
         "password": stack.users["admin"].password,
     }
     return {cell.name: _order(place, cell, users[cell.name], by) for cell in cells}
-
-
-def _scram(user: User) -> Any:
-    kind = admin.ScramMechanism[user.mechanism.replace("-", "_")]
-    return admin.UserScramCredentialUpsertion(
-        user.name, admin.ScramCredentialInfo(kind, 4096), user.password.encode()
-    )
-
-
-def _done(futures: Mapping[Any, Any]) -> None:
-    for future in futures.values():
-        future.result(timeout=TIMEOUT_S)
 
 
 def _order(place: Place, cell: Cell, user: User, by: Mapping[str, str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.lab.cluster import jvm
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.java import java
 from tests.lab.cluster.users import User
-from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
+from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -106,27 +106,16 @@ def prefix(driver: Driver) -> str:
 def worker(gate: Gate, driver: Driver) -> User:
     """A user of the driver's mechanism with ALL rights by ACLs, but on one topic; no super user."""
     cluster_admin = ClusterAdmin(gate)
-    plain = driver.mechanism == "PLAIN" and "bob" in gate.users
-    user = gate.users["bob"] if plain else _scram_user(cluster_admin, gate, driver)
-    if plain:
-        user = User(user.name, "PLAIN", user.password)
+    if driver.mechanism == "PLAIN" and "bob" in gate.users:
+        user = User("bob", "PLAIN", gate.users["bob"].password)
+    else:
+        mechanism = "SCRAM-SHA-256" if driver.mechanism == "PLAIN" else driver.mechanism
+        user = cluster_admin.user(f"worker-{driver.name}", mechanism)
     cluster_admin.allow(user, "ALL", cluster=True)
     cluster_admin.allow(user, "ALL", topic="*")
     cluster_admin.allow(user, "ALL", group="*")
     cluster_admin.allow(user, "ALL", transactional_id="*")
     cluster_admin.deny(user, "WRITE", "ALTER", topic=cluster_admin.topic(f"{prefix(driver)}-denied"))
-    return user
-
-
-def _scram_user(cluster_admin: ClusterAdmin, gate: Gate, driver: Driver) -> User:
-    mechanism = "SCRAM-SHA-256" if driver.mechanism == "PLAIN" else driver.mechanism
-    user = gate.add_user(f"worker-{driver.name}", mechanism)
-    kind = admin.ScramMechanism[mechanism.replace("-", "_")]
-    wanted = admin.UserScramCredentialUpsertion(
-        user.name, admin.ScramCredentialInfo(kind, 4096), user.password.encode()
-    )
-    (done,) = cluster_admin.client.alter_user_scram_credentials([wanted]).values()
-    done.result(timeout=TIMEOUT_S)
     return user
 
 

@@ -31,7 +31,7 @@ def _named(topic: str) -> Any:
     return t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
 
 
-def _bare(api_key: int, version: int, body: bytes) -> Raw:
+def unwritten(api_key: int, version: int, body: bytes) -> Raw:
     """A request that no codec writes."""
     return Raw(_HEADER.pack(_HEADER.size - 4 + len(body), api_key, version, 1, -1) + body)
 
@@ -106,6 +106,7 @@ SCENARIOS: dict[str, Sequence[Step]] = {
     ),
     "SCRAM, empty token": (Shake("SCRAM-SHA-256"), Token(b"")),
     "SCRAM, nonsense": (Shake("SCRAM-SHA-256"), Token(b"nonsense")),
+    "SCRAM, a reserved extension": (Shake("SCRAM-SHA-256"), Token(b"n,,m=,=,=")),
     "SCRAM, another authzid": (Shake("SCRAM-SHA-256"), Token(b"n,a=bob,n=alice,r=abcdef")),
     "SCRAM, channel binding asked for": (Shake("SCRAM-SHA-256"), Token(b"p=tls-unique,,n=alice,r=abcdef")),
     "SCRAM, the final message is nonsense": (
@@ -135,6 +136,9 @@ SCENARIOS: dict[str, Sequence[Step]] = {
     "a length of 2 GiB": (Raw((2**31 - 1).to_bytes(4, "big")),),
     "a length of 100 MiB": (Raw((100 << 20).to_bytes(4, "big") + bytes(64)),),
     "a frame too short for a header": (Raw((3).to_bytes(4, "big") + b"\0\x12\0"),),
+    "garbage": (Raw((16).to_bytes(4, "big") + bytes(range(200, 216))),),
+    "TLS": (Raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)),),
+    "a count beyond the frame": (unwritten(ApiKey.SASL_HANDSHAKE, 1, b"\x7f\xff"),),
     "HTTP": (Raw(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n"),),
     "an empty frame": (Raw(bytes(4)),),
     "an empty frame where a token is due": (Shake(), Raw(bytes(4))),
@@ -163,20 +167,20 @@ SCENARIOS: dict[str, Sequence[Step]] = {
     "ApiVersions after the login": (*login(), VERSIONS, METADATA),
     "ApiVersions of an unknown version after the login": (*login(), VERSIONS, Ask(ApiKey.API_VERSIONS, 99)),
     "another request first": (METADATA,),
-    "an unknown API first": (_bare(999, 0, b""),),
+    "an unknown API first": (unwritten(999, 0, b""),),
     "another request after ApiVersions": (VERSIONS, LIST_GROUPS),
     **{
         f"{ApiKey.name_of(ask.api_key)} v{ask.version} after the handshake": (Shake(), ask) for ask in REFUSED
     },
     "Metadata after a handshake of v0": (Shake(version=0), METADATA),
     # After the login.
-    "an unknown API": (*login(), _bare(999, 0, b"")),
-    "an unknown version": (*login(), _bare(ApiKey.METADATA, 99, b"\0")),
-    "a version below the lowest": (*login(), _bare(ApiKey.FETCH, 0, b"")),
-    "a version offered to old clients only": (*login(), _bare(ApiKey.PRODUCE, 0, bytes(10))),
-    "an API of brokers": (*login(), _bare(ApiKey.VOTE, 0, b"\0")),
-    "an Envelope": (*login(), _bare(ApiKey.ENVELOPE, 0, b"\0\1\0\1\0")),
-    "a body cut short": (*login(), _bare(ApiKey.METADATA, 4, b"\0\0\0\2\0")),
+    "an unknown API": (*login(), unwritten(999, 0, b"")),
+    "an unknown version": (*login(), unwritten(ApiKey.METADATA, 99, b"\0")),
+    "a version below the lowest": (*login(), unwritten(ApiKey.FETCH, 0, b"")),
+    "a version offered to old clients only": (*login(), unwritten(ApiKey.PRODUCE, 0, bytes(10))),
+    "an API of brokers": (*login(), unwritten(ApiKey.VOTE, 0, b"\0")),
+    "an Envelope": (*login(), unwritten(ApiKey.ENVELOPE, 0, b"\0\1\0\1\0")),
+    "a body cut short": (*login(), unwritten(ApiKey.METADATA, 4, b"\0\0\0\2\0")),
     "a token without a handshake": (*login(), Token(plain()), METADATA),
     "a handshake where sessions have no end": (
         Shake("SCRAM-SHA-512"),

@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from typing import Any
 
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -18,6 +19,8 @@ from tests.lab.hostile.target import TOPIC
 from tests.support.fake_broker import FakeBroker, Request
 
 PARTITIONS_OF_A_TOPIC = 100
+LOOK_MS = 20
+HELD = "held"
 FORWARDED: dict[int, tuple[int, int]] = {ApiKey.CREATE_ACLS: (2, 3), ApiKey.DELETE_ACLS: (2, 3)}
 """Never asked of us, and offered to clients only where the broker has them too."""
 
@@ -46,7 +49,9 @@ class BigBroker(FakeBroker):
 
     async def serve(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        await self._server.serve_forever()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_report_lag())
+            await self._server.serve_forever()
 
     def _cluster(self) -> Any:
         response = t.DescribeClusterResponse
@@ -63,6 +68,22 @@ class BigBroker(FakeBroker):
         broker = response.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self._port)
         message = response(brokers=[broker], cluster_id="big", controller_id=1, topics=topics)
         return codecs.response(ApiKey.METADATA, version).encode(message)
+
+
+async def _report_lag() -> None:
+    """Print how long the loop was held: the normal user waits for this broker then, not for a proxy."""
+    while True:
+        due_ms = now_ms() + LOOK_MS
+        await asyncio.sleep(LOOK_MS / 1000)
+        if (lag_ms := now_ms() - due_ms) >= LOOK_MS:
+            sys.stdout.write(f"{HELD} {now_ms()} {lag_ms}\n")
+            sys.stdout.flush()
+
+
+def longest_lag_ms(log: str, since_ms: int) -> int:
+    """From the output of such a broker."""
+    lines = (line.split() for line in log.splitlines() if line.startswith(HELD))
+    return max((int(lag_ms) for _, at_ms, lag_ms in lines if int(at_ms) >= since_ms), default=0)
 
 
 def _topic(name: str, partitions: int) -> Any:

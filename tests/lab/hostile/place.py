@@ -19,6 +19,7 @@ from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.settings import Wiring
 from tests.lab.cluster.stack import LISTENERS, Stack, StackSettings
 from tests.lab.cluster.users import Entrance, User
+from tests.lab.hostile.big_broker import longest_lag_ms
 from tests.lab.hostile.target import BOB_BY_PLAIN, PLAIN_USER, TOPIC, Target
 from tests.support.cluster_admin import ClusterAdmin
 
@@ -164,6 +165,10 @@ class Proxy:
 
     def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> Any:
         raise NotImplementedError("no attack uses Kafka's tools")
+
+    def upstream_held_ms(self, since_ms: int) -> int | None:
+        """For how long the broker in memory was busy at the most; None where the broker is Kafka."""
+        return None if self._broker is None else longest_lag_ms(self._broker.log_text(), since_ms)
 
     def metrics(self) -> dict[str, float]:
         return probe.series(self.wiring.proxy_http)

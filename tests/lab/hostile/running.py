@@ -65,6 +65,8 @@ class Stand:
         found = self._attack(attack, size)
         self._wait_for_samples(now_ms(), size.patience_s)
         seconds = (now_ms() - began_ms) / 1000
+        if (held_ms := self.proxy.upstream_held_ms(began_ms)) is not None:
+            found.facts["broker in memory held ms"] = held_ms
         longest, at_controller = self._slices(pids, controller.pid)
         peaks = {pid: judging.rss_bytes(pid, "VmHWM") for pid in pids}
         # The process that has grown most is the one to look at.

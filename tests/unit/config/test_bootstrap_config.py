@@ -58,11 +58,11 @@ def test_addresses_are_a_comma_list_or_a_yaml_list(
     [
         ({"bootstrap": "a:9092,"}, "upstream > bootstrap: expected host:port, found ''"),
         ({"bootstrap": "a:9092,b"}, "upstream > bootstrap: expected host:port, found 'b'"),
-        ({"bootstrap": []}, "upstream > bootstrap: expected host:port, or several with commas"),
-        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: named more than once: a:9092"),
+        ({"bootstrap": []}, "upstream > bootstrap: expected host:port, or several separated by commas"),
+        ({"bootstrap": "a:9092,a:9092"}, "upstream > bootstrap: the list contains a:9092 more than once"),
         (
             {"bootstrap": "a:9092,b:9092", "internal.bootstrap": "a:9093"},
-            "give the other addresses to internal.bootstrap",
+            "move the others to internal.bootstrap",
         ),
     ],
 )
@@ -81,7 +81,7 @@ def test_of_a_proxys_list_clients_get_the_first_address_and_its_own_connections_
     assert endpoint(upstream, upstream.bootstrap[:1], "proxy-1").addresses == ("a:9092",)
     assert check(path) == []
     assert [text for text in warnings(path) if "bootstrap" in text] == [
-        f"{path}: upstream > bootstrap: clients are connected to a:9092 alone; the other addresses are for"
+        f"{path}: upstream > bootstrap: clients' requests go only to a:9092; the other addresses are for"
         " the proxy's own connections (metadata log, audit topic)"
     ]
 
@@ -89,6 +89,6 @@ def test_of_a_proxys_list_clients_get_the_first_address_and_its_own_connections_
 def test_an_http_port_that_others_can_read_is_a_warning_of_check(tmp_path: Path) -> None:
     for document in (PROXY, CONTROLLER):
         open_to_all = written(tmp_path, document, http={"bind": "0.0.0.0:9190"})
-        assert "whoever reaches this port sees /metrics" in "\n".join(warnings(open_to_all))
+        assert "everyone who can reach this port can read /metrics" in "\n".join(warnings(open_to_all))
         closed = written(tmp_path, document, http={})
-        assert "whoever reaches" not in "\n".join(warnings(closed))
+        assert "everyone who can reach" not in "\n".join(warnings(closed))

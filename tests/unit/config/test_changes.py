@@ -116,8 +116,8 @@ def test_what_needs_a_restart_stays_and_the_rest_is_in_effect() -> None:
     # Read once more, the same keys still need a restart, and no others are left.
     left = [change.in_words() for change in changes(expected, new, PROXY)]
     assert left == [
-        "proxy.id needs a restart: still proxy-1",
-        "quota > window.num needs a restart: still 11",
+        "proxy.id needs a restart; proxy-1 stays in effect",
+        "quota > window.num needs a restart; 11 stays in effect",
     ]
 
 
@@ -149,9 +149,9 @@ def test_a_file_whose_values_do_not_fit_with_those_that_stay_is_rejected_as_a_wh
     with pytest.raises(ConfigError) as raised:
         in_effect(before, BEFORE, PROXY)
     assert str(raised.value).startswith(
-        "this needs a restart as a whole:"
-        " upstream > internal.bootstrap needs a restart: still 127.0.0.1:9094,"
-        " upstream > addresses needs a restart: still passthrough,"
+        "the file needs a restart as a whole:"
+        " upstream > internal.bootstrap needs a restart; 127.0.0.1:9094 stays in effect,"
+        " upstream > addresses needs a restart; passthrough stays in effect;"
     )
 
 

@@ -38,10 +38,10 @@ def test_an_override_is_for_an_address_however_it_is_written(tmp_path: Path) -> 
     ("changes", "named"),
     [
         ({"max_connections_per_ip": -1}, "max.connections.per.ip"),
-        ({"max_connections_per_ip": 0}, "lets nobody in"),
+        ({"max_connections_per_ip": 0}, "no client can connect"),
         (
             {"max_connections_per_ip_overrides": {"db.acme.org": 5}},
-            "expected an address, found 'db.acme.org'",
+            "expected an IP address, found 'db.acme.org'",
         ),
         ({"max_connections_per_ip_overrides": {"10.0.0.7": -5}}, "max.connections.per.ip.overrides"),
     ],

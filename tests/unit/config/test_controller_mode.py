@@ -38,7 +38,7 @@ def test_without_a_mode_the_log_is_our_controllers_topic(tmp_path: Path) -> None
         ),
         (
             document(metadata={"topic": "__cluster_metadata"}),
-            "__cluster_metadata is Kafka's own log: set controller.mode to kraft",
+            "__cluster_metadata is Kafka's own log; to follow it, write controller: {mode: kraft}",
         ),
         (
             document(controller={"mode": "zookeeper", "endpoints": ["127.0.0.1:19093"]}),

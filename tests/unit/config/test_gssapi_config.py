@@ -62,7 +62,7 @@ def test_rules_are_a_list_or_written_as_for_a_broker(
         ({"service__name": "kafka/localhost"}, "sasl.kerberos.service.name: expected a name without"),
         (
             {"principal__to__local__rules": []},
-            "sasl.kerberos.principal.to.local.rules: at least one",
+            "sasl.kerberos.principal.to.local.rules: the list is empty",
         ),
         (
             {"principal__to__local__rules": "DEFAULT,"},
@@ -72,7 +72,7 @@ def test_rules_are_a_list_or_written_as_for_a_broker(
             {"principal__to__local__rules": ["RULE:[1:$1](a"]},
             "sasl.kerberos.principal.to.local.rules: invalid rule: 'RULE:[1:$1](a'",
         ),
-        ({"mechanism": "PLAIN"}, "sasl.kerberos.keytab: GSSAPI is not among sasl.enabled.mechanisms"),
+        ({"mechanism": "PLAIN"}, "sasl.kerberos.keytab: no effect without GSSAPI"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], error: str) -> None:

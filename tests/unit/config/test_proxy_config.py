@@ -83,7 +83,7 @@ WRONG = [
         id="unknown leaf",
     ),
     pytest.param(document(proxy__id=None), "proxy.id: is missing", id="missing key"),
-    pytest.param(document(proxy__id="a b"), "proxy.id: only letters, digits", id="bad id"),
+    pytest.param(document(proxy__id="a b"), "proxy.id: expected letters, digits", id="bad id"),
     pytest.param(
         document(limits={"max.connections": "many"}),
         "limits > max.connections: expected a whole number, found 'many'",
@@ -100,18 +100,18 @@ WRONG = [
     ),
     pytest.param(
         document(listeners=[listener(), listener(bind="127.0.0.1:2")]),
-        "name used by more than one listener: SASL_PLAINTEXT",
+        "more than one listener has the name SASL_PLAINTEXT",
         id="duplicate name",
     ),
     pytest.param(
         document(listeners=[listener(), listener(name="B")]),
-        "listeners[1] > bind: 127.0.0.1:19092: the port is taken by listeners[0] > bind",
+        "listeners[1] > bind: 127.0.0.1:19092: listeners[0] > bind (127.0.0.1:19092) has the same port",
         id="duplicate bind",
     ),
-    pytest.param(document(listeners=[]), "listeners: at least one is needed", id="no listener"),
+    pytest.param(document(listeners=[]), "listeners: the list is empty", id="no listener"),
     pytest.param(
         document(listeners=[listener(sasl__enabled__mechanisms=["DIGEST-MD5"])]),
-        "sasl.enabled.mechanisms: DIGEST-MD5: built in are PLAIN",
+        "sasl.enabled.mechanisms: unknown: DIGEST-MD5; write one of PLAIN",
         id="mechanism",
     ),
     pytest.param(
@@ -121,12 +121,12 @@ WRONG = [
     ),
     pytest.param(
         document(listeners=[listener(security__protocol="PLAINTEXT")]),
-        "security.protocol PLAINTEXT takes no sasl.enabled.mechanisms",
+        "sasl.enabled.mechanisms is set, but security.protocol is PLAINTEXT",
         id="mechanisms without SASL",
     ),
     pytest.param(
         document(listeners=[listener(security__protocol="SASL_SSL")]),
-        "security.protocol SASL_SSL needs ssl: certificate and key",
+        "security.protocol SASL_SSL needs a certificate",
         id="no certificate",
     ),
     pytest.param(
@@ -136,17 +136,17 @@ WRONG = [
                 "early.start.listeners": ["OTHER"],
             }
         ),
-        "early.start.listeners names no listener: OTHER",
+        "early.start.listeners: no listener has the name OTHER",
         id="early listener",
     ),
     pytest.param(
         document(controller={"endpoints": ["127.0.0.1:1"], "security.protocol": "SASL_PLAINTEXT"}),
-        "controller: security.protocol SASL_PLAINTEXT needs sasl: ",
+        "controller: security.protocol SASL_PLAINTEXT needs a login",
         id="login",
     ),
     pytest.param(
         document(quota={"producer.default": 0}),
-        "quota > producer.default: has to be more than 0, found 0",
+        "quota > producer.default: must be more than 0, found 0",
         id="quota",
     ),
     pytest.param(
@@ -161,7 +161,7 @@ WRONG = [
     ),
     pytest.param(
         document(upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9092")),
-        "addresses: passthrough needs internal.bootstrap: another listener",
+        "addresses: passthrough needs internal.bootstrap; write the address of another listener",
         id="passthrough with one listener of the broker",
     ),
     pytest.param(
@@ -172,7 +172,7 @@ WRONG = [
                 advertised__brokers={2: {"SASL_PLAINTEXT": "p2:1"}},
             )
         ),
-        "upstream: addresses: passthrough takes no advertised.brokers and no node.id",
+        "upstream: addresses: passthrough does not use advertised.brokers and node.id",
         id="passthrough and a map",
     ),
     pytest.param(
@@ -180,7 +180,7 @@ WRONG = [
             listeners=[PLAIN_LISTENER, listener(name="OTHER", bind="127.0.0.1:19093")],
             upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
         ),
-        "upstream: addresses: passthrough serves one listener",
+        "upstream: addresses: passthrough supports only one listener",
         id="passthrough and two listeners",
     ),
     pytest.param(
@@ -188,12 +188,12 @@ WRONG = [
             listeners=[listener(advertised="proxy:1")],
             upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
         ),
-        "addresses: passthrough takes no advertised at a listener",
+        "addresses: passthrough does not use advertised of a listener",
         id="passthrough and an address",
     ),
     pytest.param(
         document(upstream=upstream(advertised__brokers={2: {"SASL": "p2:1"}})),
-        "advertised.brokers: node 2 names no listener: SASL",
+        "advertised.brokers: node 2: no listener has the name SASL",
         id="a map with a listener that is not there",
     ),
     pytest.param(
@@ -214,16 +214,16 @@ WRONG = [
         document(
             upstream=upstream(node__id=1, advertised__brokers={2: {"SASL_PLAINTEXT": "127.0.0.1:19092"}})
         ),
-        "node 2 has the address of listener SASL_PLAINTEXT itself, but node.id is 1",
+        "node 2 has the address of this proxy's listener SASL_PLAINTEXT, but node.id is 1",
         id="another node at our own address",
     ),
     pytest.param(
         document(upstream=upstream(advertised__brokers={-1: {"SASL_PLAINTEXT": "p:1"}})),
-        "has to be at least 0, found -1",
+        "must be at least 0, found -1",
         id="a node id that is none",
     ),
-    pytest.param("- a list", "expected a mapping of settings, found list", id="a list"),
-    pytest.param("a: b: c", "not YAML", id="no YAML"),
+    pytest.param("- a list", "expected keys with values, found list", id="a list"),
+    pytest.param("a: b: c", "not valid YAML", id="no YAML"),
 ]
 
 
@@ -317,7 +317,7 @@ def tls_listener(directory: Path, protocol: str, **ssl: str) -> dict[str, Any]:
     [
         ("SASL_SSL", {}, None),
         ("SASL_SSL", {"client.auth": "required", "ca": "ca.pem"}, None),
-        ("SASL_SSL", {"client.auth": "required"}, "client.auth needs ca"),
+        ("SASL_SSL", {"client.auth": "required"}, "client.auth needs the CAs"),
         ("SASL_SSL", {"key": "ca.pem"}, "ca.pem"),
         ("SSL", {}, None),
         ("SSL", {"client.auth": "required", "ca": "ca.pem"}, None),
@@ -346,7 +346,7 @@ def test_penstock_check_tries_the_certificates(
 @pytest.mark.parametrize(
     ("user", "problem"),
     [
-        ({}, "users > admin: give password.hash or password.file"),
+        ({}, "users > admin: write either password.hash or password.file"),
         ({"password.file": "none"}, "users > admin > password.file: no such file"),
         ({"password": "plain"}, "users > admin > password: unknown key; write password.file: FILE"),
     ],
@@ -373,10 +373,10 @@ def test_a_number_of_workers_that_means_nothing_is_refused(tmp_path: Path, worke
 def test_without_an_authorizer_a_proxy_that_authenticates_does_not_start(tmp_path: Path) -> None:
     path = written(tmp_path, document(authorizer={}))
 
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name is not set while a listener"):
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name is not set, but a listener"):
         load(path, ProxyConfig)
 
-    assert "authorizer.class.name is not set while a listener" in "\n".join(check(path))
+    assert "authorizer.class.name is not set, but a listener" in "\n".join(check(path))
 
 
 @pytest.mark.spec("A2")

@@ -111,4 +111,4 @@ def test_a_transactional_id_makes_no_sense_with_kafkas_own_controller(tmp_path: 
 
     (problem,) = check(written(tmp_path, content))
 
-    assert "transactional.id: with controller.mode kraft" in problem
+    assert "transactional.id: it has no effect with controller.mode kraft" in problem

@@ -9,7 +9,7 @@ from proxy.config.proxy import Quota
 
 @pytest.mark.spec("Q2", "D5")
 def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
-    assert Quota().told_settings() == {
+    assert Quota().recorded_settings() == {
         "quota.mode": "enforce",
         "quota.excluded.principals": "",
         "quota.window.num": "11",
@@ -24,7 +24,7 @@ def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
         }
     )
     assert quota.excluded == ("User:a", "User:CN=b,O=c")
-    assert quota.told_settings() == {
+    assert quota.recorded_settings() == {
         "quota.mode": "observe",
         "quota.excluded.principals": "User:a;User:CN=b,O=c",
         "quota.window.num": "11",
@@ -51,7 +51,7 @@ def test_a_setting_that_means_nothing_is_refused(wrong: dict[str, object]) -> No
 
 @pytest.mark.spec("Q12", "D5")
 def test_a_controller_has_the_same_rules_for_its_own_quota() -> None:
-    assert MutationQuota().told_rules() == {"quota.mode": "enforce", "quota.excluded.principals": ""}
+    assert MutationQuota().recorded_rules() == {"quota.mode": "enforce", "quota.excluded.principals": ""}
     quota = MutationQuota.model_validate(
         {"mode": "observe", "excluded.principals": "User:a", "controller.quota.window.num": 3}
     )

@@ -36,7 +36,7 @@ MISTAKES = [
     pytest.param(
         "ssl: {certificate: proxy.crt, key: proxy.key}",
         "ssl: {certificate: proxy.crt, key: proxy.key, keystore.location: proxy.jks}",
-        ":7: listeners[0] > ssl > keystore.location: unknown key; certificates are PEM files here: write"
+        ":7: listeners[0] > ssl > keystore.location: unknown key; certificates have to be PEM files: write"
         " ssl: {certificate: FILE, key: FILE}; openssl pkcs12 converts a keystore",
         id="a keystore",
     ),
@@ -49,42 +49,42 @@ MISTAKES = [
     pytest.param(
         ", super.users: User:admin}",
         "}\nsuper.users: User:admin",
-        ":12: super.users: unknown key; it belongs elsewhere: authorizer: {super.users: 'User:admin'}",
+        ":12: super.users: unknown key; move it: authorizer: {super.users: 'User:admin'}",
         id="a key in the wrong place",
     ),
     pytest.param(
         "authorizer.StandardAuthorizer, super.users: User:admin",
         "authorizer.StandardAuthorizer, super.users: 'User:admin,User:bob'",
-        ":11: authorizer > super.users: a comma stands in 'User:admin,User:bob', which makes it the name of"
-        " one user; separate principals by semicolons: User:a;User:b",
+        ":11: authorizer > super.users: 'User:admin,User:bob' contains a comma, which is part of a user's"
+        " name; separate principals by semicolons: User:a;User:b",
         id="super users separated by a comma",
     ),
     pytest.param(
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "kafka.security.authorizer.AclAuthorizer",
         ":11: authorizer > class.name: kafka.security.authorizer.AclAuthorizer reads ACLs from ZooKeeper,"
-        f" which is not asked here; write {STANDARD}, which decides alike, and make the ACLs anew with"
-        " kafka-acls",
+        f" which Penstock does not use; write {STANDARD}, which decides in the same way, and create the ACLs"
+        " again with kafka-acls",
         id="the authorizer of old",
     ),
     pytest.param(
         "users.file: users.yaml",
         "users.file: users.yaml\nhttp: {bind: '127.0.0.1:9999'}",
-        ":14: http: stands twice, in line 9 and in line 14; take one of them out",
+        ":14: http: appears twice, in line 9 and in line 14; remove one of them",
         id="a key that stands twice",
     ),
     pytest.param(
         "bind: 127.0.0.1:19092",
         "bind: 0.0.0.0:19092",
-        ":4: listeners[0] > bind: clients would be told to connect to 0.0.0.0:19092; write advertised:"
+        ":4: listeners[0] > bind: clients cannot connect to 0.0.0.0:19092; write advertised:"
         " HOST:19092 with a name or an address that they can reach",
         id="clients are told 0.0.0.0",
     ),
     pytest.param(
         "bind: 127.0.0.1:19092",
         "bind: 127.0.0.1:9190",
-        ":13: http > bind: 127.0.0.1:9190: the port is taken by listeners[0] > bind: 127.0.0.1:9190;"
-        " give each its own",
+        ":13: http > bind: 127.0.0.1:9190: listeners[0] > bind (127.0.0.1:9190) has the same port; use"
+        " another one",
         id="two listeners on one port",
     ),
     pytest.param(

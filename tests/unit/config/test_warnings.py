@@ -61,7 +61,7 @@ def test_a_name_that_workers_have_is_warned_of(tmp_path: Path) -> None:
     path = changed(closed(tmp_path), "proxy.id: proxy-1", "proxy.id: proxy-1.w0")
 
     assert warned(path, "proxy-1.w0") == [
-        ":1: proxy.id: proxy-1.w0: names that end in .w and a number are those of workers; choose another one"
+        ":1: proxy.id: proxy-1.w0: names that end in .w and a number belong to workers; use another name"
     ]
 
 
@@ -92,7 +92,7 @@ def test_a_secret_that_everybody_can_read_is_warned_of(name: str) -> None:
         Path(made).chmod(0o755)
         (line,) = warned(path, "every user")
 
-        told = f"{secret} can be read by every user of this machine; run chmod o-r {secret}"
+        told = f"every user of this machine can read {secret}; run chmod o-r {secret}"
         assert line.endswith(told)
 
 
@@ -100,7 +100,7 @@ def test_a_directory_that_cannot_be_made_is_warned_of(tmp_path: Path) -> None:
     path = changed(closed(tmp_path), "spool.dir: spool", "spool.dir: /proc/spool")
 
     assert warned(path, "spool") == [
-        ":12: audit > spool.dir: /proc/spool cannot be made: /proc: No such file or directory"
+        ":12: audit > spool.dir: this user cannot create /proc/spool: /proc: No such file or directory"
     ]
 
 
@@ -122,8 +122,9 @@ def test_looking_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_an_older_spelling_is_warned_of(tmp_path: Path) -> None:
     path = changed(closed(tmp_path), "{class.name:", "{authorizer.class.name:")
 
-    assert warned(path, "need not repeat") == [
-        ":11: authorizer > authorizer.class.name: write class.name: the key need not repeat its part's name"
+    assert warned(path, "no longer repeat") == [
+        ":11: authorizer > authorizer.class.name: write class.name: keys no longer repeat the name of their"
+        " section"
     ]
 
 

@@ -125,10 +125,10 @@ def test_a_session_reads_lines_and_ends_with_1_when_one_failed(
     assert code == 1
     assert out.splitlines() == ["/topic", "orders", "payments", json.dumps(ORDERS), ACL]
     assert [line.removeprefix("penstock shell: ") for line in err.splitlines()] == [
-        "unknown command: nonsense; help lists them",
-        "no directory: nowhere",
+        "unknown command: nonsense; help lists the commands",
+        "not a directory: nowhere",
         "No closing quotation",
-        "ls: 2 arguments, at most 1",
+        "ls: too many arguments: 2, expected at most 1",
     ]
 
 
@@ -172,9 +172,9 @@ def test_an_empty_log_has_directories_and_nothing_in_them() -> None:
     ("words", "code", "complaint"),
     [
         (["ls"], 2, "--log topic needs --config"),
-        (["--log", "kraft", "ls"], 2, "--log kraft needs --config, the file of a proxy"),
+        (["--log", "kraft", "ls"], 2, "--log kraft needs --config, the configuration file of a proxy"),
         (["-c", "nowhere.yaml", "ls"], 2, "nowhere.yaml"),
-        (["--log", "kraft", "--offset", "1", "ls"], 2, "name a file of it"),
+        (["--log", "kraft", "--offset", "1", "ls"], 2, "name a file of the log"),
         (["--log", "nowhere.log", "ls"], 3, "nowhere.log: No such file"),
     ],
 )
@@ -195,4 +195,4 @@ def test_what_a_reader_should_know_of_the_log_goes_to_standard_error(
     code, out, err = shell(capsys, "--log", str(path), "ls", "/topic")
 
     assert (code, out) == (0, "orders\npayments\n")
-    assert err == "penstock shell: note: the log begins at offset 5: what was before is not in it\n"
+    assert err == "penstock shell: note: the log begins at offset 5: earlier records are missing\n"

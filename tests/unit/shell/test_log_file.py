@@ -78,7 +78,7 @@ def test_an_offset_that_the_log_does_not_have_is_refused(tmp_path: Path) -> None
     path = segment(tmp_path, committed(7, A), base_offset=7)
 
     for offset in (5, 9):
-        with pytest.raises(UsageError, match=f"--offset {offset}: .* reaches from 7 to 8"):
+        with pytest.raises(UsageError, match=f"--offset {offset}: .* contains offsets 7 to 8"):
             read(path, offset)
     assert names(read(path, 6)) == []
 
@@ -90,8 +90,8 @@ def test_a_torn_tail_and_an_open_transaction_are_left_out_and_told(tmp_path: Pat
 
     assert names(found) == ["topic-1"]
     assert found.notes == (
-        f"{path.name} ends within a batch: 40 bytes behind offset 2",
-        "a transaction from offset 2 on is not decided and left out",
+        f"{path.name} ends within a batch: 40 bytes after offset 2",
+        "a transaction that begins at offset 2 is undecided and was omitted",
     )
 
 
@@ -106,8 +106,8 @@ def test_a_log_that_was_compacted_or_begins_late_says_so(tmp_path: Path) -> None
     late = read(segment(tmp_path, committed(5, B), base_offset=5))
 
     assert names(compacted) == ["topic-1", "topic-2"]
-    assert compacted.notes[0].startswith("records were compacted away")
-    assert late.notes == ("the log begins at offset 5: what was before is not in it",)
+    assert compacted.notes[0].startswith("compaction removed records")
+    assert late.notes == ("the log begins at offset 5: earlier records are missing",)
 
 
 def test_a_snapshot_is_the_image_of_all_before_its_offset(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_a_record_that_nobody_knows_is_named_by_offset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"this is no log, but a text of some length", "no log: 41 bytes"),
-        (bytes(8) + b"\0\0\0\x0a" + bytes(20), "less than its header"),
+        (b"this is no log, but a text of some length", "not a log: its 41 bytes"),
+        (bytes(8) + b"\0\0\0\x0a" + bytes(20), "fewer than its header"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes, complaint: str) -> None:
@@ -171,7 +171,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes, complaint: st
 def test_a_file_or_a_log_in_a_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="No such file"):
         read(tmp_path / "gone.log")
-    with pytest.raises(LogError, match="neither a segment"):
+    with pytest.raises(LogError, match="contains neither a segment"):
         read(tmp_path)
     cut = snapshot(tmp_path, 4, A)
     cut.write_bytes(cut.read_bytes()[:-30])

@@ -1,9 +1,9 @@
-{{/* repository@digest where the digest is known, else repository:tag */}}
+{{/* repository@digest if there is a digest, else repository:tag */}}
 {{- define "penstock.image" -}}
 {{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag }}{{ end }}
 {{- end }}
 
-{{/* The labels of an object; those of a selector are `app` alone, as they can never be changed. */}}
+{{/* The labels of an object. Selectors use only `app`, because a selector cannot be changed later. */}}
 {{- define "penstock.labels" -}}
 app.kubernetes.io/part-of: penstock
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -22,7 +22,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* proxy.yaml: what the chart knows, and the keys of proxy.config over it */}}
+{{/* proxy.yaml: the keys of the chart, overridden by those of proxy.config */}}
 {{- define "penstock.proxy.config" -}}
 proxy.id: proxy-@ID@
 listeners:
@@ -92,7 +92,7 @@ ssl: {certificate: secrets/{{ $process }}.crt, key: secrets/{{ $process }}.key, 
 {{- end }}
 {{- end }}
 
-{{/* What the processes check credentials at the HTTP port against; never a monitor's own key. */}}
+{{/* The files to check credentials at the HTTP port; never a monitor's own key. */}}
 {{- define "penstock.http.source" -}}
 - secret:
 {{- if eq .Values.http.authentication "token" }}
@@ -106,7 +106,7 @@ ssl: {certificate: secrets/{{ $process }}.crt, key: secrets/{{ $process }}.key, 
 {{- end }}
 {{- end }}
 
-{{/* How a PodMonitor or ServiceMonitor gets in. Arguments: the root context, "proxy" or "controller", and the name of its
+{{/* The credentials of a PodMonitor or ServiceMonitor. Arguments: the root context, "proxy" or "controller", and the name of its
      StatefulSet and Service. Prometheus connects to pods by their addresses, and all of them show one certificate: it is checked
      by the name of the first. */}}
 {{- define "penstock.monitor.access" -}}
@@ -153,7 +153,7 @@ auto.create.topics.enable: "false"
 min.insync.replicas: {{ min 2 (int .Values.brokers.replicas) | quote }}
 {{- end }}
 
-{{/* A container that may change nothing but its volumes. */}}
+{{/* A container that can write only to its volumes. */}}
 {{- define "penstock.locked" -}}
 runAsUser: 10001
 readOnlyRootFilesystem: true
@@ -167,7 +167,7 @@ fsGroup: 10001
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* The init container that puts the pod's name and number into the files. */}}
+{{/* The init container that writes the pod's name and number into the files. */}}
 {{- define "penstock.configure" -}}
 name: configure
 image: {{ include "penstock.image" .Values.image }}
@@ -186,7 +186,7 @@ securityContext: {{- include "penstock.locked" . | nindent 2 }}
 resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
 {{- end }}
 
-{{/* Certificate and key under the names that the configuration has, from cert-manager's Secret or from the one given.
+{{/* Certificate and key under the names in the configuration, from cert-manager's Secret or from secretName.
      Arguments: the root context and "proxy" or "controller". */}}
 {{- define "penstock.certificate.source" -}}
 {{- $root := index . 0 }}{{ $process := index . 1 -}}
