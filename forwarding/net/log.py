@@ -132,7 +132,7 @@ class MetadataLog:
             await self.resign()
             raise Fenced(f"fenced by another {self._transactional_id}") from error
         except FAILURES as error:
-            # aiokafka cannot tell whether the broker has received the commit, and its producer is unusable.
+            # The broker may or may not have received the commit, and aiokafka's producer is unusable.
             await self.resign()
             raise CommitUnknown(repr(error)) from error
 

@@ -8,5 +8,5 @@ authorization    a principal's rights at one image, and which decisions on them 
 rejection        the responses, and the parts of responses, that report an error
 topics           CreateTopics, CreatePartitions, DeleteTopics: the rejected topics and their errors
 configs          the right that each config resource needs
-tokens           who may create a delegation token for whom, and the responses
+tokens           who may create a delegation token for which owner, and the responses
 """

@@ -1,4 +1,4 @@
-"""CreateDelegationToken (KIP-48, KIP-373): who may create a token for whom, and the responses.
+"""CreateDelegationToken (KIP-48, KIP-373): who may create a token for which owner, and the responses.
 
 The rules are the same at the proxy and at the controller. Whether tokens may be requested at all depends on
 the listener, which the caller knows.

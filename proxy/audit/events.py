@@ -239,7 +239,7 @@ def authorization(
     error_code: int | None = None,
     message: str | None = None,
 ) -> None:
-    """An action was denied, or belongs to an administrative request; `granted` tells them apart."""
+    """An action was denied, or belongs to an administrative request; `granted` is the difference."""
 
 
 @_event(SUMMARY)

@@ -1,7 +1,7 @@
 """Python source, line by line, that remembers the message field of each line.
 
 proxy.wire.decoder and proxy.wire.encoder write it. `compiled` makes the functions, and `field_at` finds the
-field when one of them fails: generated code needs no names, and an error still tells where it is.
+field when one of them fails: generated code needs no names, and an error still names the field.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -9,9 +9,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from io import StringIO
 from pathlib import Path
-from tokenize import COMMENT, generate_tokens
 from typing import Any
 
 import pytest
@@ -54,22 +52,6 @@ WITHOUT_A_MAP_YET = {
     "spark_audit",
     "spark_audit/reconcile",
 }
-
-# Packages whose docstrings and comments use the words of docs/glossary.md: add a package once it does.
-IN_PLAIN_ENGLISH = (
-    "forwarding/",
-    "proxy/admin/",
-    "proxy/audit/",
-    "proxy/metadata/",
-    "proxy/quota/",
-    "proxy/security/",
-    "proxy/wire/",
-)
-WORDS_TO_AVOID = re.compile(
-    r"\b(told|kept|refus(e|es|ed|al|als)|in force|(give|gives|given) back|whoever|nobody|anew|of ours"
-    r"|See the module)\b",
-    re.IGNORECASE,
-)
 
 # Said of a test, on purpose: it proves no requirement of docs/spec.md.
 TOOLING = "tooling"
@@ -133,33 +115,6 @@ def test_every_module_opens_with_a_docstring_of_its_own() -> None:
     ]
 
     assert lacking == []
-
-
-def words_to_avoid(source: str) -> list[tuple[int, str]]:
-    """Line and word of what docstrings and comments should say otherwise."""
-    tree = ast.parse(source)
-    prose = [
-        (node.lineno, node.value.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    ]
-    tokens = generate_tokens(StringIO(source).readline)
-    prose += [(token.start[0], token.string) for token in tokens if token.type == COMMENT]
-    return sorted((line, found[0]) for line, text in prose for found in WORDS_TO_AVOID.finditer(text))
-
-
-def test_docstrings_and_comments_use_the_words_of_the_glossary() -> None:
-    plain = {path: source for path, source in modules().items() if path.startswith(IN_PLAIN_ENGLISH)}
-
-    assert {path: found for path, source in plain.items() if (found := words_to_avoid(source))} == {}
-
-
-def test_a_word_to_avoid_is_found_in_docstrings_and_comments_only() -> None:
-    source = '"""What is kept."""\nrefused = "told"  # Nobody is `told_settings`.\n'
-
-    assert words_to_avoid(source) == [(1, "kept"), (2, "Nobody")]
 
 
 def test_the_map_of_a_package_has_one_line_for_each_of_its_modules() -> None:

@@ -1,7 +1,7 @@
 """Delegation tokens as SCRAM credentials (KIP-48): the id is the user name, the HMAC in base64 the password.
 
 proxy.security.sasl.scram uses it for clients with tokenauth=true. A credential is computed for unknown ids
-too, so that neither salt nor time tells which tokens exist.
+too, so that neither salt nor time discloses which tokens exist.
 """
 
 from collections.abc import Callable
