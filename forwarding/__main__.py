@@ -28,12 +28,12 @@ from proxy.config.reloading import Reloading, checked
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
-from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
-from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.certificates import Certificates, CertificateSeries
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
@@ -47,8 +47,8 @@ from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
-from proxy.net.runtime.listening import refused
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines, log_settings
 from proxy.net.telemetry.event_lines import log_event
@@ -77,7 +77,7 @@ def run_controller(config_path: str | Path) -> int:
         authorizer = _authorizer(config)
         registry = CollectorRegistry()
         reloads = FileReloads(registry)
-        upkeep = InTurn(AuthorizerUpkeep(authorizer, reloads, _invalidate_nothing).run)
+        upkeep = ReplaceableTask(AuthorizerReload(authorizer, reloads, _invalidate_nothing).run)
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         access = http_access(config.http)
         tracing = traces(config.telemetry, config.controller_id, registry, reloads)
@@ -123,7 +123,7 @@ def run_controller(config_path: str | Path) -> int:
             )
         )
     except Exception as error:
-        if (taken := refused(error)) is not None:
+        if (taken := find_cannot_listen(error)) is not None:
             log.error("controller cannot start", error=str(taken))
             return EXIT_CONFIG
         log.exception("controller failed")
@@ -145,13 +145,13 @@ async def _run(
     access: HttpAccess | None,
     tracing: Traces,
     certificates: Certificates,
-    authorizer_upkeep: InTurn,
+    authorizer_upkeep: ReplaceableTask,
     upkeep: Sequence[Callable[[], Coroutine[object, object, None]]],
 ) -> None:
     audit = AuditLog(
         author,
         spool,
-        AuditSink(settings.broker, config.audit.topic),
+        AuditDelivery(settings.broker, config.audit.topic),
         now_ms,
         policy,
         [log_event],
@@ -160,7 +160,7 @@ async def _run(
     registry.register(LogSeries())
     registry.register(ProcessSeries())
     reloads.record = audit.append
-    until_durable = partial(audit.kept, CLASSES)
+    until_durable = partial(audit.wait_until_durable, CLASSES)
     process = ControllerProcess(
         settings,
         logins.listener,
@@ -168,7 +168,7 @@ async def _run(
         audit.append,
         registry,
         now_ms,
-        audit.admits_change,
+        audit.allows_change,
         until_durable,
         None if isinstance(tracing, NoTraces) else tracing.spans,
     )
@@ -187,7 +187,7 @@ async def _run(
         try:
             await process.run()
         finally:
-            HANGUP.tell(None)
+            HANGUP.on_signal(None)
             for task in background:
                 task.cancel()
             await http.close()
@@ -245,7 +245,7 @@ class _Reload:
     process: ControllerProcess
     audit: AuditLog
     reloads: FileReloads
-    upkeep: InTurn
+    upkeep: ReplaceableTask
     http: HttpPort
     config: ControllerConfig
     authorizer: Authorizer
@@ -260,22 +260,22 @@ class _Reload:
         self._decide_by(new, other)
         self.logins.config, self.logins.backoff.settings = new, new.login_backoff.settings()
         self.process.server.limits = limits
-        self.audit.follow(policy)
+        self.audit.reconfigure(policy)
         log_lines.set_level(new.log.level)
         self.config = new
 
     async def _follow_http(self, new: ControllerConfig) -> None:
         prepared = await asyncio.to_thread(lambda: self.http.prepare(http_access(new.http)))
         try:
-            await self.http.follow(prepared)
+            await self.http.reconfigure(prepared)
         except OSError as error:
             raise ConfigError(f"http > bind: {error}") from error
 
-    def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerUpkeep]:
+    def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerReload]:
         authorizer = _authorizer(new)
-        return authorizer, AuthorizerUpkeep(authorizer, self.reloads, _invalidate_nothing)
+        return authorizer, AuthorizerReload(authorizer, self.reloads, _invalidate_nothing)
 
-    def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerUpkeep] | None) -> None:
+    def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerReload] | None) -> None:
         if (new.authorizer, new.quota) == (self.config.authorizer, self.config.quota):
             return
         generation = self.audit.change_settings(_recorded_settings(new))

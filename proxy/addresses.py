@@ -1,7 +1,7 @@
-"""Where clients of a listener reach each broker: the proxy that stands in front of it (SPEC O1).
+"""The address at which clients of a listener reach each broker: that of the proxy in front of it (SPEC O1).
 
-Configuration and what the broker told of its nodes in, node id -> address out. Used when a proxy is put
-together and whenever the nodes change. Only where addresses are rewritten; see docs/addresses.md.
+Node id -> address, from the configuration and the nodes that the broker reports. Used at the start and when
+the nodes change, if addresses are rewritten; see docs/addresses.md.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ def own_node_id(
     proxies: Mapping[int, ByListener],
     advertised: ByListener,
 ) -> int | None:
-    """The node that the proxy stands in front of; None when that cannot be told.
+    """Return the node behind this proxy; None if it cannot be determined.
 
-    `nodes`: as brokers advertise themselves; `proxies`: upstream.advertised.brokers; `advertised`: our own
-    listeners'. It is the node that has the address we reach it by, or that is said to be reached where we
-    are, or else the only one that no other proxy is said to stand in front of. A wrong guess would send
-    clients to the wrong broker, so the surest sign counts first.
+    `nodes`: as brokers advertise themselves; `proxies`: upstream.advertised.brokers; `advertised`: this
+    proxy's listeners. It is the node with the bootstrap address, or the one that is advertised at this
+    proxy's addresses, or the only one without another proxy. A wrong guess would send clients to the wrong
+    broker, so the surest sign comes first.
     """
     at_bootstrap = [node_id for node_id, address in nodes.items() if address == bootstrap]
     if len(at_bootstrap) == 1:
@@ -36,7 +36,7 @@ def own_node_id(
 def of_listener(
     listener: str, advertised: Address, own: int | None, proxies: Mapping[int, ByListener]
 ) -> dict[int, Address]:
-    """Node id -> the address of its proxy, for clients of one listener."""
+    """Return the address of each node's proxy, for clients of one listener."""
     addresses = {node_id: by_name[listener] for node_id, by_name in proxies.items() if listener in by_name}
     if own is not None:
         addresses[own] = advertised
@@ -44,10 +44,10 @@ def of_listener(
 
 
 def unreachable(nodes: Mapping[int, Address], addresses: Mapping[int, Address]) -> tuple[int, ...]:
-    """Brokers that no client is told of, as nobody has said where their proxies are."""
+    """Return the brokers whose proxies have no known address; clients do not see them."""
     return tuple(sorted(nodes.keys() - addresses.keys()))
 
 
-def told_past_the_proxies(nodes: Mapping[int, Address], bootstrap: Address) -> tuple[int, ...]:
-    """With addresses passed through: brokers whose advertised address is the one we reach ours by."""
+def bypassing(nodes: Mapping[int, Address], bootstrap: Address) -> tuple[int, ...]:
+    """With addresses passed through, return the brokers whose advertised address leads past their proxy."""
     return tuple(sorted(node_id for node_id, address in nodes.items() if address == bootstrap))

@@ -34,7 +34,7 @@ from proxy.config.peer import client_tls
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
 from proxy.net.audit.spool_lock import locked_by_another
-from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, key_sources, sasl_listener
@@ -191,7 +191,7 @@ def _trials(right: RightParts) -> Iterator[Trial]:
 
 def _authorizer(settings: Authorizer, reloads: FileReloads) -> None:
     authorizer = load_authorizer(settings.authorizer_class_name or "", settings.settings())
-    AuthorizerUpkeep(authorizer, reloads, lambda: None)
+    AuthorizerReload(authorizer, reloads, lambda: None)
 
 
 def _directory(directory: Path) -> None:

@@ -1,8 +1,8 @@
-"""Where a proxy's metadata comes from and its clients' administrative requests go to, by `controller.mode`.
+"""The source of a proxy's metadata, and the way of clients' administrative requests, by `controller.mode`.
 
-`penstock`: the metadata topic is followed, and our controllers take the requests. `kraft`: the controllers
-of Kafka's own quorum are both, and there is no controller process of ours. Put into the process by
-proxy.process; which requests are forwarded is not known here.
+`penstock`: the proxy follows the metadata topic, and Penstock's controllers get the requests. `kraft`: the
+controllers of Kafka's own quorum are both, and there is no controller process. Made by proxy.process; does
+not know which requests are forwarded.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 class ControlPlane:
-    """Loader, feed and forwarder of one process, made to fit each other."""
+    """The loader, feed and forwarder of one process."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class ControlPlane:
         member: Member | None = None,
         spans: Spans = NO_SPANS,
     ) -> None:
-        """`internal`: the broker's listener that the metadata topic is read from in penstock mode.
+        """`internal`: the broker's listener to read the metadata topic from, in penstock mode.
 
-        `member`: where we are one of several workers; what one has changed holds at all of them.
+        `member`: the worker's place among several: a change of one takes effect at all of them.
         """
         self._member = member
         self.endpoints = [
@@ -60,7 +60,7 @@ class ControlPlane:
             self.loader = Loader(on_image)
             self.feed = TopicFeed(internal, config.metadata.topic, self.loader)
         if member is not None:
-            self.feed.tell(member.publish)
+            self.feed.on_applied(member.publish)
         self.forwarder = Forwarder(
             self.endpoints,
             f"{config.proxy_id}/{boot_id}",
@@ -71,39 +71,41 @@ class ControlPlane:
             spans=spans,
         )
 
-    def follow(self, addresses: Sequence[str]) -> None:
-        """The controllers are at these addresses from now on."""
+    def reconfigure(self, addresses: Sequence[str]) -> None:
+        """Replace the addresses of the controllers."""
         like = self.endpoints[0]
         self.endpoints = [like.at(*split_host_port(address)) for address in addresses]
         self.forwarder.follow(self.endpoints)
         if self._quorum is not None:
-            self._quorum.follow(self.endpoints)
+            self._quorum.reconfigure(self.endpoints)
 
     @property
     def next_offset(self) -> int | None:
-        """Where Kafka's own controller can commit a change first that is asked for now; None of ours."""
+        """The first offset at which Kafka's own controller may commit the next change; else None."""
         return None if self._quorum is None else self.loader.next_offset
 
-    async def in_force(self, reply: ControllerResponse, first_offset: int | None) -> ControllerResponse:
-        """Until what the controller acknowledged counts here too (E13), or for READ_YOUR_WRITES_MS.
+    async def wait_until_applied(
+        self, response: ControllerResponse, first_offset: int | None
+    ) -> ControllerResponse:
+        """Wait until an acknowledged change is applied here too (E13), at most READ_YOUR_WRITES_MS.
 
-        Of Kafka's own controller the reply then tells where in the log its change is at the latest; at
-        the earliest at `first_offset`, `next_offset` before it was asked for.
+        Return the response with the range of offsets of a change by Kafka's own controller: from
+        `first_offset`, which is `next_offset` before the request, to the applied offset.
         """
-        reply = replace(reply, first_offset=first_offset)
+        response = replace(response, first_offset=first_offset)
         try:
-            if reply.last_offset is not None:
-                await self.feed.wait_for(reply.last_offset, READ_YOUR_WRITES_MS)
-            elif self._quorum is not None and reply.error_code == ErrorCode.NONE:
-                end = await self._quorum.wait_until_now(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
-                reply = replace(reply, last_offset=end - 1)
+            if response.last_offset is not None:
+                await self.feed.wait_for(response.last_offset, READ_YOUR_WRITES_MS)
+            elif self._quorum is not None and response.error_code == ErrorCode.NONE:
+                end = await self._quorum.wait_for_end(READ_YOUR_WRITES_MS, self.forwarder.endpoint)
+                response = replace(response, last_offset=end - 1)
         except FeedTimeout as error:
-            # The change is made; only this proxy's own view of it is late.
-            log.warning("answered before the image had the change", error=str(error))
-        changed = reply.last_offset is not None or self._quorum is not None
+            # The change is committed; only this proxy applies it late.
+            log.warning("responding before the change is applied", error=str(error))
+        changed = response.last_offset is not None or self._quorum is not None
         if self._member is not None and changed and self.loader.applied_offset is not None:
             await self._member.everywhere(self.loader.applied_offset, READ_YOUR_WRITES_MS)
-        return reply
+        return response
 
     def _follow_quorum(self, registry: CollectorRegistry) -> QuorumFeed:
         self._quorum = QuorumFeed(self.endpoints, self.loader)

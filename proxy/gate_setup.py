@@ -1,6 +1,6 @@
-"""From a configuration: the gate that all sessions of a proxy share, and as whom we are known to the broker.
+"""Makes the gate that all sessions of a proxy share, and its identity at the broker, from a configuration.
 
-Used by proxy.process, which swaps in what changes later: image, versions, what the broker can do.
+proxy.process uses it, and replaces what changes later: image, versions, the broker's features.
 """
 
 from time import perf_counter_ns
@@ -26,15 +26,15 @@ log = structlog.get_logger(__name__)
 
 
 def gate(config: ProxyConfig, member: Member | None) -> Gate:
-    """ConfigError or ValueError name what cannot be used; `member`: our place among several workers."""
-    ours = config.controller.mode != "kraft"
+    """ConfigError or ValueError name what cannot be used. `member`: the worker's place among several."""
+    own_controller = config.controller.mode != "kraft"
     return Gate(
         Basis(ProtectedResources(authorizer(config), config.own_resources)),
         _quotas(config, member),
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
-        keeps_topic_configs=ours,
-        makes_topics_at_controller=ours,
+        keeps_topic_configs=own_controller,
+        makes_topics_at_controller=own_controller,
         memory=RequestMemory(config.limits.queued_max_request_bytes),
         pace=Pace(perf_counter_ns),
         token_secret=config.delegation_token.secret(),
@@ -43,7 +43,7 @@ def gate(config: ProxyConfig, member: Member | None) -> Gate:
 
 
 def protect_writer(gate: Gate, transactional_id: str) -> bool:
-    """Keep clients from this transactional id and its group too; False when they were kept from it before."""
+    """Protect this transactional id and its group from clients too; False if they were protected before."""
     guarded = gate.authorizer
     assert isinstance(guarded, ProtectedResources)
     if transactional_id in guarded.own.transactional_ids:
@@ -54,10 +54,12 @@ def protect_writer(gate: Gate, transactional_id: str) -> bool:
     return True
 
 
-def decide_by(gate: Gate, config: ProxyConfig, other: Authorizer | None, generation: int) -> None:
-    """Decide by these settings from each client's next request on; `other`: None: the authorizer stays.
+def apply_decision_settings(
+    gate: Gate, config: ProxyConfig, other: Authorizer | None, generation: int
+) -> None:
+    """Decide by these settings from each client's next request on. `other`: None: the same authorizer.
 
-    `generation`: the number by which the audit trail has them already.
+    `generation`: the number of these settings in the audit trail.
     """
     guarded = gate.authorizer
     assert isinstance(guarded, ProtectedResources)
@@ -66,7 +68,7 @@ def decide_by(gate: Gate, config: ProxyConfig, other: Authorizer | None, generat
 
 
 def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
-    """As whom clients' connections log in at the broker."""
+    """Return the logins at the broker for clients' connections."""
     upstream = config.upstream
     if upstream.identity == "proxy":
         return ProxyIdentity(broker.sasl)
@@ -74,10 +76,10 @@ def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
 
 
 def authorizer(config: ProxyConfig) -> Authorizer:
-    """As it is configured, without the protection of our own resources. ValueError names the key."""
+    """Load the configured authorizer, without the protection of Penstock's own resources. ValueError."""
     name = config.authorizer.authorizer_class_name or ""
     if not name:
-        log.warning("no authorizer: every client may do everything", key="authorizer.class.name")
+        log.warning("No authorizer configured; all requests are allowed", key="authorizer.class.name")
     return load_authorizer(name, config.authorizer.settings())
 
 
@@ -87,7 +89,7 @@ def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
 
 
 def limits(config: ProxyConfig) -> Limits:
-    """How much one client may make us hold."""
+    """Return the limits of the memory that one client may use."""
     wanted = config.limits
     return Limits(
         wanted.socket_request_max_bytes,

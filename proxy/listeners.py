@@ -1,11 +1,11 @@
-"""All listeners of one proxy: configuration in, sockets that are opened, swept and drained out.
+"""All listeners of one proxy: opens, reconfigures, sweeps and drains them.
 
-Put together and driven by proxy.process. A listener of `early.start.listeners` opens before the metadata log
-is loaded, the others after it (KIP-801).
+proxy.process owns it. A listener of `early.start.listeners` opens before the metadata log is loaded, the
+others after it (KIP-801).
 
-With another configuration, listeners open, change and close without dropping a connection. What is about new
-connections only (TLS, who they are) makes another listener at the same socket: connections stay with the one
-that accepted them, and with its policy.
+A reload opens, changes and closes listeners without dropping a connection. Settings of new connections (TLS,
+who may connect) make another listener at the same socket: connections stay with the listener that accepted
+them, and with its policy.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from proxy.metadata.image import QuotasImage
 from proxy.net.clients.acceptor import listening_socket
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
-from proxy.net.clients.connection_host import Trail
+from proxy.net.clients.connection_host import AuditTrail
 from proxy.net.clients.drain import Drained, drain
 from proxy.net.clients.listener import BACKLOG, Forwarder, Listener, Observer
 from proxy.net.clients.turns import Turns
@@ -35,7 +35,7 @@ from proxy.net.kafka.user_tokens import Identity
 from proxy.net.logins.credentials import Credentials, sasl_listener
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime import descriptors
-from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
@@ -49,39 +49,39 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """One of the file's listeners."""
+    """One listener of the configuration file."""
 
     config: ListenerConfig
     policy: ListenerPolicy
     tls: ServerTls | None
     listener: Listener | None = None
-    """None: not opened yet."""
+    """None: not open yet."""
 
 
 @dataclass(slots=True, eq=False)
 class Prepared:
-    """Another configuration of the listeners, made and not in effect."""
+    """The listeners of a new configuration, before it takes effect."""
 
     config: ProxyConfig
     entries: dict[str, _Entry]
-    """By name; those that are kept are in here as they are."""
+    """By name; unchanged listeners have their old entry."""
     renewed: dict[str, ListenerPolicy]
-    """Policies whose values those of the same name are to have."""
+    """By name, new policies whose values replace those of the old one."""
     sockets: dict[str, socket.socket]
-    """By name, those that were opened for it."""
+    """By name, sockets that were opened for this configuration."""
 
     @property
     def tls(self) -> set[ServerTls]:
         return {entry.tls for entry in self.entries.values() if entry.tls is not None}
 
     def close_sockets(self) -> None:
-        """It will not be in effect."""
+        """Close the sockets, because the configuration does not take effect."""
         for each in self.sockets.values():
             each.close()
 
 
 class Listeners:
-    """Their policies are there from the start; the sockets from `start` on."""
+    """The listeners of a proxy. Policies exist from the start, sockets from `start` on."""
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class Listeners:
         forward: Forwarder,
         record: Callable[[AuditEvent], None],
         observer: Observer,
-        trail: Trail,
+        trail: AuditTrail,
         member: Member | None = None,
         tracing: Tracing | None = None,
         inherited: InheritedSockets | None = None,
     ) -> None:
         """ConfigError, TlsError or ValueError name what cannot be used.
 
-        `member`: where we are one of several workers. `inherited`: sockets that listen already.
+        `member`: None without workers. `inherited`: sockets that are listening already.
         """
         self._tracing = tracing
         self._inherited = inherited or InheritedSockets()
@@ -113,9 +113,9 @@ class Listeners:
         made = [_entry(entry, config, credentials) for entry in config.listeners]
         self._entries = {entry.config.name: entry for entry in made}
         self.policies = [entry.policy for entry in made]
-        """Of those in the file; the list stays the same object."""
+        """Policies of the listeners in the file; the list stays the same object."""
         self._former: list[Listener] = []
-        """Those that accept no more, and have connections."""
+        """Listeners that accept no more, and still have connections."""
         self._tasks: asyncio.TaskGroup | None = None
         self._all_open = False
         rates = self._rates = unshared if member is None else member.rate
@@ -135,29 +135,29 @@ class Listeners:
 
     @property
     def accept_waited_ms(self) -> Mapping[str, int]:
-        """By listener: how long it has waited in all, where its rate is limited."""
+        """By listener with a limited connection rate, the sum of its delays in ms."""
         return self._admission.accept_waited_ms
 
     def limited_addresses(self, quotas: QuotasImage, moment_ms: int) -> Iterator[AddressQuota]:
-        """Whose connections are limited by their rate."""
+        """Return the addresses whose connection rate is limited."""
         return self._connection_quotas.limited(quotas, moment_ms)
 
     @property
     def tls(self) -> list[ServerTls]:
-        """Of those in the file."""
+        """TLS of the listeners in the file."""
         return [entry.tls for entry in self._entries.values() if entry.tls is not None]
 
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
-        """Open those that are early-start listeners, or all that are not open yet."""
+        """Open the early-start listeners, or all that are not open yet."""
         self._tasks, self._all_open = tasks, not early
         for entry in self._entries.values():
             if entry.listener is None and (entry.policy.early_start or not early):
                 self._open(tasks, entry, self._socket(entry.config))
 
     def prepare(self, config: ProxyConfig, credentials: Credentials) -> Prepared:
-        """Make what `config` asks for beside what there is. TlsError or ValueError name what cannot be used.
+        """Build what `config` needs besides what there is. TlsError or ValueError name what cannot be used.
 
-        Nothing is opened or changed: it may be called in a thread.
+        Opens and changes nothing, so it may be called in a thread.
         """
         self._require_all_used(config)
         entries, renewed = {}, {}
@@ -174,22 +174,22 @@ class Listeners:
         return Prepared(config, entries, renewed, {})
 
     def open_sockets(self, prepared: Prepared) -> None:
-        """Listen at the addresses that are new. ConfigError when one cannot be had; then none is kept."""
-        heirs = {self._heir(entry, prepared) for entry in self._entries.values() if entry.listener}
+        """Listen at the new addresses. ConfigError when one cannot be used; then all are closed again."""
+        successors = {self._successor(entry, prepared) for entry in self._entries.values() if entry.listener}
         try:
             for wanted in prepared.config.listeners:
-                if self._opens_now(wanted.name, prepared.config) and wanted.name not in heirs:
+                if self._opens_now(wanted.name, prepared.config) and wanted.name not in successors:
                     prepared.sockets[wanted.name] = self._socket(wanted)
         except OSError as error:
             prepared.close_sockets()
             raise ConfigError(f"listeners > {wanted.name} > bind: {error}") from error
 
     def apply(self, prepared: Prepared) -> None:
-        """Put it into effect, all at once."""
+        """Apply the new configuration at once."""
         before, self._entries = self._entries, dict(prepared.entries)
         old_config, self._config = self._config, prepared.config
         self._limit(old_config)
-        sockets = self._handed_over(before, prepared)
+        sockets = self._sockets(before, prepared)
         for wanted in prepared.config.listeners:
             entry, old = self._entries[wanted.name], before.get(wanted.name)
             if old is not None and old is not entry:
@@ -205,25 +205,25 @@ class Listeners:
                 self._retire(entry)
 
     async def renew_logins(self) -> None:
-        """Clients that are connected log in by the settings in effect from their next login on."""
-        async for connection in in_pieces(list(self.connections())):
+        """Apply the settings in effect to the next login of connected clients."""
+        async for connection in iterate_in_slices(list(self.connections())):
             entry = self._entries.get(connection.session.listener.name)
             if entry is not None and entry.policy.sasl is not None:
                 connection.session.authentication.follow(entry.policy.sasl)
 
     async def drain(self, at_once: asyncio.Event) -> Drained:
-        """Stop serving, within `drain.timeout.ms`; `at_once`: cut off whoever is left once it is set."""
+        """Drain all connections within `drain.timeout.ms`; `at_once`: closes those that are left."""
         drained = await drain(self._listeners(), self._config.limits.drain_timeout_ms, at_once)
-        # The closed connections' last bytes and last records leave in the loop's next turns.
+        # The last bytes and records of closed connections leave in the loop's next turns.
         await asyncio.sleep(0.05)
         await self._turns.idle()
         await self.lookups.close()
         return drained
 
     async def sweep(self, moment_ms: int, share: float) -> None:
-        """Write out what was counted, close idle connections; in pieces that take this share of the time."""
+        """Record counts and close idle connections, in slices that take this share of the loop's time."""
         self._former = [listener for listener in self._former if listener.connections]
-        await done_in_pieces(self._swept(moment_ms), share=share)
+        await run_in_slices(self._swept(moment_ms), share=share)
 
     def _swept(self, moment_ms: int) -> Iterator[None]:
         idle_ms = self._config.limits.connections_max_idle_ms
@@ -236,18 +236,18 @@ class Listeners:
             yield
 
     def connections(self) -> Iterator[Connection]:
-        """Those of all listeners at this moment."""
+        """Yield the connections of all listeners."""
         for listener in self._listeners():
             yield from listener.connections
 
-    def tell_addresses(self, facts: BrokerFacts) -> None:
-        """Under which addresses clients of each listener reach the brokers that there are."""
+    def update_addresses(self, facts: BrokerFacts) -> None:
+        """Update the advertised addresses of the brokers, for clients of each listener."""
         upstream = self._config.upstream
         bootstrap = split_host_port(upstream.bootstrap[0])
         if upstream.passes_addresses:
             for policy in self._all_policies():
                 policy.kept_but = bootstrap
-                _tell_unreachable(policy, addresses.told_past_the_proxies(facts.nodes, bootstrap))
+                _update_unreachable(policy, addresses.bypassing(facts.nodes, bootstrap))
             return
         advertised, proxies = _advertised(self._config)
         own = upstream.node_id
@@ -255,9 +255,9 @@ class Listeners:
             own = addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
         for policy in self._all_policies():
             if policy.name not in advertised:
-                continue  # Of a listener that was removed: its clients are about to leave.
+                continue  # The listener was removed; its clients are drained.
             policy.addresses = addresses.of_listener(policy.name, advertised[policy.name], own, proxies)
-            _tell_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
+            _update_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
 
     def _listeners(self) -> list[Listener]:
         opened = [entry.listener for entry in self._entries.values() if entry.listener is not None]
@@ -283,30 +283,30 @@ class Listeners:
                 " service (LISTEN_FDS); add a listener, or correct ListenStream in the .socket unit"
             )
 
-    def _handed_over(self, before: Mapping[str, _Entry], prepared: Prepared) -> dict[str, socket.socket]:
-        """The sockets by the listener that is to accept there: new ones, and those of others until now."""
+    def _sockets(self, before: Mapping[str, _Entry], prepared: Prepared) -> dict[str, socket.socket]:
+        """Return the sockets by the listener that will accept there: new ones, and those of old listeners."""
         sockets = dict(prepared.sockets)
         for name, entry in before.items():
-            heir = self._heir(entry, prepared)
-            stays = heir == name and prepared.entries[name] is entry
+            successor = self._successor(entry, prepared)
+            stays = successor == name and prepared.entries[name] is entry
             listening = None if entry.listener is None or stays else entry.listener.hand_over()
-            if listening is not None and heir is not None:
-                sockets[heir] = listening
+            if listening is not None and successor is not None:
+                sockets[successor] = listening
             elif listening is not None:
                 listening.close()
         return sockets
 
-    def _heir(self, entry: _Entry, prepared: Prepared) -> str | None:
-        """The listener that is to accept where this one does; None: none is."""
+    def _successor(self, entry: _Entry, prepared: Prepared) -> str | None:
+        """Return the listener that will accept where this one does; None if there is none."""
         name, bind = entry.config.name, entry.config.bind
         at_it = [wanted.name for wanted in prepared.config.listeners if wanted.bind == bind]
         if name in at_it or not at_it:
             return name if at_it else None
-        # Port 0 is a new one for each listener.
+        # Port 0 means a new port for each listener.
         return None if bind.endswith(":0") else at_it[0]
 
     def _move(self, entry: _Entry, listening: socket.socket) -> None:
-        """Accept at this socket from now on."""
+        """Let a listener accept at this socket from now on."""
         if entry.listener is None:
             assert self._tasks is not None
             self._open(self._tasks, entry, listening)
@@ -315,13 +315,13 @@ class Listeners:
         log.info("listening", listener=entry.config.name, bind=entry.config.bind, port=port)
 
     def _retire(self, entry: _Entry) -> None:
-        """It accepts no more. Of a listener that was removed the connections are drained."""
+        """Remember a listener that accepts no more; drain its connections if it was removed."""
         listener = entry.listener
         assert listener is not None
         assert self._tasks is not None
         self._former.append(listener)
         if entry.config.name not in self._entries:
-            log.info("listener removed: its connections are drained", listener=entry.config.name)
+            log.info("listener removed; draining its connections", listener=entry.config.name)
             timeout_ms = self._config.limits.drain_timeout_ms
             self._tasks.create_task(_drained([listener], timeout_ms))
 
@@ -375,7 +375,7 @@ def _connection_limits(config: ProxyConfig) -> ConnectionLimits:
 
 
 def _accept_limits(config: ProxyConfig) -> tuple[int | None, dict[str, int]]:
-    """max.connection.creation.rate, in all and by listener."""
+    """Return max.connection.creation.rate, in total and by listener."""
     by_listener = {
         entry.name: entry.max_connection_creation_rate
         for entry in config.listeners
@@ -393,7 +393,7 @@ def _entry(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials)
 
 
 def _for_new_connections(entry: ListenerConfig, config: ProxyConfig) -> tuple[object, ...]:
-    """What open connections keep (proxy.config.effects)."""
+    """Return the settings that open connections keep (proxy.config.effects)."""
     return (
         entry.security_protocol,
         entry.ssl,
@@ -404,18 +404,18 @@ def _for_new_connections(entry: ListenerConfig, config: ProxyConfig) -> tuple[ob
 
 
 def _policy_settings(entry: ListenerConfig, config: ProxyConfig) -> tuple[object, ...]:
-    """What a policy is made of."""
+    """Return the settings of a listener's policy."""
     return entry, config.connections_max_reauth_ms, config.authorizer.early_start_listeners
 
 
 def _continue(policy: ListenerPolicy, old: ListenerPolicy) -> None:
-    """What a listener has found out and counted so far is that of the one in its place."""
+    """Copy what the old listener has learned and counted to the one in its place."""
     policy.addresses, policy.kept_but, policy.unreachable = old.addresses, old.kept_but, old.unreachable
     policy.counts = old.counts
 
 
 def _renew(policy: ListenerPolicy, new: ListenerPolicy) -> None:
-    """Sessions hold the policy: they see the new values at their next request."""
+    # Sessions hold the policy: they see the new values at their next request.
     policy.sasl = new.sasl
     policy.failed_authentication_delay_ms = new.failed_authentication_delay_ms
     policy.early_start = new.early_start
@@ -434,7 +434,7 @@ def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials
 
 
 def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int, addresses.ByListener]]:
-    """Our own listeners' addresses as clients are told, and the other proxies'."""
+    """Return the advertised addresses of the own listeners, and of the other proxies'."""
     own = {entry.name: split_host_port(entry.advertised or entry.bind) for entry in config.listeners}
     proxies = {
         node_id: {name: split_host_port(address) for name, address in by_name.items()}
@@ -443,8 +443,8 @@ def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int,
     return own, proxies
 
 
-def _tell_unreachable(policy: ListenerPolicy, nodes: tuple[int, ...]) -> None:
+def _update_unreachable(policy: ListenerPolicy, nodes: tuple[int, ...]) -> None:
     if nodes != policy.unreachable:
         policy.unreachable = nodes
-        told = log.error if nodes else log.info
-        told("brokers that clients are not told of", listener=policy.name, nodes=list(nodes))
+        write = log.error if nodes else log.info
+        write("No advertised address for brokers", listener=policy.name, nodes=list(nodes))

@@ -1,7 +1,7 @@
-"""The proxy process put together: configuration in, listeners open once the metadata log is loaded.
+"""The parts of a proxy, connected: builds, starts and stops them in order.
 
-Run by proxy.__main__. One of the places that know both planes: the forwarder is handed to the listeners here.
-Nothing is decided here; parts are made, connected, started in order and stopped in order.
+proxy.__main__ runs it. Listeners open when the metadata log is loaded. This is one of the places that know
+the data plane and the control plane: the listeners get the forwarder here. Nothing is decided here.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
-from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.clients.revocation import Revocations
-from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.certificates import Certificates, CertificateSeries
 from proxy.net.files.tls import ServerTls, TlsError
 from proxy.net.files.watched_file import FileReloads, WatchedFile
@@ -54,13 +54,13 @@ from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
-from proxy.net.runtime.chunked import done_in_pieces, in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.inherited_sockets import InheritedSockets
-from proxy.net.runtime.listening import refused
-from proxy.net.runtime.reachability import together
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.reachability import link
+from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
@@ -83,20 +83,20 @@ from proxy.workers.spools import ship_left_over
 
 AUDIT_CLOSE_MS = 5_000
 AT_ONCE_S = 1.0
-"""What the audit trail gets when nobody wants to wait for the end."""
+"""Time for the audit trail when the process is to end at once."""
 UNFINISHED_S = 1.0
-"""What a client asked for that is gone by now may take so long still."""
+"""Time for tasks of clients that have disconnected."""
 SWEEP_SHARE = 0.2
-"""Of the time of one loop, for the sweep: it is spread over some of the interval."""
+"""Largest share of the loop's time for the sweep, which is spread over a part of the interval."""
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
 
 
 def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
-    """Run one proxy; 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
+    """Run one proxy. Return 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
 
-    `seat`: given by a supervisor to each of its workers (proxy.workers.seat).
+    `seat`: a worker's, from its supervisor (proxy.workers.seat).
     """
     files = descriptors.raise_limit()
     try:
@@ -118,15 +118,15 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
         return EXIT_CONFIG
     if worker is None:
         report_files(config, files)
-    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
+    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which is not used
     garbage_collector.start()
     try:
         uvloop.run(process.run())
     except Exception as error:
-        if (taken := refused(error)) is not None:
-            log.error("proxy cannot start", error=str(taken))
+        if (cannot_listen := find_cannot_listen(error)) is not None:
+            log.error("proxy cannot start", error=str(cannot_listen))
             return EXIT_CONFIG
-        log.exception("proxy ended by a fault")
+        log.exception("Unexpected error; the proxy ends")
         return EXIT_FAULT
     return 0
 
@@ -144,9 +144,9 @@ class ProxyProcess:
     ) -> None:
         """ConfigError, TlsError, SpoolError or ValueError name what cannot be used.
 
-        `member`: our place among the workers of one proxy; None: there is only us. `path`: the file of
-        `config`; None: it is not read again. `read`: how it is, where that is not `path` itself. `inherited`:
-        sockets that listen already.
+        `member`: the worker's place among several; None without workers. `path`: the configuration file;
+        None: it is not reloaded. `read` reloads it, if not from `path` itself. `inherited`: sockets that are
+        listening already.
         """
         self._config = config
         self._member = member
@@ -161,26 +161,26 @@ class ProxyProcess:
         self._running: list[asyncio.Task[None]] = []
         self._users_watch: asyncio.Task[None] | None = None
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
-        self._new_sink = partial(AuditSink, internal, config.audit.topic)
+        self._new_delivery = partial(AuditDelivery, internal, config.audit.topic)
         self._users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         self.author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._holder = Holder.this_process("proxy", config.proxy_id, self.author.boot_id)
-        # The first worker's directory is the one that its supervisor has locked, for all of them.
+        # The supervisor has locked its directory, which the first worker uses.
         alone = member is None or member.number > 0
         lock = lock_spool(config.audit.spool_dir, self._holder) if alone else None
         self._audit = AuditLog(
             self.author,
             Spool(config.audit.spool_dir, config.audit.spool_max_bytes, lock),
-            self._new_sink(),
+            self._new_delivery(),
             now_ms,
             config.audit.policy(),
             [self._telemetry.read],
         )
-        self._audit.on_refusals = self._refuse_unrecorded
+        self._audit.on_rejected_classes = self._reject_unrecorded
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._gate = gate_setup.gate(config, member)
-        self._upkeep = InTurn(self._upkeep_of(self._gate.authorizer).run)
+        self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(
             config,
@@ -198,7 +198,7 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._watch = BrokerWatch(self._broker, self._on_broker)
-        together(self._watch.reach, self._feed.reach, self._forwarder.reach)
+        link(self._watch.reachability, self._feed.reachability, self._forwarder.reachability)
         self._verifications = Verifications(self._registry, hashing_threads(config.workers))
         self._backoff = LoginBackoff(config.login_backoff.settings())
         self._credentials = Credentials(
@@ -255,26 +255,27 @@ class ProxyProcess:
             self._registry.register(member)
 
     def readiness(self) -> Readiness:
-        """Why traffic should not come yet, and what does not work although it may."""
+        """Return why the process is not ready, and what is degraded."""
         return audit_page.readiness(self._audit, self._blocked(), self._degraded())
 
     def _blocked(self) -> Iterator[Note]:
         if self._stop.draining.is_set():
             yield Note.of("draining")
             return
-        broker = self._watch.reach.cause or NOT_YET
+        broker = self._watch.reachability.cause or NOT_YET
         if not self._loader.ready:
-            yield Note.of("the metadata log is not loaded", self._feed.reach.cause or BEING_READ)
+            yield Note.of("the metadata log is not loaded", self._feed.reachability.cause or BEING_READ)
         if not self._watch.up:
             yield Note.of("the broker is not reached", broker)
         elif self._loader.ready and not self._open:
             yield Note.of("the listeners are not open yet")
 
     def _degraded(self) -> Iterator[Note]:
-        # A proxy without a controller serves data; who takes it for unready turns this into an outage (0051).
+        # Without a controller a proxy still serves data: to call it unready would cause an outage (0051).
         yield from degraded("administrative requests time out", self._forwarder.trouble)
         if self._loader.ready and not self._feed.connected:
-            yield from degraded("changes of the metadata do not arrive", self._feed.reach.cause or NOT_YET)
+            cause = self._feed.reachability.cause or NOT_YET
+            yield from degraded("changes of the metadata do not arrive", cause)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -297,7 +298,7 @@ class ProxyProcess:
                     background.append(tasks.create_task(self._reloading.run()))
                 serving = tasks.create_task(self._serve(tasks))
                 await self._stop.draining.wait()
-                HANGUP.tell(None)
+                HANGUP.on_signal(None)
                 serving.cancel()
                 await self._drain()
                 for task in background:
@@ -307,17 +308,17 @@ class ProxyProcess:
                 self._verifications.close()
                 limit.reschedule(asyncio.get_running_loop().time() + UNFINISHED_S)
         except TimeoutError:
-            log.warning("requests of clients that have left were still on their way")
+            log.warning("tasks of disconnected clients cancelled at the end")
         for event in self._quota_events():
             self._audit.append(event)
         self._audit.append(events.stopped())
         async with self._stop.unless_at_once(AT_ONCE_S):
             await asyncio.gather(self._audit.close(AUDIT_CLOSE_MS), self._traces.close(AUDIT_CLOSE_MS))
         await self._http.close()
-        log.info("proxy has stopped")
+        log.info("proxy stopped")
 
     def _background(self) -> Iterator[Coroutine[object, object, None]]:
-        """What goes on until the clients are gone."""
+        """Yield the tasks that run until all clients have disconnected."""
         for part in (
             self._feed,
             self._watch,
@@ -333,7 +334,7 @@ class ProxyProcess:
         ):
             yield part.run()
         yield self._record_quota_changes()
-        yield self._ship_left_over()
+        yield self._ship_leftover_spools()
         yield self._sweep()
 
     async def _drain(self) -> None:
@@ -355,78 +356,78 @@ class ProxyProcess:
         )
 
     async def _reconfigure(self, config: ProxyConfig) -> None:
-        """Put it into effect in one step. What is raised before that leaves everything as it was."""
+        """Apply another configuration in one step. After an error before that, nothing has changed."""
         credentials = replace(self._credentials, max_reauth_ms=config.connections_max_reauth_ms)
         try:
-            made = await asyncio.to_thread(self._made, config, credentials)
+            prepared = await asyncio.to_thread(self._prepare, config, credentials)
         finally:
-            self._run_credentials()  # Keys that nobody keeps fresh must not be found there later.
-        self._listeners.open_sockets(made.listeners)
-        if made.http is not None:
-            await self._follow_http(made.http, made.listeners)
+            self._run_credentials()  # No source of keys may be left without its refresh.
+        self._listeners.open_sockets(prepared.listeners)
+        if prepared.http is not None:
+            await self._reconfigure_http(prepared.http, prepared.listeners)
         before, stale = self._config, set(self._listeners.tls)
-        self._decide_by(config, made.authorizer)
+        self._apply_decision_settings(config, prepared.authorizer)
         self._config, self._credentials = config, credentials
-        self._listeners.apply(made.listeners)
+        self._listeners.apply(prepared.listeners)
         if self._facts is not None:
-            self._listeners.tell_addresses(self._facts)
+            self._listeners.update_addresses(self._facts)
         if config.controller.endpoints != before.controller.endpoints:
-            self._plane.follow(config.controller.endpoints)
+            self._plane.reconfigure(config.controller.endpoints)
         self._gate.limits = gate_setup.limits(config)
         self._gate.memory.limit(config.limits.queued_max_request_bytes)
-        self._gate.proxy_principals = made.proxy_principals
+        self._gate.proxy_principals = prepared.proxy_principals
         self._backoff.settings = config.login_backoff.settings()
-        self._audit.follow(made.audit_policy)
+        self._audit.reconfigure(prepared.audit_policy)
         log_lines.set_level(config.log.level)
-        if made.users is not None:
-            made.users.take_over(self._users.known)
-            self._users = made.users
+        if prepared.users is not None:
+            prepared.users.take_over(self._users.known)
+            self._users = prepared.users
             self._watch_users()
         if config.limits.max_connections != before.limits.max_connections:
             report_files(config, descriptors.limit())
         await self._listeners.renew_logins()
-        async for each, files in in_pieces(made.certificates.items()):
-            self._certificates.hold(each, files)
-        async for stale_tls in in_pieces(stale.difference(self._listeners.tls)):
-            self._certificates.release(stale_tls)
+        async for each, files in iterate_in_slices(prepared.certificates.items()):
+            self._certificates.add(each, files)
+        async for stale_tls in iterate_in_slices(stale.difference(self._listeners.tls)):
+            self._certificates.remove(stale_tls)
 
-    async def _follow_http(self, http: PreparedAccess, listeners: Prepared) -> None:
+    async def _reconfigure_http(self, http: PreparedAccess, listeners: Prepared) -> None:
         try:
-            await self._http.follow(http)
+            await self._http.reconfigure(http)
         except OSError as error:
             listeners.close_sockets()
             raise ConfigError(f"http > bind: {error}") from error
 
-    def _decide_by(self, config: ProxyConfig, other: "_AnAuthorizer | None") -> None:
+    def _apply_decision_settings(self, config: ProxyConfig, other: "_PreparedAuthorizer | None") -> None:
         if (config.authorizer, config.quota) == (self._config.authorizer, self._config.quota):
             return
         generation = self._audit.change_settings(config.recorded_settings())
         authorizer = None if other is None else other.authorizer
-        gate_setup.decide_by(self._gate, config, authorizer, generation)
+        gate_setup.apply_decision_settings(self._gate, config, authorizer, generation)
         if other is not None:
             self._upkeep.replace(other.upkeep.run)
 
-    def _upkeep_of(self, authorizer: Authorizer) -> AuthorizerUpkeep:
-        return AuthorizerUpkeep(authorizer, self._reloads, self._gate.forget_decisions)
+    def _upkeep_of(self, authorizer: Authorizer) -> AuthorizerReload:
+        return AuthorizerReload(authorizer, self._reloads, self._gate.forget_decisions)
 
-    def _made(self, config: ProxyConfig, credentials: Credentials) -> "_Made":
-        """What another configuration needs besides its values; it reads files."""
+    def _prepare(self, config: ProxyConfig, credentials: Credentials) -> "_Prepared":
+        """Build the parts of another configuration. Reads files."""
         users = authorizer = http = None
         if config.http != self._config.http:
             http = self._http.prepare(http_access(config.http))
         if config.authorizer != self._config.authorizer:
             other = gate_setup.authorizer(config)
-            authorizer = _AnAuthorizer(other, self._upkeep_of(other))
+            authorizer = _PreparedAuthorizer(other, self._upkeep_of(other))
         if config.users_file != self._config.users_file:
             users = WatchedUsers(config.users_file, self._reloads, self._credentials_changed)
         listeners = self._listeners.prepare(config, credentials)
         fresh = listeners.tls.difference(self._listeners.tls)
         certificates = {each: self._certificates.read(each) for each in fresh}
         policy = config.audit.policy()
-        return _Made(listeners, users, certificates, proxy_principals(config), policy, authorizer, http)
+        return _Prepared(listeners, users, certificates, proxy_principals(config), policy, authorizer, http)
 
     def _run_credentials(self) -> None:
-        """Begin what mechanisms have to do and has not begun."""
+        """Start the tasks of login mechanisms that are not running yet."""
         assert self._tasks is not None
         runs = self._credentials.background
         while runs:
@@ -448,40 +449,40 @@ class ProxyProcess:
         await self._watch.known.wait()
         await self._listeners.start(tasks, early=True)
         await self._feed.loaded.wait()
-        # Else a client's connection would be offered nothing that is forwarded, for all of its life.
+        # Otherwise a client's connection would never be offered the forwarded APIs.
         wait_ms = self._config.controller.start_wait_ms
         if not await self._forwarder.reached(wait_ms):
-            log.warning("listeners open, and no controller was reached", waited_ms=wait_ms)
+            log.warning("opening listeners without a controller", waited_ms=wait_ms)
         if self._member is not None:
             await self._member.catch_up(self._feed)
         await self._listeners.start(tasks, early=False)
         self._open = True
 
-    async def _ship_left_over(self) -> None:
+    async def _ship_leftover_spools(self) -> None:
         if self._member is None or self._member.number == 0:
             directory, workers = self._config.audit.spool_dir, self._config.workers
-            await ship_left_over(directory, workers, self._new_sink, self._holder)
+            await ship_left_over(directory, workers, self._new_delivery, self._holder)
 
     async def _sweep(self) -> None:
-        """Write out what was counted, close idle connections, forget idle buckets."""
+        """At an interval, record counts, close idle connections and drop idle buckets."""
         while True:
             await asyncio.sleep(self._config.audit.summary_interval_ms / 1000)
             moment_ms = now_ms()
             await self._listeners.sweep(moment_ms, SWEEP_SHARE)
-            await done_in_pieces(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
             shown = self._telemetry.shown_clients
-            await done_in_pieces(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
-            await done_in_pieces(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
 
     async def _forward(self, request: ToController) -> ControllerResponse:
-        if not await self._audit.admits_change():
+        if not await self._audit.allows_change():
             # D3: a change that could not be recorded is not made (docs/decisions/0004).
-            log.error("admin request refused", reason="the audit spool takes no records")
-            refused_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"
-            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
+            log.error("admin request rejected", reason="audit records cannot be written")
+            rejected_id = f"{self.author.proxy_id}/{self.author.boot_id}/refused-{secrets.token_hex(8)}"
+            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, rejected_id)
         first_offset = self._plane.next_offset
-        reply = await self._forwarder.forward(
+        response = await self._forwarder.forward(
             request.api_key,
             request.api_version,
             request.correlation_id,
@@ -492,7 +493,7 @@ class ProxyProcess:
             deadline_ms=now_ms() + request.timeout_ms,
             traceparent=request.traceparent,
         )
-        return await self._plane.in_force(reply, first_offset)
+        return await self._plane.wait_until_applied(response, first_offset)
 
     def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
         before, self._gate.image = self._gate.image, image
@@ -507,13 +508,13 @@ class ProxyProcess:
         while True:
             await self._quotas_changed.wait()
             self._quotas_changed.clear()
-            async for event in in_pieces(self._quota_events()):
+            async for event in iterate_in_slices(self._quota_events()):
                 self._audit.append(event)
 
     def _quota_events(self) -> Iterator[AuditEvent]:
         while self._quota_changes:
             offset, path = self._quota_changes.popleft()
-            # KIP-55 has the notification spelled like this.
+            # The format of KIP-55's notification.
             notification = json.dumps({"version": 2, "entity_path": path})
             yield events.quota_changed(entity_path=path, message=notification, metadata_offset=offset)
 
@@ -521,7 +522,7 @@ class ProxyProcess:
         if self._config.sessions_revoke_immediately:
             self._revocations.credentials_changed()
 
-    def _refuse_unrecorded(self, classes: frozenset[str]) -> None:
+    def _reject_unrecorded(self, classes: frozenset[str]) -> None:
         self._gate.unrecorded = classes - {ADMIN}
         self._gate.refuses_changes = ADMIN in classes
         self._gate.forget_decisions()
@@ -533,14 +534,14 @@ class ProxyProcess:
         self._gate.finalized_features_epoch = facts.finalized_features_epoch
         self._gate.auto_creates_topics = facts.auto_creates_topics
         self._offer_versions()
-        self._listeners.tell_addresses(facts)
+        self._listeners.update_addresses(facts)
 
     def _on_controller(self) -> None:
         named = self._forwarder.controller_transactional_id
         if named is not None and gate_setup.protect_writer(self._gate, named):
             log.warning(
-                "the controller writes its log with another transactional id than this file says:"
-                " clients are kept from both; set metadata.transactional.id as in controller.yaml",
+                "the controller's transactional id differs from this file:"
+                " both are protected from clients; set metadata.transactional.id as in controller.yaml",
                 controller=named,
                 configured=self._config.metadata.transactional_id,
             )
@@ -571,28 +572,28 @@ class ProxyProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """What a configuration that is read again is made into before it is in effect."""
+class _Prepared:
+    """The parts of a new configuration, before it takes effect."""
 
     listeners: Prepared
     users: WatchedUsers | None
-    """None: those in use stay."""
+    """None: unchanged."""
     certificates: Mapping[ServerTls, list[WatchedFile]]
-    """Of the listeners that have new ones."""
+    """Of new listener certificates."""
     proxy_principals: frozenset[str]
     audit_policy: AuditPolicy
-    authorizer: "_AnAuthorizer | None"
-    """None: the one in effect stays."""
+    authorizer: "_PreparedAuthorizer | None"
+    """None: unchanged."""
     http: PreparedAccess | None
-    """None: the port stays as it is."""
+    """None: unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class _AnAuthorizer:
+class _PreparedAuthorizer:
     authorizer: Authorizer
-    upkeep: AuthorizerUpkeep
+    upkeep: AuthorizerReload
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    # uvloop closes the connection whose callback raised; the others go on.
-    log.error("fault in the event loop", message=context.get("message"), exc_info=context.get("exception"))
+    # uvloop closes the connection whose callback raised; the others continue.
+    log.error("error in the event loop", message=context.get("message"), exc_info=context.get("exception"))

@@ -69,14 +69,14 @@ def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
     before = ReloadStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise CannotReload(
-            f"{holder.in_words()} is still starting, or its version cannot reload; look at its log"
+            f"{holder.description()} is still starting, or its version cannot reload; look at its log"
         )
     signalled_ms = now_ms()
     try:
         os.kill(holder.pid, signal.SIGHUP)
     except OSError as error:
         raise CannotReload(
-            f"cannot send SIGHUP to {holder.in_words()}: {error.strerror}; run as its user or as root"
+            f"cannot send SIGHUP to {holder.description()}: {error.strerror}; run as its user or as root"
         ) from error
     while now_ms() < signalled_ms + timeout_ms:
         status = ReloadStatus.read(spool_dir)
@@ -84,8 +84,8 @@ def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
             return status
         Event().wait(LOOK_S)
         if holder.has_ended():
-            raise CannotReload(f"{holder.in_words()} ended before it reloaded; look at its log")
-    raise CannotReload(f"{holder.in_words()} reported no outcome within {timeout_ms} ms; look at its log")
+            raise CannotReload(f"{holder.description()} ended before it reloaded; look at its log")
+    raise CannotReload(f"{holder.description()} reported no outcome within {timeout_ms} ms; look at its log")
 
 
 def _is_new(status: ReloadStatus, before: ReloadStatus, signalled_ms: int) -> bool:
@@ -102,7 +102,7 @@ def _running(spool_dir: Path) -> Holder:
             " started with: --spool-dir DIR"
         )
     if holder.host != socket.gethostname():
-        raise CannotReload(f"{holder.in_words()} runs on another host; run penstock reload there")
+        raise CannotReload(f"{holder.description()} runs on another host; run penstock reload there")
     if holder.has_ended():
-        raise CannotReload(f"{holder.in_words()} has ended, and its workers are ending")
+        raise CannotReload(f"{holder.description()} has ended, and its workers are ending")
     return holder

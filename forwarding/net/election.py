@@ -16,7 +16,7 @@ import structlog
 from forwarding.net.disturbances import Disturbances, Kind
 from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.runtime.reachability import Backoff, Reach
+from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.wire.error_codes import ErrorCode
 
 SESSION_TIMEOUT_MS = 6_000
@@ -75,7 +75,7 @@ class Election:
         self._unseated = False
         self._has_joined = False
         self._rejections = 0
-        self.reach = Reach("controller election goes on", "controller election interrupted", 50)
+        self.reachability = Reachability("controller election goes on", "controller election interrupted", 50)
         self._heartbeat_now = asyncio.Event()
         self._confirmed = asyncio.Event()
         self.won = asyncio.Event()
@@ -94,7 +94,7 @@ class Election:
             except (ChannelError, GroupError) as error:
                 # Kafka creates its topic for groups at the first request, and returns errors until then.
                 level = "warning" if self._has_joined else "info"
-                self.reach.lost(error, level=level, group=self._group_id)
+                self.reachability.failed(error, level=level, group=self._group_id)
                 if self._may_be_replaced():
                     self._set_won(won=False)
                 await self._pause()
@@ -128,7 +128,7 @@ class Election:
             while True:
                 if await self._join(group):
                     self._has_joined, self._rejections = True, 0
-                    self.reach.reached(group=self._group_id)
+                    self.reachability.reached(group=self._group_id)
                     await self._heartbeats(group)
                 else:
                     self._rejections += 1
@@ -266,7 +266,7 @@ class Election:
         return asyncio.get_running_loop().time() - self._last_response_s > SESSION_TIMEOUT_MS / 1000
 
     async def _pause(self) -> None:
-        await self.reach.pause(None if self._may_be_replaced() else MEMBER_PAUSE_MS)
+        await self.reachability.pause(None if self._may_be_replaced() else MEMBER_PAUSE_MS)
 
     def _set_won(self, *, won: bool) -> None:
         if won != self.won.is_set() or not self._has_joined:

@@ -22,7 +22,7 @@ from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
 from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
 from proxy.net.runtime.cause import CLOSED, Cause
-from proxy.net.runtime.reachability import Backoff, Reach
+from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.controller_response import ControllerResponse
 from proxy.wire import codecs, types
@@ -92,7 +92,9 @@ class Forwarder:
         self._now_ms = now_ms
         self._on_api_versions = on_api_versions
         self._backoff = backoff or Backoff(maximum_ms=MAX_PAUSE_MS)
-        self.reach = Reach("controller reached", "controller not reached", 50, len(self._endpoints))
+        self.reachability = Reachability(
+            "controller reached", "controller not reached", 50, len(self._endpoints)
+        )
         self._rejected: Cause | None = None
         """Why the controller did not carry out the last request."""
         self._channel: Channel | None = None
@@ -115,12 +117,12 @@ class Forwarder:
         """Why administrative requests would fail now, as far as is known."""
         if self.connected:
             return self._rejected
-        return self.reach.cause or Cause("no controller connected yet")
+        return self.reachability.cause or Cause("no controller connected yet")
 
     async def reached(self, timeout_ms: int) -> bool:
         """Wait until a controller's API versions are known; False when the time is over."""
         try:
-            with self.reach.wanted():
+            with self.reachability.wanted():
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._reached.wait()
         except TimeoutError:
@@ -142,13 +144,15 @@ class Forwarder:
                     self._use(channel)
                     await self._until_unusable(channel)
                     if channel.closed:
-                        self.reach.lost(Cause(CLOSED, f"{endpoint.address}: {CLOSED}"), endpoint.address)
+                        self.reachability.failed(
+                            Cause(CLOSED, f"{endpoint.address}: {CLOSED}"), endpoint.address
+                        )
             except ChannelError as error:
-                self.reach.lost(error, endpoint.address)
+                self.reachability.failed(error, endpoint.address)
             finally:
                 self._channel = None
                 self._found.clear()
-            await self.reach.pause()
+            await self.reachability.pause()
 
     async def forward(
         self,
@@ -279,7 +283,7 @@ class Forwarder:
         """Use other endpoints from now on; close the connection to an endpoint that is not one of them."""
         self._endpoints = tuple(map(self._with_attempt_timeout, endpoints))
         self._attempted_endpoints = 0
-        self.reach.follow(len(self._endpoints))
+        self.reachability.replace_addresses(len(self._endpoints))
         channel, addresses = self._channel, {each.address for each in self._endpoints}
         # In kraft mode Kafka's quorum names its leader, whatever the file lists.
         if channel is not None and channel.endpoint.address not in addresses and self._leader() is None:
@@ -310,7 +314,7 @@ class Forwarder:
     async def _controller(self, left_ms: int) -> Channel | None:
         """Return the channel, or None if there is none before the deadline."""
         try:
-            with self.reach.wanted():
+            with self.reachability.wanted():
                 async with asyncio.timeout(max(0, left_ms) / 1000):
                     await self._found.wait()
         except TimeoutError:
@@ -325,7 +329,7 @@ class Forwarder:
         self._on_api_versions(self.controller_api_versions)
         self._found.set()
         self._reached.set()
-        self.reach.reached(address=channel.endpoint.address)
+        self.reachability.reached(address=channel.endpoint.address)
 
     def _note(self, error_code: int, channel: Channel) -> None:
         """Remember what a response says about the next requests."""

@@ -13,7 +13,7 @@ from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.topic_feed import FeedTimeout
-from proxy.net.runtime.reachability import Reach
+from proxy.net.runtime.reachability import Reachability
 
 
 class Leader:
@@ -24,7 +24,7 @@ class Leader:
         self._election = election
         self._broker = broker
         self._topic = topic
-        self.reach = Reach("metadata log available", "metadata log not available yet", 50)
+        self.reachability = Reachability("metadata log available", "metadata log not available yet", 50)
 
     async def run(self) -> None:
         """Create the topic, take part in the election, lead whenever elected; until cancelled."""
@@ -64,9 +64,9 @@ class Leader:
             try:
                 await attempt()
             except (LogUnavailable, ChannelError, FeedTimeout) as error:
-                self.reach.lost(error, topic=self._topic)
-                await self.reach.pause()
+                self.reachability.failed(error, topic=self._topic)
+                await self.reachability.pause()
             else:
-                self.reach.reached(topic=self._topic)
+                self.reachability.reached(topic=self._topic)
                 return True
         return False

@@ -37,7 +37,7 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
-from proxy.net.runtime.reachability import Reach, together
+from proxy.net.runtime.reachability import Reachability, link
 from proxy.net.telemetry.event_metrics import AuthorizerCollector
 from proxy.net.telemetry.login_metrics import LoginMetrics
 from proxy.net.telemetry.spans import Spans
@@ -162,8 +162,8 @@ class ControllerProcess:
         election = Election(settings.broker, group_id, now_ms, disturbances)
         self._election = election
         self._leader = Leader(self.processor, election, self._broker, settings.topic)
-        self._versions = Reach("broker reached", "broker not reached")
-        together(self.feed.reach, election.reach, self._leader.reach, self._versions)
+        self._versions = Reachability("broker reached", "broker not reached")
+        link(self.feed.reachability, election.reachability, self._leader.reachability, self._versions)
         context = ListenerContext(
             settings.listener,
             sasl(lambda: self.loader.image),
@@ -203,7 +203,7 @@ class ControllerProcess:
             return
         if not self.loader.ready:
             # This process creates the topic, so its failure explains more than the feed's.
-            why = self._leader.reach.cause or self.feed.reach.cause or BEING_READ
+            why = self._leader.reachability.cause or self.feed.reachability.cause or BEING_READ
             yield Note.of("the metadata log is not loaded", why)
         elif not self.processor.active:
             yield self._why_not_active()
@@ -214,16 +214,16 @@ class ControllerProcess:
         """Yield what fails although Envelopes are served."""
         yield from degraded("requests that a broker carries out time out", self._versions.cause)
         if self.loader.ready and not self.feed.connected:
-            yield from degraded("the metadata log is not followed", self.feed.reach.cause or NOT_YET)
+            yield from degraded("the metadata log is not followed", self.feed.reachability.cause or NOT_YET)
 
     def _why_not_active(self) -> Note:
         what = "not the active controller"
         if self._election.won.is_set():
             return Note.of(
-                f"{what}: elected, the log is not claimed yet", self._leader.reach.cause or NOT_YET
+                f"{what}: elected, the log is not claimed yet", self._leader.reachability.cause or NOT_YET
             )
-        if self._election.reach.cause is not None:
-            return Note.of(f"{what}: no part in the election", self._election.reach.cause)
+        if self._election.reachability.cause is not None:
+            return Note.of(f"{what}: no part in the election", self._election.reachability.cause)
         return Note.of(f"{what}: standing by")
 
     def _serving(self, spans: Spans | None) -> Serve:
@@ -276,7 +276,7 @@ class ControllerProcess:
                 await self._broker.api_versions()
                 self._versions.reached()
             except ChannelError as error:
-                self._versions.lost(error)
+                self._versions.failed(error)
                 await self._versions.pause()
 
     async def _sweep(self, interval_ms: int, remove: Callable[[], Awaitable[bool | None]]) -> None:

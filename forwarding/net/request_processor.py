@@ -48,7 +48,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
-from proxy.net.runtime.chunked import in_pieces, in_slices
+from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection
@@ -164,7 +164,7 @@ class RequestProcessor:
         self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
     ) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
-        opened, events = await in_slices(partial(self._controller.open, envelope, sender, image))
+        opened, events = await call_in_slices(partial(self._controller.open, envelope, sender, image))
         await self._record_all(events)
         if isinstance(opened, RejectedEnvelope):
             return self._reject(opened, envelope_version, sender)
@@ -232,7 +232,7 @@ class RequestProcessor:
             image = self._loader.image
             names = {key: topic.name for key, topic in existing.items()}
             ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
-            verdict = await in_slices(
+            verdict = await call_in_slices(
                 partial(
                     self._controller.decide,
                     forwarded,
@@ -258,11 +258,13 @@ class RequestProcessor:
         self, outcome: Outcome, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         if not outcome.records:
-            return await in_slices(partial(self._respond, forwarded, sender, outcome.response))
-        entries = await in_slices(partial(log_entries, outcome.records))
+            return await call_in_slices(partial(self._respond, forwarded, sender, outcome.response))
+        entries = await call_in_slices(partial(log_entries, outcome.records))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
-            return await in_slices(lambda: self._respond(forwarded, sender, _too_large(forwarded, largest)))
+            return await call_in_slices(
+                lambda: self._respond(forwarded, sender, _too_large(forwarded, largest))
+            )
         unknown_commit = UnknownCommit(
             outcome.records, partial(self._on_commit_found, forwarded, sender, outcome)
         )
@@ -271,7 +273,7 @@ class RequestProcessor:
             # The proxy retries with the same id, and by then the log was read.
             return self._reject(NOT_CONTROLLER, envelope_version, sender)
         await self._record_all(list(quotas_changed(outcome.records, committed.last_offset)))
-        return await in_slices(partial(self._respond, forwarded, sender, outcome.response, committed))
+        return await call_in_slices(partial(self._respond, forwarded, sender, outcome.response, committed))
 
     def _respond_to_duplicate(
         self, decided: Outcome, committed: Transaction, forwarded: ForwardedRequest, sender: Sender
@@ -330,7 +332,7 @@ class RequestProcessor:
             response = await self._mutations.carry_out(forwarded, sender, decision.request, image, send)
             response = decision.merge(response)
             if decision.follow_up is None:
-                return await in_slices(partial(self._respond, forwarded, sender, response))
+                return await call_in_slices(partial(self._respond, forwarded, sender, response))
             topic_ids = await self._broker.topic_ids(decision.follow_up.unknown_ids(response))
         except ChannelError as error:
             return self._respond(forwarded, sender, self._broker_timeout(forwarded, error))
@@ -454,7 +456,7 @@ class RequestProcessor:
             for event in events:
                 self._record(event)
             return
-        async for event in in_pieces(events):
+        async for event in iterate_in_slices(events):
             self._record(event)
 
 

@@ -21,7 +21,7 @@ from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
-from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, written
+from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, write_if_possible
 
 FILE_KIND = "configuration"
 READ_TRIES = 3
@@ -85,7 +85,7 @@ class Reloading(Generic[PartType]):
         def wake() -> None:
             loop.call_soon_threadsafe(self._wanted.set)
 
-        HANGUP.tell(wake)
+        HANGUP.on_signal(wake)
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -135,14 +135,14 @@ class Reloading(Generic[PartType]):
 
     def _report_status(self, status: ReloadStatus) -> None:
         if self._status_directory is not None:
-            written(status, self._status_directory)
+            write_if_possible(status, self._status_directory)
         if self._metrics is not None:
             self._metrics.read(status)
 
     def _log_and_record(self, status: ReloadStatus) -> None:
         keys = {"changed": ", ".join(status.changed), "restart.needed": ", ".join(status.restart)}
         details = {name: text for name, text in keys.items() if text}
-        self._files.tell(self._path, FILE_KIND, None, status.error, details)
+        self._files.report(self._path, FILE_KIND, None, status.error, details)
         if status.error is not None:
             log.error(
                 "configuration not reloaded: the previous one stays in effect",

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, model_validator
 from proxy.config.parts import ConfigError, Part, SecretFile
 from proxy.config.reading import parse
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
-from proxy.net.logins.plain_users import PlainUsers, kept_password
+from proxy.net.logins.plain_users import PlainUsers, keyed_password
 from proxy.security.passwords import check_hash
 
 FILE_KIND = "users"
@@ -101,7 +101,7 @@ class WatchedUsers:
         password = content.decode().rstrip("\r\n")
         if not password:
             raise ValueError("the file is empty; write a password into it")
-        self._passwords[path] = kept_password(password)
+        self._passwords[path] = keyed_password(password)
         if path in self._secrets:
             self._renew()
 

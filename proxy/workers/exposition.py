@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.quota.throttle import IDLE_MS
 
 GAUGES = {
@@ -55,9 +55,9 @@ Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 async def snapshot(registry: Collector) -> bytes:
-    """Encodes the metrics of one process for `Exposition.update`, in pieces, so that clients do not wait."""
+    """Encodes the metrics of one process for `Exposition.update`, in slices, so that clients do not wait."""
     families: list[str] = []
-    async for metric in in_pieces(registry.collect()):
+    async for metric in iterate_in_slices(registry.collect()):
         samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
         families.append(json.dumps((metric.name, metric.documentation, metric.type, samples)))
     return f"[{','.join(families)}]".encode()

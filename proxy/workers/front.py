@@ -87,7 +87,7 @@ class Front(Collector):
             for note in notes(child.readiness):
                 by_note.setdefault(note, []).append(number)
         return tuple(
-            note if len(numbers) == len(self.children) else note.said_by(f"worker {_and(numbers)}")
+            note if len(numbers) == len(self.children) else note.prefixed(f"worker {_and(numbers)}")
             for note, numbers in by_note.items()
         )
 

@@ -106,7 +106,7 @@ class Supervisor:
             upkeep = [tasks.create_task(part) for part in parts]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
-            HANGUP.tell(None)
+            HANGUP.on_signal(None)
             for task in upkeep:
                 task.cancel()
         await self._http.close()
@@ -175,7 +175,7 @@ class Supervisor:
         """Applies a configuration in every worker, later ones included. ConfigError names one that fails."""
         if config.http != self._config.http:
             http = await asyncio.to_thread(lambda: self._http.prepare(http_access(config.http)))
-            await self._http.follow(http)
+            await self._http.reconfigure(http)
         give(self._given.config, config)
         self._config = config
         log_lines.set_level(config.log.level)

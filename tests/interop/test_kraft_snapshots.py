@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from proxy.metadata.image import MetadataImage
 from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.channel import Channel, EndpointSettings
-from proxy.net.metadata.quorum import ControllerNode, Place
+from proxy.net.metadata.quorum import ControllerNode, FetchPosition
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.controllers import a_forwarder, endpoint_of, forward
@@ -99,14 +99,14 @@ async def asking(eager: Eager) -> AsyncIterator[ControllerNode]:
 async def until_due_at(eager: Eager, offset: int, epoch: int) -> None:
     """Until the leader would send whoever stands there to a snapshot."""
     async with asyncio.timeout(CUT_TIMEOUT_MS / 1000), asking(eager) as node:
-        fetched = await node.fetch(Place(offset, epoch, epoch))
+        fetched = await node.fetch(FetchPosition(offset, epoch, epoch))
         while fetched.snapshot is None:
-            fetched = await node.fetch(Place(offset, epoch, epoch))
+            fetched = await node.fetch(FetchPosition(offset, epoch, epoch))
 
 
 async def caught_up(follower: Follower) -> int:
     await follower.loaded()
-    await follower.feed.wait_until_now(CUT_TIMEOUT_MS)
+    await follower.feed.wait_for_end(CUT_TIMEOUT_MS)
     return follower.feed.leader.epoch
 
 
@@ -121,7 +121,7 @@ async def test_a_proxy_that_starts_late_begins_with_a_snapshot(eager: Eager) -> 
         async with following(eager.endpoint()) as late:
             image = await late.loaded()
 
-    assert [line["event"] for line in lines].count("metadata snapshot is fetched") == 1
+    assert [line["event"] for line in lines].count("fetching metadata snapshot") == 1
     assert limited(image) == dict.fromkeys(USERS, 1_000.0)
     assert late.images == [image]
 

@@ -31,7 +31,7 @@ def process(tmp_path: Path) -> ProxyProcess:
 
 @pytest.mark.spec("D3")
 async def test_an_admin_write_is_refused_while_the_spool_takes_no_records(process: ProxyProcess) -> None:
-    while not process._audit.refuses("admin"):
+    while not process._audit.rejects("admin"):
         process._audit.append(AuditEvent(event="forwarded", message="x" * 8_000))
     request = ToController(ApiKey.CREATE_ACLS, 3, 7, "admin", b"", b"", bytes(4), 30_000)
 

@@ -84,7 +84,7 @@ async def test_in_observe_mode_one_who_hurries_is_served_and_told_of_in_the_log(
 
         assert (edge.reasons, edge.opened_count) == ([], 2)
     assert [line["event"] for line in lines if line["log_level"] == "warning"] == [
-        "connection would be refused"
+        "connection would be rejected"
     ]
 
 
@@ -131,7 +131,7 @@ async def test_lines_about_rejected_connections_are_sampled() -> None:
         with capture_logs() as lines:
             await (await edge.client()).is_cut_off()
 
-    (line,) = [line for line in lines if line["event"] == "connection refused"]
+    (line,) = [line for line in lines if line["event"] == "connection rejected"]
     assert (line["reason"], line["stranger"]) == (TOO_MANY_OF_ADDRESS, True)
 
 

@@ -68,7 +68,7 @@ async def a_stage(audit: AuditLog, gate: Any = None, **edge: Any) -> AsyncIterat
 def hang(audit: AuditLog, spool: Spool) -> SlowDisk:
     """A disk that is inside a write(2) that does not end."""
     disk = SlowDisk(spool)
-    while audit.queued_bytes < 200_000:
+    while audit.writer.queued_bytes < 200_000:
         audit.append(FILLER)
     return disk
 
@@ -122,7 +122,7 @@ async def _a_change_is_given_up(directory: Path) -> None:
 def test_a_change_whose_record_is_not_kept_in_time_is_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "KEPT_TIMEOUT_MS", 300)
+    monkeypatch.setattr(audit_log, "DURABLE_TIMEOUT_MS", 300)
     _a_change_is_given_up(tmp_path)
 
 
@@ -140,7 +140,7 @@ async def _denials_are_synced(directory: Path) -> None:
             answer = await client.hears(PRODUCE, 9)
             errors = {part.error_code for topic in answer.responses for part in topic.partition_responses}
             assert errors == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-            assert audit._writer._synced_count >= 2 * count
+            assert audit.writer._synced_count >= 2 * count
 
 
 def test_with_fsync_denial_no_denial_is_told_before_it_is_on_the_disk(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def _logins_are_synced(directory: Path) -> None:
         client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice")))
 
         assert (await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code == ErrorCode.NONE
-        assert audit._writer._synced_count == 1
+        assert audit.writer._synced_count == 1
 
 
 def test_with_fsync_authentication_nobody_is_in_before_the_login_is_on_the_disk(tmp_path: Path) -> None:

@@ -40,17 +40,17 @@ class Trail:
         for event in talk.events:
             self.log.append(event)
         talk.events.clear()
-        await self.log.kept()
+        await self.log.wait_until_durable()
 
     async def is_unharmed(self) -> None:
         """An administrator's change goes on, and what is denied to somebody else is on record."""
-        assert await self.log.admits_change()
+        assert await self.log.allows_change()
         before = self.log.drops.total
         self.log.append(CHANGE)
         self.log.append(
             AuditEvent(event="authorization", granted=False, principal="User:bob", resource_name="his topic")
         )
-        assert await self.log.admits_change()
+        assert await self.log.allows_change()
         assert self.log.drops.total == before
         assert [record["resource_name"] for record in self.records()[-2:]] == [None, "his topic"]
 
@@ -99,7 +99,7 @@ async def test_denials_of_one_user_push_out_nobody_elses(tmp_path: Path, convers
 
     await trail.is_unharmed()
     trail.log.append(AuditEvent(event="stopped"))
-    await trail.log.kept()
+    await trail.log.wait_until_durable()
     told: Counter[str] = Counter()
     for record in trail.records():
         if record["principal"] == "User:alice" and record["granted"] is False:
@@ -124,10 +124,10 @@ async def test_each_class_has_room_in_the_spool_that_no_other_takes(tmp_path: Pa
     while not trail.log.drops.total:
         trail.log.append(FLOODS[flood])
         if not trail.log.sequence % 100:
-            await trail.log.kept()
+            await trail.log.wait_until_durable()
 
     await trail.is_unharmed()
-    assert trail.log.spool_ratio > 0.95
+    assert trail.log.capacity.spool_ratio > 0.95
 
 
 @pytest.mark.parametrize("flood", ["denial", "rejected"])
@@ -138,11 +138,11 @@ async def test_denials_without_any_rate_do_not_keep_administrators_from_their_wo
     while not trail.log.drops.total:
         trail.log.append(FLOODS[flood])
         if not trail.log.sequence % 100:
-            await trail.log.kept()
+            await trail.log.wait_until_durable()
 
-    assert await trail.log.admits_change()
+    assert await trail.log.allows_change()
     trail.log.append(CHANGE)
-    assert await trail.log.admits_change()
+    assert await trail.log.allows_change()
     assert trail.log.drops.counts["spool_full", ADMIN] == 0
 
 
@@ -151,11 +151,11 @@ async def test_changes_leave_the_reserve_of_denials(tmp_path: Path) -> None:
     while not trail.log.drops.total:
         trail.log.append(CHANGE)
         if not trail.log.sequence % 100:
-            await trail.log.kept()
-    assert not await trail.log.admits_change()
+            await trail.log.wait_until_durable()
+    assert not await trail.log.allows_change()
 
     trail.log.append(FLOODS["denial"])
 
     assert trail.log.drops.counts["spool_full", DENIAL] == 0
-    await trail.log.kept()
+    await trail.log.wait_until_durable()
     assert trail.records()[-2]["message"] == FLOODS["denial"].message

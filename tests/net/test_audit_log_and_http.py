@@ -15,7 +15,7 @@ from proxy.audit.record import AuditEvent, Author
 from proxy.net.audit import spool as spool_module
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
-from proxy.net.audit.delivery import Trouble
+from proxy.net.audit.delivery import DeliveryFailure
 from proxy.net.audit.spool import Spool
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
@@ -42,7 +42,7 @@ class Sink:
         self.arrived = asyncio.Event()
         self.closed = False
         self.failures: Counter[str] = Counter()
-        self.trouble: Trouble | None = None
+        self.failure: DeliveryFailure | None = None
         self.throttled_ms = 0
 
     @property
@@ -107,11 +107,11 @@ async def test_a_full_spool_drops_counts_and_tells_it_once_there_is_room(
         kept = audit.sequence
         audit.append(AuditEvent(event="authentication"))
         assert (audit.drops.counts["spool_full", "authentication"], audit.sequence) == (2, kept)
-        assert not await audit.admits_change()
+        assert not await audit.allows_change()
 
         sink.here.set()
         await sink.has(kept)
-        await turns_until(lambda: not audit.refuses("admin"))
+        await turns_until(lambda: not audit.rejects("admin"))
         audit.append(AuditEvent(event="authentication"))
         records = await sink.has(kept + 2)
 
@@ -147,7 +147,7 @@ async def test_a_boot_tells_which_record_was_the_last_one_before_it(tmp_path: Pa
     first = an_audit_log(tmp_path, sink)
     first.start({"super.users": "User:admin"})
     first.append(AuditEvent(event="authentication"))
-    assert await first.kept()
+    assert await first.wait_until_durable()
     # Killed: nothing was closed.
     second = an_audit_log(tmp_path, sink)
     second.start({})

@@ -16,7 +16,7 @@ from proxy.net.audit import delivery
 from proxy.net.audit import spool as spool_module
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import DROP_ALL_BUT_ADMIN, AuditPolicy
-from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.pages import audit_page
@@ -43,14 +43,14 @@ class Trail:
     def __init__(self, directory: Path, topic: FakeAuditTopic, policy: AuditPolicy, spool_bytes: int) -> None:
         self.topic = topic
         self.ahead_ms = 0
-        sink = AuditSink(endpoint_of(topic.broker.address), "audit")
+        sink = AuditDelivery(endpoint_of(topic.broker.address), "audit")
         spool = Spool(directory, spool_bytes)
         self.log = AuditLog(AUTHOR, spool, sink, lambda: NOW_MS + self.ahead_ms, policy)
 
     async def appends(self, count: int = 1) -> None:
         for _ in range(count):
             self.log.append(AuditEvent(event="authorization", granted=False))
-        await self.log.kept()
+        await self.log.wait_until_durable()
 
     def numbers(self) -> dict[str, float]:
         registry = CollectorRegistry()
@@ -99,11 +99,11 @@ async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobo
     async with a_trail(tmp_path) as trail:
         trail.topic.fails(*FOR_EVER)
         await trail.appends(5)
-        await turns_until(lambda: trail.log.shipping.trouble is not None)
+        await turns_until(lambda: trail.log.delivery.failure is not None)
         trail.ahead_ms = 3_600_000
 
         assert audit_page.not_ready(trail.log) is None
-        assert await trail.log.admits_change()
+        assert await trail.log.allows_change()
         assert told_by(trail.log) == (
             "ready\naudit: not shipping: NOT_ENOUGH_REPLICAS\naudit: behind by 3600 s, 5 records"
         )
@@ -126,8 +126,8 @@ async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobo
     ("refusing", "not_ready"),
     [
         (("admin",), None),
-        (("admin", "denial"), "the audit trail takes no records: denial"),
-        (("authentication",), "the audit trail takes no records: authentication"),
+        (("admin", "denial"), "audit records cannot be written: denial"),
+        (("authentication",), "audit records cannot be written: authentication"),
     ],
 )
 async def test_a_full_spool_makes_unready_only_where_clients_are_refused_over_it(
@@ -144,7 +144,7 @@ async def test_a_full_spool_makes_unready_only_where_clients_are_refused_over_it
         assert audit_page.not_ready(trail.log) == not_ready
         told = told_by(trail.log).splitlines()
         assert told[0] == ("ready" if not_ready is None else f"not ready: {not_ready}")
-        assert f"audit: refused, for want of a record: {', '.join(sorted(refusing))}" in told
+        assert f"audit: rejecting requests that cannot be recorded: {', '.join(sorted(refusing))}" in told
         assert f"audit: {dropped} records dropped since the start" in told
         page = await trail.page()
         assert page["dropped"] == [{"reason": "spool_full", "class": "denial", "count": dropped}]
@@ -155,10 +155,10 @@ async def test_a_full_spool_makes_unready_only_where_clients_are_refused_over_it
 async def test_a_spool_that_is_nearly_full_is_told_before_anything_is_dropped(tmp_path: Path) -> None:
     async with a_trail(tmp_path, spool_bytes=100_000) as trail:
         trail.topic.fails(*FOR_EVER)
-        while trail.log.spool_ratio <= audit_page.NEARLY_FULL:
+        while trail.log.capacity.spool_ratio <= audit_page.NEARLY_FULL:
             await trail.appends()
 
-        assert "audit: the spool is full to 8" in told_by(trail.log)
+        assert "audit: the spool is 8" in told_by(trail.log)
         assert trail.log.drops.total == 0
 
 
@@ -167,10 +167,10 @@ async def test_a_segment_that_is_removed_is_told_and_nothing_of_it_is_lost(tmp_p
     async with a_trail(directory) as trail:
         trail.topic.fails(*FOR_EVER)
         await trail.appends(3)
-        segment = trail.log._spool._path(1)
+        segment = trail.log.spool._path(1)
         await asyncio.to_thread(shutil.rmtree, directory)
         trail.ahead_ms += 1_000
-        await turns_until(lambda: bool(trail.log.losses))
+        await turns_until(lambda: bool(trail.log.spool.losses))
         await trail.appends(2)
 
         told = f"segment {segment} was removed while this process used it: no record is lost"
@@ -192,14 +192,14 @@ async def test_records_that_are_lost_with_a_segment_are_told_by_number(tmp_path:
     async with a_trail(tmp_path) as trail:
         trail.topic.fails(*FOR_EVER)
         await trail.appends(3)
-        await trail.log.kept()
-        await turns_until(lambda: trail.log.shipping.trouble is not None)
-        segment = trail.log._spool._path(1)
-        await turns_until(lambda: not trail.log._spool._unsynced)
+        await trail.log.wait_until_durable()
+        await turns_until(lambda: trail.log.delivery.failure is not None)
+        segment = trail.log.spool._path(1)
+        await turns_until(lambda: not trail.log.spool._unsynced)
         segment.write_bytes(b"")
         trail.ahead_ms += 1_000
-        await turns_until(lambda: bool(trail.log.losses))
+        await turns_until(lambda: bool(trail.log.spool.losses))
 
-        assert [(loss.first, loss.last) for loss in trail.log.losses] == [(0, 2)]
+        assert [(loss.first, loss.last) for loss in trail.log.spool.losses] == [(0, 2)]
         assert trail.numbers()["penstock_audit_lost_records_total"] == 3.0
         assert "records 0 to 2 are lost" in told_by(trail.log)

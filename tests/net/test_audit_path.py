@@ -83,19 +83,19 @@ async def test_a_disk_that_hangs_holds_nobody_and_no_flood_pushes_out_an_admins_
     fill(audit, SUMMARY, lambda: dropped["queue_full", "summary"] > 0)
     fill(audit, DENIAL, lambda: dropped["queue_full", "denial"] > 0)
     audit.append(SUMMARY)
-    assert not audit.refuses("admin")
+    assert not audit.rejects("admin")
     audit.append(ADMIN)
     assert dropped["queue_full", "admin"] == 0
-    fill(audit, ADMIN, lambda: audit.refuses("admin"))
+    fill(audit, ADMIN, lambda: audit.rejects("admin"))
     kept = audit.sequence
 
     disk.answers()
-    await turns_until(lambda: audit.queued_bytes == 0 and len(disk.records) == kept)
+    await turns_until(lambda: audit.writer.queued_bytes == 0 and len(disk.records) == kept)
 
     assert [record["sequence"] for record in disk.records] == list(range(kept))
     told = [record["message"] for record in disk.records if record["event"] == "records_dropped"]
     assert told == ["1 summary (queue_full)", "1 denial (queue_full), 1 summary (queue_full)"]
-    assert not audit.refuses("admin")
+    assert not audit.rejects("admin")
 
 
 async def test_an_admin_request_waits_until_its_record_is_kept(spool: Spool) -> None:
@@ -103,7 +103,7 @@ async def test_an_admin_request_waits_until_its_record_is_kept(spool: Spool) -> 
     audit = an_audit_log(spool, fsync=Fsync.NEVER)
     fill(audit, DENIAL, lambda: audit.sequence == 60)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(audit.kept())
+        waiting = tasks.create_task(audit.wait_until_durable())
         done, _ = await asyncio.wait([waiting], timeout=0.2)
         assert not done
 
@@ -128,16 +128,16 @@ async def test_a_disk_that_takes_no_more_refuses_changes_and_loses_nothing_that_
     audit = an_audit_log(spool)
     for _ in range(50):
         audit.append(DENIAL)
-    await turns_until(lambda: audit.refuses("admin"))
-    assert not await audit.admits_change()
+    await turns_until(lambda: audit.rejects("admin"))
+    assert not await audit.allows_change()
     assert spool.size_bytes <= 65_536
     fill(audit, DENIAL, lambda: audit.drops.counts["disk", "denial"] > 0)
     numbered = audit.sequence
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.getrlimit(resource.RLIMIT_FSIZE)[1],) * 2)
-    await turns_until(lambda: not audit.refuses("admin"))
+    await turns_until(lambda: not audit.rejects("admin"))
 
-    assert await audit.admits_change()
+    assert await audit.allows_change()
     lines = spool.unshipped(10_000)
     assert [json.loads(line.value)["data"]["sequence"] for line in lines] == list(range(numbered))
     assert spool.damaged_count == 0
@@ -149,7 +149,7 @@ async def test_what_is_to_be_refused_with_an_audit_out_of_order_is_told_when_it_
     disk = SlowDisk(spool)
     audit = an_audit_log(spool, fsync=Fsync.NEVER, by_class={"summary": "refuse", "denial": "refuse"})
     told: list[frozenset[str]] = []
-    audit.on_refusals = told.append
+    audit.on_rejected_classes = told.append
     async with running(audit):
         fill(audit, SUMMARY, lambda: audit.drops.total > 0)
         await turns_until(lambda: frozenset({"summary"}) in told)
@@ -166,9 +166,9 @@ async def test_with_fsync_admin_a_kept_record_is_on_the_disk(
     audit = an_audit_log(spool, fsync=Fsync.NEVER, synced=frozenset({"admin"} if fsync_admin else ()))
 
     audit.append(ADMIN)
-    assert await audit.kept()
+    assert await audit.wait_until_durable()
 
-    assert (audit._writer.written_count, audit._writer._synced_count) == (1, on_disk)
+    assert (audit.writer.written_count, audit.writer._synced_count) == (1, on_disk)
 
 
 async def test_a_high_water_record_says_how_many_came_before_it_when_nothing_else_happens(
@@ -202,7 +202,7 @@ async def main():
     audit = AuditLog(author, Spool(Path(sys.argv[1]), 1 << 24), None, lambda: 0)
     for number in range(int(sys.argv[2])):
         audit.append(AuditEvent(event="forwarded", count=number))
-        if not await audit.kept():
+        if not await audit.wait_until_durable():
             sys.exit(3)
     os.kill(os.getpid(), signal.SIGKILL)
 

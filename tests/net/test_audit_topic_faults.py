@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from proxy.net.audit import delivery
-from proxy.net.audit.delivery import AuditSink
-from proxy.net.audit.producer import NO_ANSWER
+from proxy.net.audit.delivery import AuditDelivery
+from proxy.net.audit.producer import NO_RESPONSE
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.audit_topic import lines
 from tests.support.controllers import endpoint_of, login
@@ -100,12 +100,12 @@ class Operator:
 
 
 @asynccontextmanager
-async def a_sink(broker: Broker, topic: str, *, as_user: bool = False) -> AsyncIterator[AuditSink]:
+async def a_sink(broker: Broker, topic: str, *, as_user: bool = False) -> AsyncIterator[AuditDelivery]:
     address = broker.sasl_plaintext if as_user else broker.plaintext
     endpoint = replace(endpoint_of(address), request_timeout_ms=REQUEST_TIMEOUT_MS)
     if as_user:
         endpoint = replace(endpoint, sasl=login("sink", "sink-secret", "SCRAM-SHA-256"))
-    sink = AuditSink(endpoint, topic)
+    sink = AuditDelivery(endpoint, topic)
     try:
         yield sink
     finally:
@@ -116,7 +116,7 @@ def records(first: int, size_bytes: int = 20) -> list[tuple[bytes, bytes]]:
     return [(KEY, b"%06d" % number + b"x" * size_bytes) for number in range(first, first + 50)]
 
 
-async def has_failed(sink: AuditSink, reason: str) -> None:
+async def has_failed(sink: AuditDelivery, reason: str) -> None:
     """Twice, of this reason; a broker that has just started has others, too."""
     before = sink.failures[reason]
     async with asyncio.timeout(TIMEOUT_S):
@@ -140,7 +140,7 @@ async def not_taken_until(
         await asyncio.to_thread(mended)
         async with asyncio.timeout(TIMEOUT_S):
             await sending
-        assert it.trouble is None
+        assert it.failure is None
     found = await asyncio.to_thread(lines, broker.plaintext, topic)
     assert found == [value for batch in sent for _, value in batch]
 
@@ -151,7 +151,7 @@ async def lost_and_had_back(
     """The same to a sink that is served, and goes on being given records all the while."""
     enough, sent = asyncio.Event(), 0
 
-    async def send_on(sink: AuditSink) -> None:
+    async def send_on(sink: AuditDelivery) -> None:
         nonlocal sent
         while not enough.is_set():
             await sink.send(records(sent))
@@ -171,7 +171,7 @@ async def lost_and_had_back(
     assert found == [value for first in range(0, sent, 50) for _, value in records(first)]
 
 
-async def _send_all(sink: AuditSink, batches: tuple[list[tuple[bytes, bytes]], ...]) -> None:
+async def _send_all(sink: AuditDelivery, batches: tuple[list[tuple[bytes, bytes]], ...]) -> None:
     for batch in batches:
         await sink.send(batch)
 
@@ -265,7 +265,7 @@ async def test_a_broker_that_takes_connections_and_never_answers_holds_nothing_b
         broker.process.signal(signal.SIGSTOP)
         try:
             sending = tasks.create_task(sink.send(records(50)))
-            await has_failed(sink, NO_ANSWER)
+            await has_failed(sink, NO_RESPONSE)
             assert not sending.done()
         finally:
             broker.process.signal(signal.SIGCONT)

@@ -127,7 +127,7 @@ async def echo(asked: Asked, writer: asyncio.StreamWriter) -> None:
         (answers(told(""), 200), "status 200, no token"),
         (answers(told("abc"), 302, Location="http://localhost:1/"), "status 302"),
         (answers(b"[]", 200), "status 200, no token"),
-        (silent, "no answer within 250 ms"),
+        (silent, "no response within 250 ms"),
         (echo, "status 400"),
     ],
 )

@@ -136,7 +136,7 @@ async def test_a_version_nobody_shares_is_an_error_with_both_ranges() -> None:
         await Channel.open(endpoint_of(broker.address)) as channel,
     ):
         assert channel.version(ApiKey.HEARTBEAT, (0, 4)) == 2
-        with pytest.raises(UnsupportedVersionError, match="speaks Heartbeat v0-v2, needed v3-v4"):
+        with pytest.raises(UnsupportedVersionError, match="supports Heartbeat v0-v2, needed v3-v4"):
             channel.version(ApiKey.HEARTBEAT, (3, 4))
         with pytest.raises(UnsupportedVersionError):
             channel.version(ApiKey.FETCH, (4, 12))
@@ -184,7 +184,7 @@ async def test_a_silent_endpoint_is_taken_for_dead() -> None:
     async with FakeBroker({ApiKey.HEARTBEAT: lambda _: None}) as broker:
         channel = await Channel.open(endpoint_of(broker.address, request_timeout_ms=100))
 
-        with pytest.raises(ChannelTimeout, match="no answer to Heartbeat within 100 ms"):
+        with pytest.raises(ChannelTimeout, match="no response to Heartbeat within 100 ms"):
             await channel.request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
 
         await channel.wait_closed()

@@ -9,7 +9,7 @@ from forwarding.net.connection import Connection, ListenerContext, Reply
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerSettings
 from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers, kept_password
+from proxy.net.logins.plain_users import PlainUsers, keyed_password
 from proxy.net.logins.verification import Verifications
 from proxy.security.backoff import BackoffSettings, LoginBackoff
 from proxy.wire import codecs
@@ -35,7 +35,7 @@ class Endpoint:
                 "sasl.enabled.mechanisms": ["PLAIN"],
             }
         )
-        self.users = PlainUsers({"proxy-1": kept_password("p-secret")})
+        self.users = PlainUsers({"proxy-1": keyed_password("p-secret")})
         self.events: list[AuditEvent] = []
         self.now_ms = NOW_MS
         credentials = Credentials(self.users, lambda: None, LIMIT_MS, backoff=backoff)
@@ -127,7 +127,7 @@ async def test_a_proxy_whose_password_was_changed_is_cut_off_at_its_next_request
     reply, _ = await asked(connection, ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
     assert reply.close is None
 
-    endpoint.users.replace({"proxy-1": kept_password("another")})
+    endpoint.users.replace({"proxy-1": keyed_password("another")})
     reply, _ = await asked(connection, ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
 
     assert reply.close == ("session revoked" if immediately else None)

@@ -50,7 +50,7 @@ async def test_an_accept_without_descriptors_is_reported_and_tried_again() -> No
         with capture_logs() as lines, no_descriptor_left():
             await edge.until(lambda: len(edge.accept_errors) == 2)
         assert set(edge.accept_errors) == {"EMFILE"}
-        told = [line for line in lines if line["event"] == "connections cannot be accepted"]
+        told = [line for line in lines if line["event"] == "Failed to accept connections"]
         assert {(line["error"], line["listener"], line["log_level"], line["stranger"]) for line in told} == {
             ("EMFILE", "SASL", "error", True)
         }

@@ -58,7 +58,7 @@ class Plane:
         """The response inside; what was acknowledged is then in force here."""
         reply, response = await forward(self.forwarder, api_key, request, principal, TIMEOUT_MS)
         assert reply.error_code == ErrorCode.NONE, reply
-        await self.follower.feed.wait_until_now(TIMEOUT_MS)
+        await self.follower.feed.wait_for_end(TIMEOUT_MS)
         return response
 
     async def once_known(self, api_key: int, request: Any) -> Any:

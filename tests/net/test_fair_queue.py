@@ -71,10 +71,10 @@ def test_what_is_not_wanted_any_more_makes_room() -> None:
     for each in ("gone", "here", "gone too"):
         queue.push(stranger("10.0.0.1", each), each)
 
-    assert queue.keep(stranger("10.0.0.1"), lambda each: each == "here") == ["gone", "gone too"]
-    assert queue.keep(stranger("10.0.0.9"), lambda each: True) == []
+    assert queue.remove_unless(stranger("10.0.0.1"), lambda each: each == "here") == ["gone", "gone too"]
+    assert queue.remove_unless(stranger("10.0.0.9"), lambda each: True) == []
     assert queue.push(stranger("10.0.0.1"), "next") is None
     assert served(queue) == ["here", "next"]
     queue.push(stranger("10.0.0.1"), "gone")
-    assert queue.keep(stranger("10.0.0.1"), lambda each: False) == ["gone"]
+    assert queue.remove_unless(stranger("10.0.0.1"), lambda each: False) == ["gone"]
     assert served(queue) == []

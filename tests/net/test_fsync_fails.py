@@ -34,21 +34,21 @@ async def main():
     policy = AuditPolicy({"admin": "refuse"}, fsync=Fsync(sys.argv[3]), fsync_interval_ms=10,
                          synced=frozenset({"admin"}))
     audit = AuditLog(author, Spool(Path(sys.argv[1]), 1 << 24), None, lambda: 0, policy)
-    audit._writer.tell()
+    audit.writer.notify_running_loop()
     audit.append(AuditEvent(event="forwarded", count=0))
-    assert await audit.kept()
+    assert await audit.wait_until_durable()
     rules.write_text("fsync fail 5")
     for number in range(1, 4):
         audit.append(AuditEvent(event="forwarded", count=number))
-        assert not await audit.kept()
-        assert audit.refuses("admin")
+        assert not await audit.wait_until_durable()
+        assert audit.rejects("admin")
     rules.write_text("")
     async with asyncio.timeout(60):
-        while audit.refuses("admin"):
+        while audit.rejects("admin"):
             await asyncio.sleep(0.01)
     audit.append(AuditEvent(event="forwarded", count=4))
-    assert await audit.kept()
-    assert audit._writer.faults["sync"] > 0
+    assert await audit.wait_until_durable()
+    assert audit.writer.faults["sync"] > 0
 
 asyncio.run(main())
 """

@@ -201,7 +201,7 @@ class Port:
 
     async def follows(self, **http: object) -> None:
         """Without a key: there is to be none."""
-        await self._port.follow(self._port.prepare(self._access(http)))
+        await self._port.reconfigure(self._port.prepare(self._access(http)))
 
     async def status(self, address: str, token: str = "") -> int | None:
         """Of a page that names users; None: nobody listens there."""

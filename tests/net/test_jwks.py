@@ -208,7 +208,7 @@ def test_keys_in_a_file_are_taken_when_they_change_and_kept_when_it_breaks(tmp_p
     path.write_bytes(OLD)
     source = JwksFile(JwksSettings(url=f"file:{path}"), JwksMetrics(CollectorRegistry()), Clock())
     assert source.settings.path == path
-    watched = WatchedFile(path, "jwks", source.take, FileReloads(CollectorRegistry()))
+    watched = WatchedFile(path, "jwks", source.load, FileReloads(CollectorRegistry()))
     watched.load()
     seen = []
     for content in (b"rubbish", jwks(ec())):
@@ -229,4 +229,4 @@ def test_a_file_without_keys_is_an_error_at_the_start(tmp_path: Path) -> None:
     path.write_bytes(b"{}")
     source = JwksFile(JwksSettings(url=f"file:{path}"), JwksMetrics(CollectorRegistry()), Clock())
     with pytest.raises(ValueError, match="not a JWKS"):
-        WatchedFile(path, "jwks", source.take, FileReloads(CollectorRegistry())).load()
+        WatchedFile(path, "jwks", source.load, FileReloads(CollectorRegistry())).load()

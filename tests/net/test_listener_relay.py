@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from proxy.net.clients.connection import Upstream
-from proxy.net.clients.relay_protocol import SIZE_BYTES, Side
+from proxy.net.clients.relay_protocol import SIZE_BYTES, RelayProtocol
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import Data, ToController
@@ -204,14 +204,14 @@ async def test_small_requests_that_are_encoded_again_are_written_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writes = list[int]()
-    write = Side.write
+    write = RelayProtocol.write
 
-    def counted(side: Side, data: Data) -> None:
+    def counted(side: RelayProtocol, data: Data) -> None:
         if isinstance(side, Upstream):
             writes.append(len(data))
         write(side, data)
 
-    monkeypatch.setattr(Side, "write", counted)
+    monkeypatch.setattr(RelayProtocol, "write", counted)
     denied = t.MetadataRequest.MetadataRequestTopic(name="orders")
     request = t.MetadataRequest(topics=[denied], allow_auto_topic_creation=False)
     async with (

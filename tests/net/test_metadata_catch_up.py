@@ -12,8 +12,8 @@ from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata import topic_feed
 from proxy.net.metadata.topic_feed import TopicFeed
-from proxy.net.metadata.topic_partition import Place
-from proxy.net.runtime.reachability import Reach
+from proxy.net.metadata.topic_partition import PartitionLeader
+from proxy.net.runtime.reachability import Reachability
 from tests.support.metadata_log import acl, acl_record, values
 
 
@@ -53,12 +53,12 @@ async def loaded_from(log: Any, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     @asynccontextmanager
     async def at_leader(_endpoint: Any, _topic: str) -> AsyncIterator[Any]:
-        yield log, Place(bytes(16), "localhost", 1)
+        yield log, PartitionLeader(bytes(16), "localhost", 1)
 
     monkeypatch.setattr(topic_feed, "at_leader", at_leader)
     loader = Loader(lambda _image, _changed: None)
     feed = TopicFeed(None, "metadata", loader)  # type: ignore[arg-type]
-    feed.reach = Reach("up", "down", 1)
+    feed.reachability = Reachability("up", "down", 1)
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
         run = tasks.create_task(feed.run())
         await feed.loaded.wait()

@@ -134,7 +134,7 @@ async def test_without_a_thread_there_are_no_traces_and_nothing_else_is_the_matt
             it.ends()
             await it.traces.close(100)
 
-    assert [line["event"] for line in lines] == ["there are no traces"]
+    assert [line["event"] for line in lines] == ["Failed to start the export of traces"]
 
 
 async def test_a_receiver_that_hangs_costs_spans_and_memory_for_no_more_than_the_queue() -> None:
@@ -275,7 +275,7 @@ async def test_the_end_does_not_wait_for_a_receiver_that_hangs() -> None:
             receiver.delays.set()
 
     assert it.dropped("at_end") == 10
-    assert [line["spans"] for line in lines if "not exported at the end" in line["event"]] == [10]
+    assert [line["spans"] for line in lines if "dropped at the end" in line["event"]] == [10]
 
 
 async def test_a_slow_receiver_is_given_up_after_the_timeout() -> None:

@@ -58,7 +58,7 @@ async def test_everything_up_to_the_high_watermark_is_loaded_in_one_piece() -> N
 async def test_a_quorum_is_looked_for_at_the_addresses_of_another_configuration() -> None:
     node, nobody = leader("a"), endpoint_of("127.0.0.1:1")
     async with node.listening(), asyncio.timeout(60), following(nobody) as follower:
-        follower.feed.follow([endpoint_of(node.address)])
+        follower.feed.reconfigure([endpoint_of(node.address)])
         await follower.loaded()
 
     assert shown(follower) == [["a"]]
@@ -302,7 +302,7 @@ async def test_the_high_watermark_is_told_by_the_leader_and_waited_for() -> None
         node.append(*allowed("b"))
         node.commit()
         told = await follower.feed.stable_offset()
-        await follower.feed.wait_until_now(30_000)
+        await follower.feed.wait_for_end(30_000)
 
     assert (told, shown(follower)[-1]) == (node.end, ["a", "b"])
 
@@ -315,7 +315,7 @@ async def test_who_acknowledged_a_change_is_asked_and_not_one_that_led_before() 
     async with old.listening(), new.listening(), followed(old, new) as follower:
         await follower.loaded()
         # The old one still takes itself for the leader: nobody has told it.
-        await follower.feed.wait_until_now(30_000, endpoint_of(new.address))
+        await follower.feed.wait_for_end(30_000, endpoint_of(new.address))
         names = acl_names(follower.loader.image)
 
     assert names == ["a", "b"]
@@ -344,7 +344,7 @@ async def test_without_a_leader_waiting_ends_in_time() -> None:
         with pytest.raises(ChannelError, match="leader is not known"):
             await follower.feed.stable_offset()
         with pytest.raises(FeedTimeout, match="within 50 ms"):
-            await follower.feed.wait_until_now(50)
+            await follower.feed.wait_for_end(50)
 
 
 @pytest.mark.spec("S1")

@@ -35,7 +35,7 @@ async def test_a_change_that_was_acknowledged_is_in_force_after_a_look_at_the_hi
         seen = []
         for rate in (1e6, 2e6, 3e6):
             await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, limit_request(topic_name, rate))
-            await follower.feed.wait_until_now(TIMEOUT_MS)
+            await follower.feed.wait_for_end(TIMEOUT_MS)
             seen.append(follower.loader.image.quotas.limit(entity, "producer_byte_rate"))
 
     assert seen == [1e6, 2e6, 3e6]

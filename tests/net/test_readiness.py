@@ -34,7 +34,7 @@ async def why(endpoint: EndpointSettings) -> Cause:
     forwarder = Forwarder([endpoint], "proxy-1/boot", ForwarderMetrics(registry), now_ms)
     async with asyncio.timeout(SHOULD_NOT_TAKE_S), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(forwarder.run())
-        while forwarder.reach.cause is None:  # noqa: ASYNC110 - a state has no event
+        while forwarder.reachability.cause is None:  # noqa: ASYNC110 - a state has no event
             await asyncio.sleep(0.01)
         running.cancel()
     assert forwarder.trouble is not None
@@ -118,7 +118,7 @@ async def test_a_controller_says_why_it_is_not_ready(tmp_path: Path) -> None:
 
 def test_what_only_one_of_several_workers_says_has_its_number_and_details_are_for_operators() -> None:
     note = Note.of("degraded: x", Cause(LOGIN, "b:9092: PLAIN login as proxy-1"))
-    readiness = Readiness.decoded(Readiness((), (note.said_by("worker 1"),)).encoded())
+    readiness = Readiness.decoded(Readiness((), (note.prefixed("worker 1"),)).encoded())
 
     assert readiness.text(detailed=False) == f"ready\nworker 1: degraded: x: {LOGIN}\n"
     assert readiness.text(detailed=True) == (

@@ -157,7 +157,7 @@ async def test_when_a_question_fails_nobody_waits_for_the_next_one() -> None:
 
         assert answers == [ErrorCode.UNKNOWN_TOPIC_ID] * 2
         assert edge.listener.lookups.questions == edge.listener.lookups.failures == 1
-        assert [line["event"] for line in lines] == ["topic ids cannot be looked up"]
+        assert [line["event"] for line in lines] == ["Failed to look up topic ids"]
         # Whoever comes again waits for the next question, and sends no requests in a loop.
         lookups.held.set()
         clients[0].asks(FETCH, 13, fetch(ONE))
@@ -199,7 +199,7 @@ async def test_a_topic_that_the_broker_denies_the_proxy_is_unknown_and_one_log_l
                 assert answer == [(topic_id, 0 if topic_id == ONE else ErrorCode.UNKNOWN_TOPIC_ID)]
 
         assert len(questions(broker)) == 3
-        assert [line["event"] for line in lines] == ["the broker denies the proxy a topic"]
+        assert [line["event"] for line in lines] == ["Broker denied DESCRIBE on a topic to the proxy"]
 
 
 @pytest.mark.spec("O4")

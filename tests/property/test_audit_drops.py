@@ -76,7 +76,7 @@ class Trail:
     def append(self, event_class: str, size: int) -> None:
         """One event, with its number in its text; a class that is not refused has room for it."""
         text = f"{len(self.appended)} " + "x" * size
-        served, before = not self.audit.refuses(event_class), self.dropped(event_class)
+        served, before = not self.audit.rejects(event_class), self.dropped(event_class)
         self.audit.append(EVENTS[event_class](text))
         self.appended.append((event_class, text))
         if served and event_class in self.refusing:
@@ -92,9 +92,9 @@ class Trail:
     def settle(self) -> None:
         """The disk has come to its end with what it was given."""
         give_up_at_ms = now_ms() + DEADLINE_MS
-        while self.audit.queued_bytes and now_ms() < give_up_at_ms:
+        while self.audit.writer.queued_bytes and now_ms() < give_up_at_ms:
             threading.Event().wait(0.001)
-        assert not self.audit.queued_bytes, "the disk works, and the queue does not empty"
+        assert not self.audit.writer.queued_bytes, "the disk works, and the queue does not empty"
 
     def ship(self) -> None:
         while lines := self.disk.unshipped(100):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.config import Listener as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers, kept_password
+from proxy.net.logins.plain_users import PlainUsers, keyed_password
 from proxy.security.sasl.exchange import Rejected
 from proxy.session.authentication import Phase, SaslListener
 from proxy.wire import types as t
@@ -40,7 +40,7 @@ class QuickUsers(PlainUsers):
     """Without the hashing of each guess, which is there for its time alone."""
 
     def _matches(self, password: str, stored: str) -> bool:
-        return stored == kept_password(password)
+        return stored == keyed_password(password)
 
 
 def listener(max_reauth_ms: int = 0) -> SaslListener:
@@ -52,7 +52,7 @@ def listener(max_reauth_ms: int = 0) -> SaslListener:
             "sasl.enabled.mechanisms": MECHANISMS,
         }
     )
-    users = QuickUsers({"alice": kept_password(SECRET)})
+    users = QuickUsers({"alice": keyed_password(SECRET)})
     return sasl_listener(settings, Credentials(users, lambda: IMAGE, max_reauth_ms))
 
 

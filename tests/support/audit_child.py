@@ -16,7 +16,7 @@ import uvloop
 
 from proxy.audit.record import AuditEvent, Author
 from proxy.net.audit.audit_log import AuditLog
-from proxy.net.audit.delivery import AuditSink
+from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.spool import Spool
 from proxy.net.runtime.clock import now_ms
 from tests.support.controllers import endpoint_of
@@ -26,7 +26,7 @@ SPOOL_BYTES = 4 << 30
 
 
 async def main(directory: Path, bootstrap: str, count: int, boot_id: str) -> None:
-    sink = AuditSink(endpoint_of(bootstrap), "away")
+    sink = AuditDelivery(endpoint_of(bootstrap), "away")
     author = Author(role="proxy", proxy_id="proxy-1", boot_id=boot_id)
     audit = AuditLog(author, Spool(directory, SPOOL_BYTES), sink, now_ms)
     audit.start({})
@@ -37,11 +37,11 @@ async def main(directory: Path, bootstrap: str, count: int, boot_id: str) -> Non
                 AuditEvent(event="authorization", granted=False, count=number, resource_name="t" * 40)
             )
             if number % STEP == 0:
-                await audit.kept()
+                await audit.wait_until_durable()
                 say(f"appended {number}")
-        await audit.kept()
+        await audit.wait_until_durable()
         say(f"appended {count}")
-        while not audit.shipping.shipped_count:  # noqa: ASYNC110 - a counter has no event
+        while not audit.shipper.shipped_count:  # noqa: ASYNC110 - a counter has no event
             await asyncio.sleep(0.05)  # Nobody is there yet.
         await shipped(audit)
         running.cancel()
@@ -59,8 +59,8 @@ async def shipped(audit: AuditLog) -> None:
         longest_cpu_s = max(longest_cpu_s, now_cpu_s - cpu_s)
         longest_wall_s = max(longest_wall_s, now_wall_s - wall_s)
         cpu_s, wall_s = now_cpu_s, now_wall_s
-        if audit.shipping.shipped_count - told >= STEP * 4:
-            told = audit.shipping.shipped_count
+        if audit.shipper.shipped_count - told >= STEP * 4:
+            told = audit.shipper.shipped_count
             say(f"shipping {told}")
     held = f"{longest_cpu_s * 1000:.1f} {longest_wall_s * 1000:.1f}"
     say(f"shipped {(now_ms() - began_ms) / 1000:.2f} {peak_kib()} {held}")

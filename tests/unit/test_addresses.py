@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.addresses import of_listener, own_node_id, told_past_the_proxies, unreachable
+from proxy.addresses import bypassing, of_listener, own_node_id, unreachable
 
 pytestmark = pytest.mark.spec("O1")
 
@@ -50,5 +50,5 @@ def test_a_node_is_told_by_the_other_proxies_even_while_ours_is_not_known() -> N
 
 
 def test_a_broker_that_advertises_itself_where_it_should_advertise_its_proxy_is_found() -> None:
-    assert told_past_the_proxies(NODES, ("broker-2", 9092)) == (2,)
-    assert told_past_the_proxies(NODES, ELSEWHERE) == ()
+    assert bypassing(NODES, ("broker-2", 9092)) == (2,)
+    assert bypassing(NODES, ELSEWHERE) == ()

@@ -61,4 +61,4 @@ def test_a_proxy_that_allows_everything_logs_a_warning(tmp_path: Path, authorize
     )
     warned = [line["event"] for line in lines if line["log_level"] == "warning"]
     assert decision.allowed is ("class.name" not in authorizer or not authorizer["class.name"])
-    assert warned == ["no authorizer: every client may do everything"] * decision.allowed
+    assert warned == ["No authorizer configured; all requests are allowed"] * decision.allowed

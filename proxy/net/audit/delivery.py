@@ -1,9 +1,9 @@
-"""Audit lines into the audit topic, in order, for as long as it takes; why it takes long is told (SPEC D3).
+"""Delivers audit lines to the audit topic, in order, with retries for as long as it takes (SPEC D3).
 
-Fed by proxy.net.audit.audit_log in batches; `send` comes back when Kafka has all of them. A batch may arrive
-twice when the process ended before it was acknowledged: sequence numbers tell. What Kafka refuses for what is
-in it is tried in smaller pieces, down to one record; that one then waits, and all behind it, until the topic
-takes it: it is never left out (docs/decisions/0038).
+proxy.net.audit.shipper passes batches; `send` returns when Kafka has acknowledged them. A batch may be
+delivered twice if the process ended before the acknowledgement; sequence numbers show that. A batch that
+Kafka rejects for its content is split, down to one record. That record, and all behind it, wait until the
+topic accepts it: no record is left out (docs/decisions/0038).
 """
 
 import asyncio
@@ -16,12 +16,12 @@ import structlog
 
 from proxy.net.audit.producer import (
     FAULT,
-    NO_ANSWER,
-    REFUSED,
+    NO_RESPONSE,
+    REJECTED,
     TOO_LARGE,
     AuditProducer,
     Batch,
-    NotTaken,
+    NotDelivered,
     Records,
 )
 from proxy.net.kafka.channel import EndpointSettings
@@ -30,9 +30,9 @@ from proxy.net.runtime.reachability import Backoff
 
 RETRY_MS = (200, 10_000)
 STUCK_AFTER_MS = 60_000
-"""Longer than any request of ours waits for its answer: what is silent until then is begun anew."""
+"""Longer than the timeout of any request: a delivery that is silent for so long starts again."""
 BATCH_BYTES = 256 * 1024
-"""Each batch is a round trip, and while one is put together nothing else goes on."""
+"""Each batch is one round trip, and the loop is blocked while it is built."""
 MIN_BATCH_BYTES = 4 * 1024
 _ID = re.compile(rb'"id":"([^"]*)"')
 
@@ -40,25 +40,25 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Trouble:
-    """Why nothing is taken at this moment."""
+class DeliveryFailure:
+    """Why records are not delivered now."""
 
     reason: str
     detail: str
     since_ms: int
     reasons: set[str] = field(default_factory=set)
-    """All there were since then."""
+    """All reasons since then."""
 
 
-class AuditSink:
-    """The way to the audit topic."""
+class AuditDelivery:
+    """Sends records to the audit topic."""
 
     def __init__(self, broker: EndpointSettings, topic: str) -> None:
         self.failures: Counter[str] = Counter()
-        """How often Kafka did not take what was sent, by reason; each was tried again."""
-        self.trouble: Trouble | None = None
+        """Failed attempts by reason; each was retried."""
+        self.failure: DeliveryFailure | None = None
         self.throttled_ms = 0
-        """For how long the brokers wanted to hear nothing: a quota governs our own login."""
+        """Milliseconds that the broker throttled Penstock's login, by a quota."""
         self._topic = topic
         self._producer = AuditProducer(broker, topic)
         self._batch_bytes = BATCH_BYTES
@@ -70,7 +70,7 @@ class AuditSink:
         return self.failures.total()
 
     async def send(self, records: Records) -> None:
-        """Deliver (key, value) pairs in order; tries again until it has, or is cancelled."""
+        """Deliver (key, value) pairs in order; retry until they are delivered or this is cancelled."""
         sent = 0
         while sent < len(records):
             sent += await self._send_some(records[sent:] if sent else records)
@@ -79,45 +79,47 @@ class AuditSink:
         await self._producer.close()
 
     async def _send_some(self, records: Records) -> int:
-        """How many of the first ones Kafka has now."""
+        """Return how many of the first records are delivered."""
         wait_ms, batch = RETRY_MS[0], None
         try:
             while True:
-                await self._unthrottled()
+                await self._wait_for_throttle()
                 try:
                     async with asyncio.timeout(STUCK_AFTER_MS / 1000):
-                        batch = await self._made(batch, records)
+                        batch = await self._prepared(batch, records)
                         throttle_ms = await self._producer.deliver(batch)
-                # Whatever it was, a fault of ours too: the trail must go on.
+                # Any error, even a defect of Penstock: delivery must go on.
                 except Exception as error:  # noqa: BLE001 - see above
-                    if batch is not None and self._made_smaller(batch, error):
+                    if batch is not None and self._reduced(batch, error):
                         batch = None
                         continue
                     await self._wait(error, wait_ms, records[0])
                     wait_ms = min(wait_ms * 2, RETRY_MS[1])
                     continue
-                self._taken(throttle_ms)
+                self._delivered(throttle_ms)
                 count, batch = batch.count, None
                 return count
         finally:
             if batch is not None:
-                # Its number is taken: other records under it would be held for a repetition of these.
+                # Its sequence is used: the broker would consider other records with it as duplicates.
                 self._producer.forget()
 
-    async def _made(self, batch: Batch | None, records: Records) -> Batch:
-        """The same batch, as long as it can be sent again as it was."""
+    async def _prepared(self, batch: Batch | None, records: Records) -> Batch:
+        """Return the same batch if it can be sent again unchanged, else a new one."""
         await self._producer.prepare()
         if batch is not None and self._producer.owns(batch):
             return batch
         return self._producer.batch(records, self._batch_bytes, self._max_count)
 
-    def _made_smaller(self, batch: Batch, error: Exception) -> bool:
-        """Whether less of it is to be tried: of a batch Kafka does not always say what it dislikes."""
-        if not isinstance(error, NotTaken) or error.error_code not in REFUSED or batch.count == 1:
+    def _reduced(self, batch: Batch, error: Exception) -> bool:
+        """Return whether a smaller batch is next: Kafka does not always say which record it rejects."""
+        if not isinstance(error, NotDelivered) or error.error_code not in REJECTED or batch.count == 1:
             return False
         if error.error_code in TOO_LARGE and len(batch.data) // 2 >= MIN_BATCH_BYTES:
             self._batch_bytes = len(batch.data) // 2
-            log.info("audit topic takes smaller batches only", topic=self._topic, bytes=self._batch_bytes)
+            log.info(
+                "Reducing the batch size for the audit topic", topic=self._topic, bytes=self._batch_bytes
+            )
         else:
             self._max_count = batch.count // 2
         return True
@@ -125,49 +127,49 @@ class AuditSink:
     async def _wait(self, error: Exception, wait_ms: int, first: tuple[bytes, bytes]) -> None:
         reason = _reason(error)
         self.failures[reason] += 1
-        if self.trouble is None:
-            self.trouble = Trouble(reason, str(error), now_ms())
-        self.trouble.reason, self.trouble.detail = reason, str(error) or repr(error)
-        refused = isinstance(error, NotTaken) and error.error_code in REFUSED
-        if refused:
-            self.trouble.detail += f": record {_id(first[1])} of {len(first[1])} bytes"
-        if reason not in self.trouble.reasons:
-            self.trouble.reasons.add(reason)
-            told = log.error if refused else log.warning
-            told(
-                "audit records not delivered, trying again",
+        if self.failure is None:
+            self.failure = DeliveryFailure(reason, str(error), now_ms())
+        self.failure.reason, self.failure.detail = reason, str(error) or repr(error)
+        rejected = isinstance(error, NotDelivered) and error.error_code in REJECTED
+        if rejected:
+            self.failure.detail += f": record {_id(first[1])} of {len(first[1])} bytes"
+        if reason not in self.failure.reasons:
+            self.failure.reasons.add(reason)
+            write = log.error if rejected else log.warning
+            write(
+                "Failed to deliver audit records; retrying",
                 topic=self._topic,
                 reason=reason,
-                error=self.trouble.detail,
+                error=self.failure.detail,
             )
-        if not isinstance(error, NotTaken):
+        if not isinstance(error, NotDelivered):
             await self._producer.close()
-        # With jitter: a broker that comes back has hundreds of processes waiting for it.
+        # With jitter: hundreds of processes may wait for the broker.
         await asyncio.sleep(
             Backoff(wait_ms, RETRY_MS[1]).pause_ms(1, secrets.randbelow(1_000) / 1_000) / 1000
         )
 
-    def _taken(self, throttle_ms: int) -> None:
+    def _delivered(self, throttle_ms: int) -> None:
         self._max_count = min(self._max_count * 2, 1 << 30)
         if throttle_ms > 0:
             self.throttled_ms += throttle_ms
             self._not_before_s = asyncio.get_running_loop().time() + throttle_ms / 1000
-        trouble, self.trouble = self.trouble, None
-        if trouble is not None:
-            took_ms = now_ms() - trouble.since_ms
-            log.info("audit records are delivered again", after_ms=took_ms, reasons=sorted(trouble.reasons))
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            took_ms = now_ms() - failure.since_ms
+            log.info("delivering audit records again", after_ms=took_ms, reasons=sorted(failure.reasons))
 
-    async def _unthrottled(self) -> None:
-        # KIP-219: the broker does not read from us until then; what we sent would only time out.
+    async def _wait_for_throttle(self) -> None:
+        # KIP-219: the broker does not read from this connection until then; a request would time out.
         wait_s = self._not_before_s - asyncio.get_running_loop().time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, NotTaken):
+    if isinstance(error, NotDelivered):
         return error.reason
-    return NO_ANSWER if isinstance(error, TimeoutError) else FAULT
+    return NO_RESPONSE if isinstance(error, TimeoutError) else FAULT
 
 
 def _id(value: bytes) -> str:

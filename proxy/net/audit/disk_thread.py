@@ -1,7 +1,7 @@
-"""Reads and small writes of a disk, away from the loop: one call after the other, in a thread of its own.
+"""Reads and small writes of a disk in a thread of their own, one after the other.
 
-Not the loop's own threads (asyncio.to_thread): those are waited for at the end of the process, and a disk
-that hangs would keep it from ending. Whoever waits here can be cancelled; the thread is left behind.
+Not in asyncio.to_thread: its threads are joined at the end of the process, and a disk that hangs would keep
+it from ending. A caller can be cancelled; the thread is left behind.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Outcome = TypeVar("Outcome")
 
 
 class DiskThread:
-    """Starts with the first call, and ends with the process."""
+    """Runs calls in a daemon thread, which starts with the first call."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,17 +23,17 @@ class DiskThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """What `work` gives or raises."""
+        """Return or raise what `work` does."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
 
         def call() -> None:
             try:
                 result = work(*arguments)
-            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
-                _tell(loop, done, done.set_exception, error)
+            except Exception as error:  # noqa: BLE001 - the caller of `run` gets it
+                _settle(loop, done, done.set_exception, error)
             else:
-                _tell(loop, done, done.set_result, result)
+                _settle(loop, done, done.set_result, result)
 
         self._calls.put(call)
         if self._thread is None:
@@ -46,15 +46,15 @@ class DiskThread:
             self._calls.get()()
 
 
-def _tell(
+def _settle(
     loop: asyncio.AbstractEventLoop,
     done: asyncio.Future[Result],
     settle: Callable[[Outcome], None],
     outcome: Outcome,
 ) -> None:
-    def tell() -> None:
+    def settle_now() -> None:
         if not done.done():
             settle(outcome)
 
     if not loop.is_closed():
-        loop.call_soon_threadsafe(tell)
+        loop.call_soon_threadsafe(settle_now)

@@ -1,4 +1,4 @@
-"""How the audit trail of a process fares, for Prometheus: read off its parts at each scrape (SPEC O2)."""
+"""Metrics of the audit trail of a process, collected from its parts at each scrape (SPEC O2)."""
 
 from collections.abc import Iterable
 
@@ -11,25 +11,27 @@ from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.spool_loss import FAULTS
 
 DAMAGED = "damaged"
-"""A line of the spool that could not be read back: of which class it was, nobody can tell."""
+"""Reason for lines of the spool that could not be read. Their class is unknown."""
 
 
 class AuditCollector(Collector):
-    """Of a proxy or a controller."""
+    """The audit metrics of a proxy or a controller."""
 
     def __init__(self, audit: AuditLog) -> None:
         self._audit = audit
 
     def collect(self) -> Iterable[Metric]:
-        audit, shipping = self._audit, self._audit.shipping
-        yield GaugeMetricFamily("penstock_audit_spool_bytes", "Audit spool on disk", shipping.spool_bytes)
+        audit, shipper = self._audit, self._audit.shipper
+        yield GaugeMetricFamily(
+            "penstock_audit_spool_bytes", "Size of the audit spool on disk", audit.spool.size_bytes
+        )
         yield GaugeMetricFamily(
             "penstock_audit_spool_ratio",
-            "How full the audit spool is for the class that has the least room; 1: it has none",
-            audit.spool_ratio,
+            "Used share of the audit spool, for the class with the least room; 1: none left",
+            audit.capacity.spool_ratio,
         )
         yield CounterMetricFamily(
-            "penstock_audit_shipped_total", "Records in the topic", shipping.shipped_count
+            "penstock_audit_shipped_total", "Records delivered to the audit topic", shipper.shipped_count
         )
         yield GaugeMetricFamily(
             "penstock_audit_unshipped_records",
@@ -38,33 +40,35 @@ class AuditCollector(Collector):
         )
         yield GaugeMetricFamily(
             "penstock_audit_oldest_unshipped_seconds",
-            "Age of the record that is to be shipped next",
-            shipping.oldest_age_ms / 1000,
+            "Age of the next record to ship",
+            shipper.oldest_age_ms / 1000,
         )
         yield GaugeMetricFamily(
-            "penstock_audit_queue_bytes", "Records that the disk has not taken yet", audit.queued_bytes
+            "penstock_audit_queue_bytes",
+            "Records that are not written to the spool yet",
+            audit.writer.queued_bytes,
         )
         yield GaugeMetricFamily(
             "penstock_audit_disk_wait_seconds",
-            "For how long the disk has not come back from what it was last asked",
-            audit.disk_waits_ms / 1000,
+            "Duration of the disk operation in progress, in seconds",
+            audit.writer.waits_ms / 1000,
         )
         yield CounterMetricFamily(
             "penstock_audit_ship_throttled_seconds_total",
-            "For how long a quota on our own login has kept records back",
-            shipping.ship_throttled_ms / 1000,
+            "Throttling of audit deliveries by a quota on Penstock's own login",
+            audit.delivery.throttled_ms / 1000,
         )
         yield from self._ship_failures()
         yield self._faults()
         yield self._collapsed()
         yield from self._segment_faults()
-        yield self._refusing()
+        yield self._rejecting()
         yield self._dropped()
 
     def _faults(self) -> Metric:
         faults = CounterMetricFamily(
             "penstock_audit_faults_total",
-            "How often records did not get on: write, sync, watch, read, checkpoint (disk), send (topic)",
+            "Failed operations of the audit trail: write, sync, watch, read, checkpoint (disk), send (topic)",
             labels=["at"],
         )
         for at, count in self._audit.faults.items():
@@ -74,18 +78,18 @@ class AuditCollector(Collector):
     def _collapsed(self) -> Metric:
         collapsed = CounterMetricFamily(
             "penstock_audit_collapsed_total",
-            "Events counted instead of recorded one by one: their principal or address caused too many",
+            "Events counted instead of recorded, because their principal or address caused too many",
             labels=["class"],
         )
         for name in CLASSES:
-            collapsed.add_metric([name], self._audit.collapsed_counts.get(name, 0))
+            collapsed.add_metric([name], self._audit.noise.collapsed_counts.get(name, 0))
         return collapsed
 
     def _segment_faults(self) -> Iterable[Metric]:
-        losses = self._audit.losses
+        losses = self._audit.spool.losses
         faults = CounterMetricFamily(
             "penstock_audit_segment_faults_total",
-            "Spool segments that others have removed, replaced or truncated while they were in use",
+            "Spool segments that another process removed, replaced or truncated",
             labels=["fault"],
         )
         for fault in FAULTS:
@@ -93,44 +97,47 @@ class AuditCollector(Collector):
         yield faults
         yield CounterMetricFamily(
             "penstock_audit_lost_records_total",
-            "Records of this boot that were lost with such a segment",
+            "Records of this boot that were lost with such segments",
             sum(loss.count for loss in losses),
         )
 
     def _ship_failures(self) -> Iterable[Metric]:
-        shipping = self._audit.shipping
+        delivery = self._audit.delivery
         failures = CounterMetricFamily(
             "penstock_audit_ship_failures_total",
-            "How often the audit topic took nothing; the reason is the name of Kafka's error",
+            "Failed deliveries to the audit topic, by error",
             labels=["reason"],
         )
         failing = GaugeMetricFamily(
             "penstock_audit_ship_failing",
-            "Why the audit topic takes nothing now",
+            "Whether deliveries to the audit topic fail now, by error",
             labels=["reason"],
         )
-        for reason, count in sorted(shipping.ship_failures.items()):
+        for reason, count in sorted(delivery.failures.items()):
             failures.add_metric([reason], count)
-            now = shipping.trouble is not None and shipping.trouble.reason == reason
+            now = delivery.failure is not None and delivery.failure.reason == reason
             failing.add_metric([reason], float(now))
         yield failures
         yield failing
 
-    def _refusing(self) -> Metric:
-        refusing = GaugeMetricFamily(
+    def _rejecting(self) -> Metric:
+        rejecting = GaugeMetricFamily(
             "penstock_audit_refusing",
-            "Whether requests are refused because their records cannot be kept",
+            "Whether requests are rejected because their records cannot be written",
             labels=["class"],
         )
+        rejected = self._audit.capacity.rejected_classes()
         for name in CLASSES:
-            refusing.add_metric([name], float(name in self._audit.refused))
-        return refusing
+            rejecting.add_metric([name], float(name in rejected))
+        return rejecting
 
     def _dropped(self) -> Metric:
         dropped = CounterMetricFamily(
-            "penstock_audit_dropped_total", "Records that could not be kept", labels=["reason", "class"]
+            "penstock_audit_dropped_total",
+            "Events without a record, by reason and class",
+            labels=["reason", "class"],
         )
         for reason_and_class, count in self._audit.drops.counts.items():
             dropped.add_metric(list(reason_and_class), count)
-        dropped.add_metric([DAMAGED, ""], self._audit.shipping.damaged_count)
+        dropped.add_metric([DAMAGED, ""], self._audit.spool.damaged_count)
         return dropped

@@ -1,9 +1,9 @@
-"""Batches of audit lines to the leader of their partition: idempotent, one in flight (KIP-98).
+"""Sends batches of audit lines to the leader of their partition: idempotent, one in flight (KIP-98).
 
-Used by proxy.net.audit.delivery, which decides when to try again and what to tell. A batch whose fate is
-not known is sent again under the same producer id and sequence, so that the broker takes it once. Nothing is
-ever sent past one that is refused. Not aiokafka's producer: that tries again in silence after whatever it
-holds for a passing fault, and knows no error beyond code 79 (docs/decisions/0038).
+proxy.net.audit.delivery uses it, and decides about retries and logging. A batch whose outcome is unknown is
+sent again with the same producer id and sequence, so that the broker appends it once. No batch is sent past a
+rejected one. aiokafka's producer does not fit: it silently retries whatever it considers transient, and knows
+no error code beyond 79 (docs/decisions/0038).
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 CREATE_TOPICS_VERSIONS = (4, 7)
-"""From 4 on the broker's own replication factor can be asked for."""
+"""From version 4 on, a topic can have the broker's default replication factor."""
 METADATA_VERSIONS = (5, 12)
 INIT_PRODUCER_ID_VERSIONS = (0, 4)
 PRODUCE_VERSIONS = (3, 12)
-"""Up to 12 a Produce names topics, not their ids."""
+"""Up to version 12, Produce has topic names instead of ids."""
 ACKS_ALL = -1
 MAX_SEQUENCE = 0x7FFFFFFF
 
-NO_ANSWER, NOT_REACHED, FAULT = "no_answer", "not_reached", "fault"
-"""Reasons that are none of Kafka's error codes."""
+NO_RESPONSE, NOT_REACHED, FAULT = "no_answer", "not_reached", "fault"
+"""Reasons without an error code of Kafka."""
 
 TOO_LARGE = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
-REFUSED = TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP, ErrorCode.POLICY_VIOLATION}
-"""Said of what is in a batch: sent again as it is it is refused again, until somebody changes the topic."""
-_NOT_OURS = frozenset((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+REJECTED = TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP, ErrorCode.POLICY_VIOLATION}
+"""Errors about a batch's content: a retry fails again until the topic's configuration changes."""
+_DENIED = frozenset((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
 Records = Sequence[tuple[bytes, bytes]]
 
 
-class NotTaken(Exception):
-    """Kafka does not have it, or has not said so. The text is for people."""
+class NotDelivered(Exception):
+    """Kafka has not acknowledged a batch. The text is for people."""
 
     def __init__(self, reason: str, detail: str, error_code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
-        """`reason`: the name of Kafka's error, or one of NO_ANSWER, NOT_REACHED, FAULT: few, for a metric."""
+        """`reason`: the name of Kafka's error, or NO_RESPONSE, NOT_REACHED, FAULT; the label of a metric."""
         super().__init__(detail)
         self.reason = reason
         self.error_code = error_code
@@ -58,7 +58,7 @@ class NotTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Under which a broker knows a batch again; compared by being the same one."""
+    """Producer id, epoch and sequences, by which a broker detects duplicates. Compared by identity."""
 
     producer_id: int
     producer_epoch: int
@@ -75,7 +75,7 @@ class Batch:
 
 
 class AuditProducer:
-    """Of one topic."""
+    """The idempotent producer of one topic."""
 
     def __init__(self, broker: EndpointSettings, topic: str) -> None:
         self._broker = broker
@@ -86,21 +86,21 @@ class AuditProducer:
         self._identity: Identity | None = None
 
     async def prepare(self) -> None:
-        """Reach the cluster, make the topic if there is none, get an identity; NotTaken when that fails."""
+        """Connect, create the topic if it is missing, get a producer id; NotDelivered when that fails."""
         try:
             if not self._leaders:
                 await self._locate()
             if self._identity is None:
-                self._identity = await self._introduce()
+                self._identity = await self._init_producer_id()
         except ChannelError as error:
-            raise _unreached(error) from error
+            raise _not_delivered(error) from error
 
     def owns(self, batch: Batch) -> bool:
-        """Whether it may be sent (again) as it is."""
+        """Return whether the batch may be sent (again) unchanged."""
         return batch.identity is self._identity
 
     def batch(self, records: Records, max_bytes: int, max_count: int) -> Batch:
-        """Of the first records, as many as fit; at least one. After `prepare`."""
+        """Build a batch of the first records, at least one. Call `prepare` before."""
         assert self._identity is not None
         key = records[0][0]
         partition = self._partition(key)
@@ -118,32 +118,32 @@ class AuditProducer:
         return Batch(identity, partition, count, bytes(builder.build()))
 
     async def deliver(self, batch: Batch) -> int:
-        """How long Kafka wants to hear nothing, in ms, once it has the batch; NotTaken when it has not."""
+        """Send a batch; return the throttle time in ms. NotDelivered when Kafka has not acknowledged it."""
         try:
-            answer = await self._produce(batch)
+            response = await self._produce(batch)
         except ChannelError as error:
             self._leaders.clear()
-            raise _unreached(error) from error
-        told = answer.responses[0].partition_responses[0]
-        if told.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            raise self._refusal(told)
+            raise _not_delivered(error) from error
+        result = response.responses[0].partition_responses[0]
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            raise self._rejection(result)
         following = (batch.identity.sequences.get(batch.partition, 0) + batch.count) & MAX_SEQUENCE
         batch.identity.sequences[batch.partition] = following
-        return int(answer.throttle_time_ms)
+        return int(response.throttle_time_ms)
 
     def forget(self) -> None:
-        """What was sent and not acknowledged will never be sent again as it was."""
+        """Drop the producer id: a batch without acknowledgement will not be sent again unchanged."""
         self._identity = None
 
     async def close(self) -> None:
-        """End the connections; used again, it opens others."""
+        """Close the connections. The producer may be used again."""
         self._leaders.clear()
         while self._channels:
             _, channel = self._channels.popitem()
             await channel.close()
 
     def _partition(self, key: bytes) -> int:
-        # Where Kafka's own producers put the key.
+        # The same partition as that of Kafka's own producers.
         partitions = sorted(self._leaders)
         return int(DefaultPartitioner()(key, partitions, partitions))
 
@@ -153,43 +153,43 @@ class AuditProducer:
         partition = request.PartitionProduceData(index=batch.partition, records=batch.data)
         message = request(
             acks=ACKS_ALL,
-            # Sooner than we give up, so that the broker can say what it waited for.
+            # Less than the request timeout, so that the broker can report its own timeout.
             timeout_ms=self._broker.request_timeout_ms * 2 // 3,
             topic_data=[request.TopicProduceData(name=self._topic, partition_data=[partition])],
         )
         version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
         return await channel.request(ApiKey.PRODUCE, version, message)
 
-    def _refusal(self, told: types.ProduceResponse.PartitionProduceResponse) -> NotTaken:
-        code = told.error_code
-        if code in REFUSED or code in _NOT_OURS:
+    def _rejection(self, result: types.ProduceResponse.PartitionProduceResponse) -> NotDelivered:
+        code = result.error_code
+        if code in REJECTED or code in _DENIED:
             pass
         elif code in _RETRIABLE:
-            self._leaders.clear()  # For most of them another broker is to be asked; Metadata says which.
+            self._leaders.clear()  # Most of them mean another leader: request Metadata.
         else:
             self._identity = None
-        why = told.error_message or "; ".join(
-            f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors
+        why = result.error_message or "; ".join(
+            f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors
         )
         return _error("Produce", code, why)
 
     async def _locate(self) -> None:
         channel = await self._channel(self._broker)
-        answer = await self._metadata(channel)
-        if answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        response = await self._metadata(channel)
+        if response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             await self._create(channel)
-            answer = await self._metadata(channel)
-        topic = answer.topics[0]
+            response = await self._metadata(channel)
+        topic = response.topics[0]
         if topic.error_code != ErrorCode.NONE:
             raise _error("Metadata", topic.error_code, f"topic {self._topic}")
-        brokers = {broker.node_id: self._broker.at(broker.host, broker.port) for broker in answer.brokers}
+        brokers = {broker.node_id: self._broker.at(broker.host, broker.port) for broker in response.brokers}
         for partition in topic.partitions:
             if partition.leader_id not in brokers:
                 code = partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE
                 raise _error("Metadata", code, f"partition {partition.partition_index} has no leader")
         leaders = {part.partition_index: brokers[part.leader_id] for part in topic.partitions}
         if self._partitions != leaders.keys():
-            self._identity = None  # What was made for one partition may belong into another now.
+            self._identity = None  # A key may have another partition now.
         self._leaders, self._partitions = leaders, frozenset(leaders)
 
     async def _metadata(self, channel: Channel) -> types.MetadataResponse:
@@ -209,14 +209,14 @@ class AuditProducer:
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise _error("CreateTopics", topic.error_code, topic.error_message)
 
-    async def _introduce(self) -> Identity:
+    async def _init_producer_id(self) -> Identity:
         channel = await self._channel(self._broker)
         version = channel.version(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
         request = types.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        answer = await channel.request(ApiKey.INIT_PRODUCER_ID, version, request)
-        if answer.error_code != ErrorCode.NONE:
-            raise _error("InitProducerId", answer.error_code, None)
-        return Identity(answer.producer_id, answer.producer_epoch)
+        response = await channel.request(ApiKey.INIT_PRODUCER_ID, version, request)
+        if response.error_code != ErrorCode.NONE:
+            raise _error("InitProducerId", response.error_code, None)
+        return Identity(response.producer_id, response.producer_epoch)
 
     async def _channel(self, endpoint: EndpointSettings) -> Channel:
         channel = self._channels.get(endpoint.address)
@@ -230,19 +230,19 @@ class AuditProducer:
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 
 
-def _error(api: str, code: int, detail: str | None) -> NotTaken:
+def _error(api: str, code: int, detail: str | None) -> NotDelivered:
     name = ErrorCode.name_of(code)
-    return NotTaken(name, f"{api}: {name}" + (f": {detail}" if detail else ""), code)
+    return NotDelivered(name, f"{api}: {name}" + (f": {detail}" if detail else ""), code)
 
 
-def _unreached(error: ChannelError) -> NotTaken:
-    code = _UNREACHED.get(type(error))
+def _not_delivered(error: ChannelError) -> NotDelivered:
+    code = _ERROR_CODES.get(type(error))
     if code is not None:
-        return NotTaken(code.name, str(error), code)
-    return NotTaken(NO_ANSWER if isinstance(error, ChannelTimeout) else NOT_REACHED, str(error))
+        return NotDelivered(code.name, str(error), code)
+    return NotDelivered(NO_RESPONSE if isinstance(error, ChannelTimeout) else NOT_REACHED, str(error))
 
 
-_UNREACHED = {
+_ERROR_CODES = {
     AuthenticationError: ErrorCode.SASL_AUTHENTICATION_FAILED,
     NoCommonVersion: ErrorCode.UNSUPPORTED_VERSION,
 }

@@ -1,8 +1,9 @@
-"""Audit lines onto disk and back: append-only segments, each line with its checksum.
+"""Audit lines on disk: append-only segments, each line with its checksum.
 
-Written by proxy.net.audit.writer in its thread, read by proxy.net.audit.shipper in another: a line is in the
-kernel's hands when `write` has counted it, so it survives the end of the process; `sync` carries it to the
-disk. What was shipped is remembered in a file of its own, and a segment is removed once all of it was.
+The thread of proxy.net.audit.writer writes it, that of proxy.net.audit.shipper reads it. A line that `write`
+has counted is in the kernel, so it survives the end of the process; `sync` makes it durable on the disk. A
+file of its own has the position up to which lines were shipped. A segment is removed when all of it was
+shipped.
 """
 
 import errno
@@ -47,40 +48,40 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One record in the spool, and the position behind it."""
+    """One record in the spool, and the position after it."""
 
     key: bytes
     value: bytes
     end: tuple[int, int]
-    """(segment number, byte offset) of what follows."""
+    """(segment number, byte offset) of the next line."""
 
 
 class Spool:
-    """The lines of all authors that have written here, in order; one process at a time.
+    """The lines of all authors that have written here, in order. One process at a time uses it.
 
-    `write`, `sync` and `close` belong to one thread; `unshipped` and `shipped` may be called in any other.
+    `write`, `sync`, `watch` and `close` belong to one thread; `unshipped` and `shipped` may be called in
+    another.
     """
 
     def __init__(self, directory: Path, max_bytes: int, lock: SpoolLock | None = None) -> None:
-        """Opens the directory, making it. SpoolError when it or its checkpoint cannot be used.
+        """Open the directory, or create it. SpoolError when it or its checkpoint cannot be used.
 
-        `max_bytes` is kept for whoever gives lines to it: those that were taken are written. A disk that is
-        full is no error yet: it may have room by the time that something is written.
-        `lock`: on the directory.
+        `max_bytes` is for the callers, which check it before they write. A full disk is not an error here: it
+        may have room by the first write. `lock`: on the directory.
         """
         self.max_bytes = max_bytes
         self.removed_bytes = 0
-        """Of segments that all of was shipped."""
-        # What is shipped leaves with its segment: the one written to must never be all there is room for.
+        """Bytes of the segments that were shipped and removed."""
+        # A segment is removed as a whole: the current one must not be all there is room for.
         self._segment_max_bytes = min(SEGMENT_MAX_BYTES, max_bytes // 8)
         self._directory = directory
         self._lock = lock
-        # The segment ends in a part of a line that could not be taken back, or there is none.
+        # Whether the segment ends in a part of a line that could not be truncated, or there is no segment.
         self._torn = False
         self._damaged: set[tuple[int, int]] = set()
         self.losses: list[Loss] = []
-        """Segments that others have removed, replaced or cut short; only ever added to."""
-        self._foreign: set[int] = set()  # Segments that somebody else has put in the place of ours.
+        """Segments that another process removed, replaced or truncated. The list only grows."""
+        self._foreign: set[int] = set()  # Segments that replaced those of this process.
         self._moved: dict[
             int, tuple[int, int]
         ] = {}  # Segment -> where its bytes from this offset on are now.
@@ -95,19 +96,19 @@ class Spool:
         self._shipped_sequence = -1
         self._reading = threading.Lock()
         self._unsynced: list[bytes] = []
-        self._synced_bytes = 0  # Of the segment written to.
-        self._unsure = False  # The last fsync failed: of what is not synced the disk may have anything.
+        self._synced_bytes = 0  # Of the current segment.
+        self._unsure = False  # The last fsync failed: the disk may have any part of the unsynced lines.
         try:
             make_directory(directory)
             numbers = segments(directory)
             self._shipped = read_checkpoint(directory)
-            # The newest segment that a line is known to be on the disk in. It outlives what is shipped: the
-            # next process has to find which record was the last.
-            self._kept, self.last_value = self._read_last(numbers)
-            """The last record that an earlier process left here, shipped or not; None in a new directory."""
+            # The newest segment that has a line on the disk. It is not removed when it is shipped: the next
+            # process needs the last record.
+            self._retained, self.last_value = self._read_last(numbers)
+            """The last record of an earlier process, shipped or not; None in a new directory."""
             self._sizes = {number: segment_path(directory, number).stat().st_size for number in numbers}
             self._identities = {number: identity_of(segment_path(directory, number)) for number in numbers}
-            # Beyond the checkpoint too: whoever has removed segments by hand has left that.
+            # Beyond the checkpoint too: segments may have been removed by hand.
             self._first_own = max(*numbers, self._shipped[0], 0, 0) + 1
             self._number = self._first_own - 1
             self._file: int | None = None
@@ -117,18 +118,18 @@ class Spool:
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments."""
+        """Size of all segments."""
         return sum(tuple(self._sizes.values()))
 
     @property
     def damaged_count(self) -> int:
-        """Lines found whose checksum does not fit; they are skipped, and told."""
+        """Lines whose checksum does not match; they are skipped and counted."""
         return len(self._damaged)
 
     def write(self, lines: Sequence[bytes]) -> int:
-        """How many of the encoded lines were kept: those that a segment takes, and the disk.
+        """Write encoded lines; return how many were written, as far as the segment and the disk have room.
 
-        SpoolError when it takes none. Nothing of a line that was not kept is left in the spool.
+        SpoolError when none was. A line that was not counted leaves nothing in the spool.
         """
         try:
             if self._file is not None and fault_of(self._file, self._sizes[self._number]):
@@ -142,16 +143,16 @@ class Spool:
             raise SpoolError(f"{self._path(self._number)}: {error.strerror}") from error
 
     def sync(self) -> None:
-        """Wait until the disk has it all. SpoolError as for write; then nothing more of it is certain."""
+        """Wait until all lines are durable. SpoolError as for `write`; then unsynced lines may be lost."""
         try:
             self._sync()
         except OSError as error:
             raise SpoolError(f"{self._path(self._number)}: {error.strerror}") from error
 
     def watch(self) -> None:
-        """Notice segments that others have removed, replaced or cut short, and go on in a new one.
+        """Detect segments that another process removed, replaced or truncated, and continue in a new one.
 
-        SpoolError when there can be no new one. To be called every second or so, by whoever writes.
+        SpoolError when no new one can be created. The writing thread calls it about once a second.
         """
         try:
             self._rescue_current()
@@ -164,7 +165,7 @@ class Spool:
             raise SpoolError(f"{self._directory}: {error.strerror}") from error
 
     def unshipped(self, max_lines: int) -> list[Line]:
-        """The first lines that were not shipped yet, without removing them. Costs what it reads, no more."""
+        """Return the first lines that were not shipped yet. Reads no more than these."""
         with self._reading:
             lines: list[Line] = []
             number, offset = self._shipped
@@ -182,7 +183,7 @@ class Spool:
             return lines
 
     def left_count(self) -> int:
-        """How many lines of earlier processes were not shipped yet; reads all of them."""
+        """Return how many lines of earlier processes were not shipped yet; reads all of them."""
         number, offset = self._shipped
         return sum(
             1
@@ -192,9 +193,9 @@ class Spool:
         )
 
     def shipped(self, end: tuple[int, int]) -> None:
-        """Everything before `end` is in the audit topic.
+        """Record that everything before `end` is in the audit topic.
 
-        SpoolError when that could not be written down: then a next process ships some of it again.
+        SpoolError when the checkpoint cannot be written: then the next process ships some lines again.
         """
         with self._reading:
             if end == self._handed_out[0] and end[0] >= self._first_own:
@@ -204,9 +205,9 @@ class Spool:
                 end = number, max(0, end[1] - begin)
             self._shipped = end
             try:
-                # Before the checkpoint: on a full disk it is this that makes room for it.
+                # Before the checkpoint: on a full disk this makes room for it.
                 for segment in segments(self._directory):
-                    if segment < min(end[0], self._kept) and segment not in self._foreign:
+                    if segment < min(end[0], self._retained) and segment not in self._foreign:
                         self._path(segment).unlink()
                         self._forget(segment)
             except OSError as error:
@@ -214,7 +215,7 @@ class Spool:
             write_checkpoint(self._directory, end)
 
     def close(self) -> None:
-        """Sync, and give the file back; SpoolError as for sync."""
+        """Sync and close the file; SpoolError as for `sync`."""
         try:
             self.sync()
         finally:
@@ -231,30 +232,30 @@ class Spool:
             while written < len(data):
                 written += os.write(self._file, data[written:])
         except OSError:
-            kept = self._cut(lines, written)
-            if not kept:
+            count = self._truncate(lines, written)
+            if not count:
                 raise
-            return kept
-        self._keep(joined)
+            return count
+        self._add(joined)
         return len(lines)
 
-    def _cut(self, lines: Sequence[bytes], written: int) -> int:
-        """How many lines are whole among those bytes; what is behind them is taken back."""
+    def _truncate(self, lines: Sequence[bytes], written: int) -> int:
+        """Return how many lines are complete in so many bytes; truncate the rest."""
         assert self._file is not None
-        kept = kept_bytes = 0
-        while kept < len(lines) and kept_bytes + len(lines[kept]) <= written:
-            kept_bytes += len(lines[kept])
-            kept += 1
-        self._keep(b"".join(lines[:kept]))
-        if kept_bytes < written:
+        count = count_bytes = 0
+        while count < len(lines) and count_bytes + len(lines[count]) <= written:
+            count_bytes += len(lines[count])
+            count += 1
+        self._add(b"".join(lines[:count]))
+        if count_bytes < written:
             try:
                 os.ftruncate(self._file, self._sizes[self._number])
             except OSError:
-                # A torn line at the end of a segment is never read, so the next one goes into another.
+                # A torn line is never read at the end of a segment, so the next line goes into another one.
                 self._torn = True
-        return kept
+        return count
 
-    def _keep(self, data: bytes) -> None:
+    def _add(self, data: bytes) -> None:
         self._sizes[self._number] += len(data)
         self._unsynced.append(data)
         first, last = first_sequence(data), last_sequence(data)
@@ -265,8 +266,8 @@ class Spool:
         if self._file is None:
             return
         if self._unsure:
-            # After an error the kernel holds what it could not write for written, and the next fsync says
-            # so. Put down once more, in its place, it is to be written once more.
+            # After a failed fsync the kernel considers the pages clean, and the next fsync succeeds without
+            # writing them. Write them again in place.
             write_at(self._path(self._number), self._synced_bytes, b"".join(self._unsynced))
         self._unsure = True
         os.fsync(self._file)
@@ -274,15 +275,15 @@ class Spool:
         self._unsynced.clear()
         self._synced_bytes = self._sizes[self._number]
         if self._synced_bytes:
-            self._kept = self._number
+            self._retained = self._number
 
     def _roll(self) -> None:
-        # While the old one is not safe, or there is no new one, the old one stays what is written to.
+        # The old segment stays the current one until it is synced and the new one is open.
         self._sync()
         opened = open_segment(self._directory, self._number + 1)
-        self._go_on_in(self._number + 1, opened)
+        self._continue_in(self._number + 1, opened)
 
-    def _go_on_in(self, number: int, opened: int) -> None:
+    def _continue_in(self, number: int, opened: int) -> None:
         finished, self._file = self._file, opened
         self._number = number
         self._sizes[number] = self._synced_bytes = 0
@@ -304,9 +305,9 @@ class Spool:
         return fault_at(self._path(number), self._identities[number], size_bytes) or by_file
 
     def _rescue(self, fault: str) -> None:
-        """Put what is not shipped of the segment written to into a new one: its file is still open.
+        """Copy what is not shipped of the current segment into a new one. Its file is still open.
 
-        Of one that was cut short only what no fsync has followed is in memory.
+        Of a truncated segment only the unsynced lines are in memory.
         """
         assert self._file is not None
         number, size_bytes = self._number, self._sizes[self._number]
@@ -332,15 +333,15 @@ class Spool:
             if fault != TRUNCATED:
                 self._moved[number] = after, begin
             self._forget(number)
-            self._go_on_in(after, opened)
-            self._keep(data)
+            self._continue_in(after, opened)
+            self._add(data)
             self._unsynced.clear()
-            self._unsure, self._synced_bytes, self._kept = False, len(data), after
+            self._unsure, self._synced_bytes, self._retained = False, len(data), after
             self.removed_bytes -= len(data)
             self.losses.append(loss)
 
     def _watch_older(self, number: int) -> None:
-        """A segment that is closed: what is gone of it cannot be had again."""
+        """Check a closed segment. What it has lost cannot be recovered."""
         size_bytes, identity = self._sizes[number], self._identities.get(number)
         if number == self._number or identity is None:
             return
@@ -378,7 +379,7 @@ class Spool:
             file.seek(offset)
             for raw in file:
                 if not raw.endswith(b"\n"):
-                    return  # Torn by the end of a process, or not finished yet.
+                    return  # Torn when a process ended, or not complete yet.
                 offset += len(raw)
                 decoded = decode_line(raw)
                 if decoded is None:

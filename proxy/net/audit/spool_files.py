@@ -1,7 +1,7 @@
-"""The files of an audit spool: their names, their lines, and what makes them outlive the machine.
+"""The files of an audit spool: their names and lines, and operations that survive a crash of the machine.
 
-Used by proxy.net.audit.spool, and by proxy.workers for the spools of workers that are no more. Knows neither
-who writes nor what a line says.
+Used by proxy.net.audit.spool, and by proxy.workers for the spools of ended workers. Knows neither the writer
+nor the content of a line.
 """
 
 import os
@@ -14,7 +14,7 @@ _SEGMENT = re.compile(r"[0-9]{12,}\.spool")
 
 
 class SpoolError(Exception):
-    """The spool cannot take a line: the disk is full, gone or failing."""
+    """The spool cannot be written: the disk is full, missing or failing."""
 
 
 def segment_path(directory: Path, number: int) -> Path:
@@ -22,12 +22,12 @@ def segment_path(directory: Path, number: int) -> Path:
 
 
 def segments(directory: Path) -> list[int]:
-    """Their numbers in order; what an operator has put beside them (a copy) is none of ours. OSError."""
+    """Return the numbers of the segments in order. Ignores other files, such as copies. OSError."""
     return sorted(int(name[:-6]) for name in os.listdir(directory) if _SEGMENT.fullmatch(name))
 
 
 def make_directory(directory: Path) -> None:
-    """With those above it that are missing, so that their names outlive the machine's end. OSError."""
+    """Create a directory and its missing parents, and sync their names. OSError."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     for path in missing:
@@ -35,7 +35,7 @@ def make_directory(directory: Path) -> None:
 
 
 def open_segment(directory: Path, number: int) -> int:
-    """A descriptor to append to, and to read from once its name is gone; its name is on the disk. OSError."""
+    """Open a segment to append and read; sync its name. Return the descriptor. OSError."""
     opened = os.open(segment_path(directory, number), os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
     try:
         sync_directory(directory)
@@ -46,7 +46,7 @@ def open_segment(directory: Path, number: int) -> int:
 
 
 def copy_segment(directory: Path, number: int, data: bytes) -> int:
-    """A descriptor as of `open_segment`; the segment has these lines, on the disk. OSError: there is none."""
+    """Create a segment with these lines, synced; return its descriptor. OSError: it was not created."""
     opened = open_segment(directory, number)
     try:
         rest = memoryview(data)
@@ -61,7 +61,7 @@ def copy_segment(directory: Path, number: int, data: bytes) -> int:
 
 
 def sync_directory(directory: Path) -> None:
-    """What was made and named there is on the disk. OSError."""
+    """Sync the names in a directory. OSError."""
     opened = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -70,7 +70,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def write_at(path: Path, offset: int, data: bytes) -> None:
-    """Write over what stands there. OSError."""
+    """Overwrite a part of a file. OSError."""
     opened = os.open(path, os.O_WRONLY)
     try:
         rest = memoryview(data)
@@ -82,7 +82,7 @@ def write_at(path: Path, offset: int, data: bytes) -> None:
 
 
 def read_checkpoint(directory: Path) -> tuple[int, int]:
-    """(segment, offset) before which all was shipped. SpoolError when it makes no sense, OSError."""
+    """Return the (segment, offset) up to which all was shipped. SpoolError when it is malformed; OSError."""
     path = directory / CHECKPOINT
     try:
         text = path.read_text(encoding="ascii")
@@ -91,7 +91,7 @@ def read_checkpoint(directory: Path) -> tuple[int, int]:
     except UnicodeDecodeError as error:
         raise _damaged(path, error) from error
     if re.fullmatch(r"\0*|[0-9]+|[0-9]+ [0-9]*", text):
-        return 0, 0  # The machine went down between its name and its bytes.
+        return 0, 0  # The machine crashed between its name and its content.
     try:
         segment, offset = text.split()
         return int(segment), int(offset)
@@ -100,7 +100,7 @@ def read_checkpoint(directory: Path) -> tuple[int, int]:
 
 
 def write_checkpoint(directory: Path, end: tuple[int, int]) -> None:
-    """SpoolError when it cannot be written: the old one stays."""
+    """Replace the checkpoint. SpoolError when it cannot be written: the old one stays."""
     temporary = directory / (CHECKPOINT + ".new")
     try:
         temporary.write_text(f"{end[0]} {end[1]}\n", encoding="ascii")
@@ -110,10 +110,7 @@ def write_checkpoint(directory: Path, end: tuple[int, int]) -> None:
 
 
 def has_unshipped(directory: Path) -> bool:
-    """Whether lines wait in the spool of a process that has ended; opens nothing for writing.
-
-    SpoolError, OSError.
-    """
+    """Return whether an ended process left unshipped lines. Writes nothing. SpoolError, OSError."""
     number, offset = read_checkpoint(directory)
     return any(
         segment_path(directory, segment).stat().st_size > (offset if segment == number else 0)
@@ -123,7 +120,7 @@ def has_unshipped(directory: Path) -> bool:
 
 
 def remove_empty_segments(directory: Path) -> None:
-    """What a process leaves that opened the spool and had nothing to write. OSError."""
+    """Remove what a process leaves that opened the spool and wrote nothing. OSError."""
     for number in segments(directory):
         path = segment_path(directory, number)
         if path.stat().st_size == 0:
@@ -131,12 +128,12 @@ def remove_empty_segments(directory: Path) -> None:
 
 
 def encode_line(key: bytes, value: bytes) -> bytes:
-    """A record as a spool takes it."""
+    """Return a record as a line of the spool."""
     return b"%08x %s %s\n" % (zlib.crc32(value), key, value)
 
 
 def decode_line(raw: bytes) -> tuple[bytes, bytes] | None:
-    """(key, value); None when the checksum does not fit."""
+    """Return key and value of a line; None when the checksum does not match."""
     checksum, _, rest = raw[:-1].partition(b" ")
     key, _, value = rest.partition(b" ")
     try:
@@ -146,5 +143,5 @@ def decode_line(raw: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _damaged(path: Path, error: Exception) -> SpoolError:
-    # Shipping all again makes duplicates, which their sequence numbers tell; losing some does not.
+    # Shipping everything again makes duplicates, which sequence numbers show. Skipping would lose records.
     return SpoolError(f"{path} is damaged: {error}; remove it")

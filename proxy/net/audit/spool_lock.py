@@ -1,8 +1,8 @@
-"""The lock on a spool directory: one process at a time, or one supervisor and its workers.
+"""The lock on a spool directory: for one process, or one supervisor and its workers.
 
-Taken by proxy.process, forwarding and proxy.workers before a spool is opened, held until the process ends.
-The kernel releases a flock with the last process that has the open file, so a killed process leaves no stale
-lock. The file says who holds it, for the error message of whoever comes second.
+proxy.process, forwarding and proxy.workers take it before they open a spool, and hold it until the process
+ends. The kernel releases a flock with the last process that has the open file, so a killed process leaves no
+stale lock. The file names its holder, for the error message of a second process.
 """
 
 import fcntl
@@ -21,11 +21,11 @@ _MAX_HOLDER_BYTES = 4_096
 
 
 class SpoolLocked(SpoolError):
-    """Another process has the directory."""
+    """Another process holds the directory's lock."""
 
     def __init__(self, directory: Path, holder: "Holder | None") -> None:
         self.holder = holder
-        who = "another process" if holder is None else holder.in_words()
+        who = "another process" if holder is None else holder.description()
         super().__init__(
             f"audit.spool.dir: {directory} is in use by {who}; two processes on one spool destroy each "
             "other's records: give each an audit.spool.dir of its own, or stop the other one first"
@@ -34,12 +34,12 @@ class SpoolLocked(SpoolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who has the directory."""
+    """The process that holds the lock."""
 
     role: str
     proxy_id: str
     boot_id: str | None
-    """None of a supervisor, which writes no records itself."""
+    """None for a supervisor, which writes no records."""
     pid: int
     host: str
 
@@ -47,12 +47,12 @@ class Holder:
     def this_process(cls, role: str, proxy_id: str, boot_id: str | None = None) -> "Holder":
         return cls(role=role, proxy_id=proxy_id, boot_id=boot_id, pid=os.getpid(), host=socket.gethostname())
 
-    def in_words(self) -> str:
+    def description(self) -> str:
         boot = "" if self.boot_id is None else f", boot {self.boot_id}"
         return f"{self.role} {self.proxy_id} (pid {self.pid} on host {self.host}{boot})"
 
     def has_ended(self) -> bool:
-        """Whether only processes that inherited the lock still have it: workers of a killed supervisor."""
+        """Return whether only processes that inherited the lock hold it: workers of a killed supervisor."""
         if self.host != socket.gethostname():
             return False
         try:
@@ -63,10 +63,10 @@ class Holder:
 
 
 class SpoolLock:
-    """Of one directory; not held before `take`."""
+    """The lock on one directory; not held before `take`."""
 
     def __init__(self, directory: Path) -> None:
-        """Makes the directory. SpoolError when it cannot be used."""
+        """Create the directory if it is missing. SpoolError when it cannot be used."""
         self._path = directory / LOCK
         self._holder: Holder | None = None
         try:
@@ -76,32 +76,32 @@ class SpoolLock:
             raise SpoolError(f"{self._path}: {error.strerror}") from error
 
     def take(self, holder: Holder) -> "SpoolLock":
-        """SpoolLocked when another process has it."""
+        """Take the lock. SpoolLocked when another process holds it."""
         try:
-            # Of the open file, not of the process: whoever inherits the descriptor holds it too.
+            # The lock belongs to the open file: a process that inherits the descriptor holds it too.
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SpoolLocked(self._path.parent, _holder(self.file)) from None
         except OSError as error:
             raise SpoolError(f"{self._path}: {error.strerror}") from error
         self._holder = holder
-        # The lock counts, not the text: a full disk costs only the name in an error message.
+        # The lock is what counts: without the text an error message lacks a name.
         with suppress(OSError):
             os.ftruncate(self.file, 0)
             os.pwrite(self.file, json.dumps(asdict(holder)).encode() + b"\n", 0)
         return self
 
     def renew(self) -> None:
-        """Lock the directory again if the lock file was removed. SpoolLocked when another process was faster.
+        """Take the lock again if its file was removed. SpoolLocked when another process was faster.
 
-        The descriptor stays the same, for those that are to inherit it.
+        The descriptor stays the same, for the processes that inherit it.
         """
         if self._holder is None or self._is_in_place():
             return
         try:
             again = SpoolLock(self._path.parent)
         except SpoolError:
-            return  # Without its directory there is nothing to lock.
+            return  # The directory is gone: there is nothing to lock.
         try:
             again.take(self._holder)
             os.dup2(again.file, self.file, inheritable=False)
@@ -122,7 +122,7 @@ class SpoolLock:
 
 
 def lock_spool(directory: Path, holder: Holder) -> SpoolLock:
-    """Held from now on. SpoolLocked, SpoolError."""
+    """Take the lock and hold it from now on. SpoolLocked, SpoolError."""
     lock = SpoolLock(directory)
     try:
         return lock.take(holder)
@@ -132,7 +132,7 @@ def lock_spool(directory: Path, holder: Holder) -> SpoolLock:
 
 
 def holder_of(directory: Path) -> Holder | None:
-    """Who has the directory now, as the lock file says; None: nobody, or we may not look."""
+    """Return the lock's holder; None if there is none, or if it may not be read."""
     try:
         file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -149,11 +149,11 @@ def holder_of(directory: Path) -> Holder | None:
 
 
 def locked_by_another(directory: Path) -> str | None:
-    """Why a process could not start on this directory now; None when it could. Changes nothing."""
+    """Return why a process could not take the lock now; None if it could. Changes nothing."""
     try:
         file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        return None  # Nobody has ever locked it, or we may not look.
+        return None  # It was never locked, or may not be read.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""What has become of a segment that somebody else has removed, replaced or cut short, and what that cost.
+"""Segments that another process removed, replaced or truncated, and the records that were lost with them.
 
-Found by proxy.net.audit.spool, told by proxy.net.audit.audit_log and /audit. Sequence numbers are read from
-the lines, as proxy.audit.record writes them.
+proxy.net.audit.spool detects them; proxy.net.audit.audit_log and /audit report them. Sequence numbers are
+read from the lines, in the format of proxy.audit.record.
 """
 
 import os
@@ -14,27 +14,27 @@ REMOVED, REPLACED, TRUNCATED = "removed", "replaced", "truncated"
 FAULTS = (REMOVED, REPLACED, TRUNCATED)
 _SEQUENCE = re.compile(rb'"sequence":(\d+)')
 NO_SEQUENCES = (0, -1)
-_PIECE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One segment."""
+    """The damage of one segment."""
 
     path: Path
     fault: str
     """One of FAULTS."""
     first: int | None = None
-    """The first sequence number that is lost, as far as this process wrote it; None when nothing is lost."""
+    """The first lost sequence number of this process; None if it has lost none."""
     last: int | None = None
     lost_bytes: int = 0
 
     @property
     def count(self) -> int:
-        """Of this boot's records that are lost."""
+        """Lost records of this boot."""
         return 0 if self.first is None or self.last is None else self.last - self.first + 1
 
-    def in_words(self) -> str:
+    def description(self) -> str:
         what = f"segment {self.path} was {self.fault} while this process used it"
         if self.count:
             return f"{what}: records {self.first} to {self.last} are lost"
@@ -44,7 +44,7 @@ class Loss:
 
 
 def fault_of(file: int, size_bytes: int) -> str | None:
-    """What has become of an open segment of which so much was written. Costs one fstat. OSError."""
+    """Return the fault of an open segment of this size; None if it is intact. Costs one fstat. OSError."""
     held = os.fstat(file)
     if stat.S_ISREG(held.st_mode) and held.st_size < size_bytes:
         return TRUNCATED
@@ -52,7 +52,7 @@ def fault_of(file: int, size_bytes: int) -> str | None:
 
 
 def fault_at(path: Path, identity: tuple[int, int], size_bytes: int) -> str | None:
-    """The same of a file by its name. OSError, but for a file that is not there."""
+    """Return the fault of a segment by its path; None if it is intact. OSError, except for a missing file."""
     try:
         there = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -63,19 +63,19 @@ def fault_at(path: Path, identity: tuple[int, int], size_bytes: int) -> str | No
 
 
 def identity_of(file: int | Path) -> tuple[int, int]:
-    """Which file it is, whatever its name. OSError."""
+    """Return device and inode of a file. OSError."""
     held = os.stat(file)
     return held.st_dev, held.st_ino
 
 
 def first_sequence(lines: bytes) -> int | None:
-    """Of the first line in them."""
+    """Return the sequence number of the first line."""
     found = _SEQUENCE.search(lines)
     return None if found is None else int(found[1])
 
 
 def last_sequence(lines: bytes) -> int | None:
-    """Of the last whole line in them."""
+    """Return the sequence number of the last complete line."""
     end = lines.rfind(b"\n") + 1
     begin = lines.rfind(b"\n", 0, max(end - 1, 0)) + 1
     return first_sequence(lines[begin:end])
@@ -84,9 +84,9 @@ def last_sequence(lines: bytes) -> int | None:
 def after_cut(
     path: Path, file: int, size_bytes: int, unsynced: bytes, sequences: tuple[int, int]
 ) -> tuple[bytes, Loss]:
-    """Of an open segment that was cut short: the lines for a new one, and which records are nowhere. OSError.
+    """Return the lines of a truncated open segment that go into a new one, and the lost records. OSError.
 
-    `unsynced`: its last lines, which are in memory. `sequences`: the first and last of what was not shipped.
+    `unsynced`: its last lines, which are in memory. `sequences`: the first and last that were not shipped.
     """
     left_bytes = min(os.fstat(file).st_size, size_bytes)
     left = whole_lines(file, 0, left_bytes)
@@ -100,10 +100,10 @@ def after_cut(
 
 
 def whole_lines(file: int, begin: int, end: int) -> bytes:
-    """What stands there up to its last newline. OSError."""
-    pieces = []
-    while begin < end and (piece := os.pread(file, min(end - begin, _PIECE_BYTES), begin)):
-        pieces.append(piece)
-        begin += len(piece)
-    data = b"".join(pieces)
+    """Return the bytes of this range up to its last newline. OSError."""
+    chunks = []
+    while begin < end and (chunk := os.pread(file, min(end - begin, _CHUNK_BYTES), begin)):
+        chunks.append(chunk)
+        begin += len(chunk)
+    data = b"".join(chunks)
     return data[: data.rfind(b"\n") + 1]

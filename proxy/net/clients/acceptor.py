@@ -1,12 +1,12 @@
-"""Listening sockets, plain or under TLS, whose connections are accepted here and not by the event loop.
+"""Listening sockets, plain or under TLS. Connections are accepted here, not by the event loop's server.
 
-Used by proxy.net.clients.listener. The loop's own server closes connections silently when no descriptors are
-left, accepts any number at once, and cannot delay one (max.connection.creation.rate). Its TLS server drops
-failed handshakes silently, but an operator must be able to prove which client failed for which certificate:
-here each handshake is a task, and a failure is reported. A handshake costs about a millisecond, so addresses
-take turns, and a handshake starts when the ClientHello is complete. Until then a slow client costs a socket,
-but no SSL object and no wake-up for each byte: the kernel reports the socket once the record is there
-(SO_RCVLOWAT).
+The loop's own server closes connections silently when no descriptors are left, accepts any number at a time,
+and cannot delay one (max.connection.creation.rate). Its TLS server drops failed handshakes silently, but an
+operator must see which client failed with which certificate: here each handshake is a task, and failures are
+reported. A handshake costs about a millisecond, so addresses take turns, and a handshake starts when the
+ClientHello is complete. Until then a slow client costs a socket, but no SSL object and no wake-up for each
+byte: the kernel reports the socket when the record is there (SO_RCVLOWAT). Used by
+proxy.net.clients.listener.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from proxy.net.runtime.listening import opening
 from proxy.quota.connections import Slot
 
 ACCEPT_PAUSE_S = 0.1
-"""After an accept that failed: with no descriptor left, another try at once would fail as well."""
+"""Pause after a failed accept: without a descriptor, the next one would fail too."""
 ACCEPTED_IN_A_TURN = 32
-"""More at once would hold the loop."""
+"""More at a time would hold the loop."""
 NO_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-"""Errors of ours. Others are those of the connection that would have been accepted: that is over."""
+"""Errors of this process. Other errors belong to the incoming connection, which is lost."""
 
 Pace = Callable[[], Awaitable[None]]
-"""Waits until the connection that has just come may be treated."""
+"""Waits until the accepted connection may be handled."""
 
 _HEAD_BYTES = 5
 _HANDSHAKE = 22
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = False) -> socket.socket:
-    """CannotListen when the address cannot be had. `reuse_port`: other processes of ours accept there too."""
+    """CannotListen when the address cannot be used. `reuse_port`: other workers listen there too."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with opening(host, port):
         listening = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
@@ -50,11 +50,11 @@ def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = F
 
 
 class Acceptor:
-    """Accepts, waits its time, and begins each connection in a task."""
+    """Accepts connections at their pace, and begins each of them in a task."""
 
     has_handshakes = False
-    """Whether `begin` may take long. If not, it must not be cancelled: uvloop would close a connection that
-    has just been made, and never say that it is lost."""
+    """Whether `begin` includes a handshake. If not, it must not be cancelled: uvloop would close the
+    connection and never call connection_lost."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Acceptor:
         tasks: asyncio.TaskGroup,
         pace: Pace | None = None,
     ) -> None:
-        """`enter` gets the address and what closes the connection, which it calls where it gives no place.
+        """`enter` gets the address, and a function that it calls to close a rejected connection.
 
         `accept_failed` gets the name of the error.
         """
@@ -78,26 +78,26 @@ class Acceptor:
         self._beginning: set[asyncio.Task[None]] = set()
 
     def listen(self, listening: socket.socket) -> int:
-        """Accept at this socket; returns its port."""
+        """Accept connections at this socket; return its port."""
         self._socket = listening
         self._resume()
         return int(listening.getsockname()[1])
 
     def hand_over(self) -> socket.socket | None:
-        """Accept no more, but leave the socket open for another acceptor; None when there is none."""
+        """Stop accepting and return the socket, still open, for another acceptor; None if there is none."""
         listening, self._socket = self._socket, None
         if listening is not None:
             asyncio.get_running_loop().remove_reader(listening)
         return listening
 
-    def wait_with(self, pace: Pace | None) -> None:
-        """Another pace, from the next connection on."""
+    def set_pace(self, pace: Pace | None) -> None:
+        """Set another pace for the next connections."""
         self._pace = pace
 
     def close(self) -> None:
-        """Accept no more. Connections that have begun go on; handshakes that are unfinished end.
+        """Stop accepting. Begun connections continue; unfinished handshakes are cancelled.
 
-        They would keep the process from its end for as long as a client is silent.
+        A silent client must not delay the end of the process.
         """
         listening, self._socket = self._socket, None
         if listening is not None:
@@ -110,7 +110,7 @@ class Acceptor:
                 task.cancel()
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
-        """Make a connection of the socket; what it raises ends that connection."""
+        """Make a connection on the socket; an exception ends that connection."""
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self._connection(slot), client)
 
     def _resume(self) -> None:
@@ -132,7 +132,7 @@ class Acceptor:
                 asyncio.get_running_loop().remove_reader(listening)
                 self._pause = self._tasks.create_task(self._paced(client, address[0], self._pace))
                 return
-            self._treat(client, address[0])
+            self._handle(client, address[0])
 
     def _wait(self, listening: socket.socket, error: str) -> None:
         loop = asyncio.get_running_loop()
@@ -146,10 +146,10 @@ class Acceptor:
         except asyncio.CancelledError:
             client.close()
             raise
-        self._treat(client, host)
+        self._handle(client, host)
         self._resume()
 
-    def _treat(self, client: socket.socket, host: str) -> None:
+    def _handle(self, client: socket.socket, host: str) -> None:
         slot = self._enter(host, client.close)
         if slot is not None:
             client.setblocking(False)
@@ -161,8 +161,8 @@ class Acceptor:
         try:
             await self.begin(client, host, slot)
         except OSError as error:
-            # Gone before it was done, or silent: whoever checks that a port is open does no more than that.
-            log.debug("connection not begun", host=host, error=str(error))
+            # The client has disconnected, or is silent, like a check that the port is open.
+            log.debug("Connection closed before it was established", host=host, error=str(error))
         finally:
             if not slot.has_session:
                 slot.leave()
@@ -170,7 +170,7 @@ class Acceptor:
 
 
 async def hello_arrived(client: socket.socket) -> None:
-    """Return once the record is there, or it is clear that there will be none. OSError."""
+    """Wait until the record is complete, or cannot be complete any more. OSError."""
     await _readable(client, _HEAD_BYTES)
     head = client.recv(_HEAD_BYTES, socket.MSG_PEEK)
     if len(head) == _HEAD_BYTES and head[0] == _HANDSHAKE:
@@ -180,7 +180,7 @@ async def hello_arrived(client: socket.socket) -> None:
 
 
 async def _readable(client: socket.socket, size_bytes: int) -> None:
-    """Return when so many bytes can be read, or the client has closed the connection."""
+    """Wait until so many bytes can be read, or the client has closed the connection."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(client, ready.set)
@@ -191,7 +191,7 @@ async def _readable(client: socket.socket, size_bytes: int) -> None:
 
 
 class TlsAcceptor(Acceptor):
-    """Connections count from the beginning of their handshake."""
+    """Accepts connections under TLS. They count from the beginning of their handshake."""
 
     has_handshakes = True
 
@@ -206,7 +206,7 @@ class TlsAcceptor(Acceptor):
         tasks: asyncio.TaskGroup,
         pace: Pace | None = None,
     ) -> None:
-        """`failed` gets a client's address and what was wrong, for a handshake that was rejected."""
+        """`failed` gets the client's address and the reason of a rejected handshake."""
         super().__init__(connection, enter, accept_failed, tasks, pace)
         self._tls = tls
         self._failed = failed
@@ -226,10 +226,10 @@ class TlsAcceptor(Acceptor):
                 ssl_handshake_timeout=max(1.0, ends_s - loop.time()),
             )
         except ssl.SSLError as error:
-            self._failed(host, _told(error))
+            self._failed(host, _reason(error))
 
 
-def _told(error: ssl.SSLError) -> str:
+def _reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"client certificate: {error.verify_message}"
     return f"TLS handshake: {error.reason or error}"

@@ -1,7 +1,7 @@
-"""Connections of all listeners before they have a session: let in and counted, or turned away.
+"""Accepts or rejects connections, for all listeners, before they have a session.
 
-Asked by proxy.net.clients.listener and its TLS acceptor before they do anything else for a connection. What
-is allowed is proxy.quota.connections; here are the clock, the log and the closing.
+proxy.net.clients.listener and its acceptor call it first of all for a connection. proxy.quota.connections has
+the rules; here are the clock, the log and the closing.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class Observer(Protocol):
-    """Who counts connections."""
+    """Counts connections."""
 
     def closed(self, listener: str, reason: str) -> None: ...
 
@@ -36,7 +36,7 @@ class Observer(Protocol):
 
 
 class Admission:
-    """The door of one proxy."""
+    """Accepts or rejects the connections of one proxy."""
 
     def __init__(
         self,
@@ -46,43 +46,43 @@ class Admission:
         accept_rates: AcceptRates | None = None,
         files: int = descriptors.UNLIMITED,
     ) -> None:
-        """`accept_rates`: how fast listeners accept, where that is limited.
+        """`accept_rates`: the limits of listeners' connection rates.
 
-        `files`: how many this process may have open. With workers it may be the one that all clients come to.
+        `files`: the limit of open files of this process. With workers, one of them may get all clients.
         """
-        self._most = descriptors.connections(files)
-        self._most_held = descriptors.held(files)
+        self._max_connections = descriptors.connections(files)
+        self._max_delayed = descriptors.rejected_connections(files)
         self._accept_rates = accept_rates or AcceptRates()
         self.accept_waited_ms: dict[str, int] = {}
-        """How long each listener has waited in all before it treated a connection."""
+        """By listener, the sum of delays before connections were handled, in ms."""
         self._quotas = quotas
         self._image = image
         self._observer = observer
-        self._held = 0
+        self._delayed = 0
 
     def enter(self, listener: str, host: str, close: Callable[[], None]) -> Slot | None:
-        """A place for a connection from `host`; None: `close` is called, now or after a while."""
+        """Return a slot for a connection from `host`. None: rejected; `close` is called, maybe later."""
         address = same_address(host)
         image = self._image() or MetadataImage.EMPTY
-        if self._quotas.count >= self._most:
-            refused: RejectedConnection | None = RejectedConnection(TOO_MANY)
+        if self._quotas.count >= self._max_connections:
+            rejected: RejectedConnection | None = RejectedConnection(TOO_MANY)
         else:
-            refused = self._quotas.open(listener, address, image.quotas, now_ms())
-        if refused is not None:
-            self._tell(listener, address, refused)
-        if refused is None or refused.only_observed:
+            rejected = self._quotas.open(listener, address, image.quotas, now_ms())
+        if rejected is not None:
+            self._log(listener, address, rejected)
+        if rejected is None or rejected.only_observed:
             return Slot(self._quotas, listener, address)
-        self._observer.closed(listener, refused.reason)
-        self._turn_away(refused, close)
+        self._observer.closed(listener, rejected.reason)
+        self._close(rejected, close)
         return None
 
     def limit(self, limits: ConnectionLimits, accept_rates: AcceptRates | None) -> None:
-        """Other limits, for connections from now on. `accept_rates` None: as they are."""
+        """Set other limits for new connections. `accept_rates` None: unchanged."""
         self._quotas.limits = limits
         self._accept_rates = accept_rates or self._accept_rates
 
     def pace(self, listener: str) -> Pace | None:
-        """What a listener does between accepting a connection and treating it; None: nothing."""
+        """Return the function that delays a listener's new connections; None: there is no delay."""
         if not self._accept_rates.limits(listener):
             return None
         self.accept_waited_ms.setdefault(listener, 0)
@@ -96,26 +96,26 @@ class Admission:
         return wait
 
     def accept_failed(self, listener: str, error: str) -> None:
-        """A connection could not be accepted: there are no resources left."""
+        """Report that a connection could not be accepted for lack of resources."""
         self._observer.accept_failed(listener, error)
-        log.error("connections cannot be accepted", listener=listener, error=error, stranger=True)
+        log.error("Failed to accept connections", listener=listener, error=error, stranger=True)
 
-    def _turn_away(self, refused: RejectedConnection, close: Callable[[], None]) -> None:
-        if refused.delay_ms == 0 or self._held >= self._most_held:
+    def _close(self, rejected: RejectedConnection, close: Callable[[], None]) -> None:
+        if rejected.delay_ms == 0 or self._delayed >= self._max_delayed:
             close()
             return
-        self._held += 1
-        asyncio.get_running_loop().call_later(refused.delay_ms / 1000, self._let_go, close)
+        self._delayed += 1
+        asyncio.get_running_loop().call_later(rejected.delay_ms / 1000, self._close_delayed, close)
 
-    def _let_go(self, close: Callable[[], None]) -> None:
-        self._held -= 1
+    def _close_delayed(self, close: Callable[[], None]) -> None:
+        self._delayed -= 1
         close()
 
-    def _tell(self, listener: str, address: str, refused: RejectedConnection) -> None:
+    def _log(self, listener: str, address: str, rejected: RejectedConnection) -> None:
         log.warning(
-            "connection would be refused" if refused.only_observed else "connection refused",
+            "connection would be rejected" if rejected.only_observed else "connection rejected",
             listener=listener,
             address=address,
-            reason=refused.reason,
+            reason=rejected.reason,
             stranger=True,
         )

@@ -1,8 +1,8 @@
-"""One client: what comes from its socket goes into its session, and what the session wants is carried out.
+"""One client connection: its bytes go to its session, and the session's effects are carried out.
 
-Made by proxy.net.clients.listener for each connection. No rule of Kafka's is here: effects are carried out in
-their order, before anything more is read. Reading stops while the session is blocked, while the broker's side
-is not up yet, and while it is slower than the client; the broker's side stops while the client is slow.
+proxy.net.clients.listener makes one for each client. Effects are carried out in order, before anything more
+is read. The client is not read while the session is blocked, while the connection to the broker is not open,
+and while the broker is slower than the client; the broker is not read while the client is slow.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from termios import TIOCOUTQ
 from typing import Any
 
 from proxy.net.clients import request_timing
-from proxy.net.clients.connection_host import Edge
-from proxy.net.clients.deferred_effects import Held, owned
-from proxy.net.clients.relay_protocol import ReceiveBuffers, Side, joined
+from proxy.net.clients.connection_host import ConnectionHost
+from proxy.net.clients.deferred_effects import DeferredEffects, owned
+from proxy.net.clients.relay_protocol import ReceiveBuffers, RelayProtocol, joined
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.quota.connections import Slot
 from proxy.security.sasl.exchange import Settled
@@ -39,21 +39,21 @@ from proxy.session.requests.termination import DRAINED
 from proxy.session.session import Session
 
 MAX_LINGER_S = 10.0
-"""How long a closed connection may take to deliver what was written before."""
+"""How long a closed connection may take to deliver what was written."""
 DRAIN_TIMEOUT = "drain_timeout"
 PARTING_S = 0.5
-"""How long the client of a drained connection may take to close its end once it was sent everything."""
+"""How long the client of a drained connection may take to close its end after the last bytes."""
 
 
-class Connection(Side):
-    """The client's side."""
+class Connection(RelayProtocol):
+    """The client's side of a relayed connection."""
 
     __slots__ = (
         "_close_reason",
         "_connecting",
+        "_deferred",
         "_early",
-        "_edge",
-        "_held",
+        "_host",
         "_in_turns",
         "_last_activity_ms",
         "_linger",
@@ -66,28 +66,28 @@ class Connection(Side):
 
     session: Session
 
-    def __init__(self, edge: Edge, slot: Slot) -> None:
-        """`slot`: its place among the connections."""
-        super().__init__(edge.buffers)
+    def __init__(self, host: ConnectionHost, slot: Slot) -> None:
+        """`slot`: its place among the limited connections."""
+        super().__init__(host.buffers)
         self.slot = slot
-        self._edge = edge
+        self._host = host
         self.upstream: Upstream | None = None
         self._connecting = False
-        self._early: list[bytes] = []  # For the broker, while its side is not up.
+        self._early: list[bytes] = []  # For the broker, until the connection to it is open.
         self._close_reason: str | None = None
-        self._last_activity_ms = edge.now_ms()
+        self._last_activity_ms = host.now_ms()
         self._linger: asyncio.TimerHandle | None = None
         self._renewal: asyncio.TimerHandle | None = None
-        self._held: Held | None = None
-        self._rest: list[Effect] = []  # That a slice was too short for.
+        self._deferred: DeferredEffects | None = None
+        self._rest: list[Effect] = []  # Not carried out in the last slice.
         self._in_turns = False
-        # Of one read; 0: as much as fits into the buffer.
+        # Limit of one read; 0: as much as the buffer has room for.
         self.read_limit_bytes = STRANGERS_FREE_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert self.transport is not None
-        session = self._edge.new_session(self, self.transport)
+        session = self._host.new_session(self, self.transport)
         if session is None:
             self._close_reason = "turned_away"
             return
@@ -98,7 +98,7 @@ class Connection(Side):
     def buffer_updated(self, nbytes: int) -> None:
         if self._close_reason is not None:
             return
-        now_ms = self._last_activity_ms = self._edge.now_ms()
+        now_ms = self._last_activity_ms = self._host.now_ms()
         data = self._buffers.current[:nbytes]
         upstream = self.upstream
         if upstream is not None and self.session.forward_request(data, now_ms):
@@ -110,12 +110,12 @@ class Connection(Side):
                 request_timing.on_requests(self, lambda: self._received(data, now_ms), now_ms)
             else:
                 self.carry_out(self._received(data, now_ms))
-            self._edge.turns.worked()
+            self._host.turns.worked()
 
     def broker_sent(self, nbytes: int) -> None:
-        """So many bytes of the broker, in the receive buffer."""
+        """Handle so many bytes of the broker in the receive buffer."""
         if self._close_reason is None:
-            now_ms = self._last_activity_ms = self._edge.now_ms()
+            now_ms = self._last_activity_ms = self._host.now_ms()
             data = self._buffers.current[:nbytes]
             if self.session.forward_response(data, now_ms):
                 self.write(data)
@@ -123,17 +123,17 @@ class Connection(Side):
                     self._update_reading()
             else:
                 if self.session.machine.is_timed:
-                    request_timing.on_answers(self, lambda: self._broker_replied(data, now_ms), now_ms)
+                    request_timing.on_responses(self, lambda: self._broker_responded(data, now_ms), now_ms)
                 else:
-                    self.carry_out(self._broker_replied(data, now_ms))
-                self._edge.turns.worked()
+                    self.carry_out(self._broker_responded(data, now_ms))
+                self._host.turns.worked()
 
     def take_turn(self) -> bool:
-        """Go on with the work that is left, for a slice; whether there is more that can be done now."""
+        """Continue the remaining work for a slice; return whether there is more to do now."""
         try:
-            self._take_turn(self._edge.now_ms())
+            self._take_turn(self._host.now_ms())
         except BaseException:
-            # As uvloop does it with a connection whose callback raises: this one ends, and no other.
+            # Like uvloop after an exception in a callback: this connection ends, and no other.
             self._in_turns = False
             self.abort("internal_error")
             raise
@@ -153,48 +153,48 @@ class Connection(Side):
         self._lend_buffer()
         return effects
 
-    def _broker_replied(self, data: memoryview, now_ms: int) -> list[Effect]:
+    def _broker_responded(self, data: memoryview, now_ms: int) -> list[Effect]:
         effects = self.session.broker_responded(data, now_ms)
         self._lend_buffer()
         return effects
 
     def _lend_buffer(self) -> None:
         if self.session.working:
-            # Its bytes are still looked at. It is not taken back: it goes with the last view of it.
-            self._buffers.give_away()
+            # The session still has views of the buffer. It is not reused, and is freed with the last view.
+            self._buffers.hand_over()
 
-    def controller_told(self, correlation_id: int, reply: ControllerResponse) -> None:
-        """Record what came of a `ToController`, whether its client is still there or not."""
-        event = self.session.controller_record(correlation_id, reply, self._edge.now_ms())
+    def record_forward(self, correlation_id: int, response: ControllerResponse) -> None:
+        """Record the outcome of a `ToController`, even if the client has disconnected."""
+        event = self.session.controller_record(correlation_id, response, self._host.now_ms())
         if event is not None:
-            self._edge.record(event)
+            self._host.record(event)
 
-    def controller_responded(self, correlation_id: int, reply: ControllerResponse) -> None:
-        """What came of a `ToController`, once its record is kept."""
+    def controller_responded(self, correlation_id: int, response: ControllerResponse) -> None:
+        """Handle the response to a `ToController`; its record is durable."""
         if self._close_reason is None:
-            now_ms = self._edge.now_ms()
-            request_timing.on_answers(
-                self, lambda: self.session.controller_responded(correlation_id, reply, now_ms), now_ms
+            now_ms = self._host.now_ms()
+            request_timing.on_responses(
+                self, lambda: self.session.controller_responded(correlation_id, response, now_ms), now_ms
             )
 
     def verified(self, outcome: Settled) -> None:
-        """What came of a `Verify`."""
+        """Handle the outcome of a `Verify`."""
         if self._close_reason is None:
-            self.carry_out(self.session.verified(outcome, self._edge.now_ms()))
+            self.carry_out(self.session.verified(outcome, self._host.now_ms()))
             return
-        # Who left before the answer has tried to log in all the same; nothing else of theirs is looked at.
+        # A client that disconnected has tried to log in: that is recorded. Its other bytes are ignored.
         self.session.closed()
-        for effect in self.session.verified(outcome, self._edge.now_ms()):
+        for effect in self.session.verified(outcome, self._host.now_ms()):
             if isinstance(effect, Recorded | Verify):
                 _CARRY_OUT[type(effect)](self, effect)
 
     def topics_looked_up(self) -> None:
-        """What came of a `LookUpTopics`."""
+        """Continue after a `LookUpTopics`."""
         if self._close_reason is None:
             self.session.topics_looked_up()
 
     def upstream_ready(self, upstream: "Upstream") -> None:
-        """The broker's side is up: what waited for it goes out."""
+        """Use the open connection to the broker: write what waited for it."""
         self._connecting = False
         self.upstream = upstream
         upstream.on_drained = self._update_reading
@@ -209,13 +209,13 @@ class Connection(Side):
         self._update_reading()
 
     def log_in_upstream(self, login: UpstreamLogin) -> None:
-        """Renew our session at the broker between two requests."""
+        """Renew the session at the broker between two requests."""
         if self._close_reason is None:
             self.carry_out(self.session.log_in_upstream(login))
 
     def carry_out(self, effects: list[Effect]) -> None:
-        """Do what the session asks, in order."""
-        if self._held is not None:
+        """Carry out the session's effects, in order."""
+        if self._deferred is not None:
             self._defer(effects)
             return
         if self._rest:
@@ -232,10 +232,10 @@ class Connection(Side):
                 if type(effect) is not Recorded:
                     self._write(to_client, to_broker)
                 _CARRY_OUT[type(effect)](self, effect)
-                if self._held is not None:
+                if self._deferred is not None:
                     self._write(to_client, to_broker)
                     self._defer(effects[count:])
-                    self._edge.hold(self)
+                    self._host.hold(self)
                     return
                 if self.session.gate.pace.is_over:
                     self._rest = [owned(each) for each in effects[count:]]
@@ -244,7 +244,7 @@ class Connection(Side):
         self._update_reading()
 
     def _write(self, to_client: list[Data], to_broker: list[Data]) -> None:
-        """Write what was put there, and empty both."""
+        """Write the data, and empty both lists."""
         for data in joined(to_client):
             self.write(data)
         for data in joined(to_broker):
@@ -252,26 +252,26 @@ class Connection(Side):
         to_client.clear()
         to_broker.clear()
 
-    def unkept(self) -> set[str]:
-        """Classes of records that have to be kept before this connection goes on."""
-        return set() if self._held is None else self._held.unkept()
+    def pending_classes(self) -> set[str]:
+        """Return the classes of records that have to be durable before this connection continues."""
+        return set() if self._deferred is None else self._deferred.pending_classes()
 
-    def go_on(self) -> None:
-        """What was held back leaves now."""
-        held, self._held = self._held, None
+    def resume(self) -> None:
+        """Carry out the deferred effects."""
+        held, self._deferred = self._deferred, None
         if held is not None and self._close_reason is None:
             self.carry_out(held.effects)
 
     def sweep(self, now_ms: int, idle_since_ms: int, incomplete_since_ms: int = 0) -> None:
-        """Write out what was counted.
+        """Record what was counted.
 
-        End a connection on which nothing has happened since `idle_since_ms`, or whose client has not yet sent
-        all of a request that it began before `incomplete_since_ms`.
+        Close the connection if it has been idle since `idle_since_ms`, or if its client has not completed a
+        request that it began before `incomplete_since_ms`.
         """
         if self._close_reason is None:
             self.carry_out(self.session.sweep(now_ms))
-            # One that is closed after its last responses has no claim to be waited for, nor has one whose
-            # client neither sends the rest of a request nor takes its responses.
+            # A connection that closes after its last responses is not waited for, nor is one whose client
+            # neither completes a request nor reads its responses.
             since_ms = self.session.incomplete_since_ms
             waits_for_client = self.session.closing or self.full or since_ms is not None
             if self._last_activity_ms < idle_since_ms and (self.quiet or waits_for_client):
@@ -280,20 +280,19 @@ class Connection(Side):
                 self.close("request_incomplete")
 
     def end_if_expired(self, now_ms: int) -> None:
-        """Past its session's end, and idle (connections.expired.close.idle)."""
+        """End the connection if its session has expired and it is idle (connections.expired.close.idle)."""
         if self._close_reason is None:
             self.carry_out(self.session.end_if_expired(now_ms))
 
     def end_if_revoked(self) -> None:
-        """Its credential is not in force any more (sessions.revoke.immediately)."""
+        """End the connection if its credential is not in effect any more (sessions.revoke.immediately)."""
         if self._close_reason is None:
             self.carry_out(self.session.end_if_revoked())
 
     def drain(self) -> bool:
-        """Take no further request; what is in flight is answered, then it ends
-        (proxy.session.requests.termination).
+        """Accept no more requests; end after the responses in flight (proxy.session.requests.termination).
 
-        Returns whether that begins now.
+        Return whether the drain begins now.
         """
         if self._close_reason is not None or self.session.draining:
             return False
@@ -301,9 +300,9 @@ class Connection(Side):
         return True
 
     def end_if_unanswered(self, late: bool) -> bool:
-        """End it while it drains, if nothing is lost by that; `late`: also if its client takes no responses.
+        """End a draining connection if nothing is lost by that; with `late` also if its client does not read.
 
-        Returns whether it was cut off.
+        Return whether it was cut off.
         """
         if self._close_reason is not None:
             if self._close_reason != DRAINED and self.transport is not None and self._is_delivered():
@@ -316,7 +315,7 @@ class Connection(Side):
         return False
 
     def close(self, reason: str) -> None:
-        """End it; what was written before is still delivered, to a peer that takes it within a while."""
+        """Close the connection. Written data is still delivered, to a client that reads it in time."""
         if self._close_reason is not None:
             return
         self._close_reason = reason
@@ -330,13 +329,13 @@ class Connection(Side):
             self._linger = self._later(MAX_LINGER_S * 1000, self.transport.abort)
 
     def _part(self, transport: asyncio.Transport) -> None:
-        """Tell the client that no more will come, and let it close first.
+        """Signal the end to the client, and let it close first.
 
-        What it still sends is read and dropped. If it were left unread, the kernel would reset the
-        connection, and responses on their way would be lost: the client would repeat what was carried out.
+        Bytes that it still sends are read and dropped. Unread bytes would make the kernel reset the
+        connection, responses on their way would be lost, and the client would repeat completed requests.
         """
         if transport.is_closing():
-            return  # The client has left, and we are about to be told.
+            return  # The client has disconnected: connection_lost follows.
         self.read_limit_bytes = 0
         self.read(True)
         if transport.can_write_eof():
@@ -353,11 +352,11 @@ class Connection(Side):
                 self._linger = self._later((MAX_LINGER_S - PARTING_S) * 1000, self.transport.abort)
 
     def _is_delivered(self) -> bool:
-        """The client's kernel has all that was written."""
+        """Return whether the client's kernel has everything that was written."""
         transport = self.transport
         if transport is None or transport.get_write_buffer_size():
             return transport is None
-        # Under TLS some of it may be in a buffer that cannot be seen; then the kernel's is not empty either.
+        # Under TLS some bytes may be in a buffer without access; then the kernel's is not empty either.
         try:
             unsent = ioctl(transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
         except (OSError, ValueError):
@@ -365,13 +364,13 @@ class Connection(Side):
         return not any(unsent)
 
     def abort(self, reason: str) -> None:
-        """End it now, whatever is still to be delivered."""
+        """Close the connection at once, without delivering written data."""
         self.close(reason)
         if self.transport is not None:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # What one who left had sent goes out still, as at Kafka: with acks=0 nobody waits for an answer.
+        # The client's bytes still go to the broker, as in Kafka: with acks=0 no response is awaited.
         self._close_reason = self._close_reason or (
             "connection_reset" if exc is not None else "client_closed"
         )
@@ -379,30 +378,30 @@ class Connection(Side):
             self._linger.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
-        # Without these nothing refers to the connection from within: it is free without the collector.
+        # Without these references the connection has no cycle, and is freed without the garbage collector.
         upstream, self.upstream, self.on_drained = self.upstream, None, None
         if upstream is not None:
             upstream.close()
-        for buffer in self._kept:
-            self._buffers.take_back(buffer)
-        self._kept.clear()
+        for buffer in self._unsent:
+            self._buffers.reuse(buffer)
+        self._unsent.clear()
         if hasattr(self, "session"):
             self.session.closed()
-            self._edge.turns.end(self._end)
+            self._host.turns.end(self._end)
 
     def _end(self) -> None:
         records = [effect for effect in self._rest if type(effect) is Recorded]
         self._rest = []
-        self.carry_out([*records, *self.session.sweep(self._edge.now_ms())])
-        self._edge.gone(self, self._close_reason or "client_closed")
+        self.carry_out([*records, *self.session.sweep(self._host.now_ms())])
+        self._host.connection_closed(self, self._close_reason or "client_closed")
 
     def eof_received(self) -> bool:
-        """A client that will send no more gets no more, not even what is in flight: Kafka closes too."""
+        """Close a connection whose client sends no more, even with requests in flight, as Kafka does."""
         return False
 
     @property
     def quiet(self) -> bool:
-        """Nothing is in flight: it may be closed without a request being lost."""
+        """Whether nothing is in flight, so that closing loses no request."""
         if not hasattr(self, "session"):
             return True
         session = self.session
@@ -411,8 +410,8 @@ class Connection(Side):
 
     @property
     def _has_to_wait(self) -> bool:
-        """Nothing more may be done now: the client does not read, or records are not on disk yet."""
-        return self._close_reason is None and (self.full or self._held is not None)
+        """Whether no more may be done now: the client does not read, or records are not durable yet."""
+        return self._close_reason is None and (self.full or self._deferred is not None)
 
     def _to_broker(self, data: Data) -> None:
         upstream = self.upstream
@@ -424,37 +423,37 @@ class Connection(Side):
         self._early.append(bytes(data))
         if not self._connecting:
             self._connecting = True
-            self._edge.connect_upstream(self)
+            self._host.connect_upstream(self)
 
     def _to_controller(self, effect: ToController) -> None:
-        self._edge.forward(self, effect)
+        self._host.forward(self, effect)
 
     def _verify(self, effect: Verify) -> None:
-        self._edge.verify(self, effect)
+        self._host.verify(self, effect)
 
     def _look_up_topics(self, effect: LookUpTopics) -> None:
         if self._close_reason is None:
-            self._edge.look_up_topics(self, effect.topic_ids)
+            self._host.look_up_topics(self, effect.topic_ids)
 
     def _mute(self, effect: MuteClient) -> None:
         self._later(effect.duration_ms, self._unmute)
 
     def _carry_out_record(self, effect: Recorded) -> None:
-        self._edge.record(effect.event)
-        event_class = self._edge.held_class(effect.event)
+        self._host.record(effect.event)
+        event_class = self._host.held_class(effect.event)
         if event_class is not None and self._close_reason is None:
-            if self._held is None:
-                self._held = Held()
-            self._held.classes.add(event_class)
+            if self._deferred is None:
+                self._deferred = DeferredEffects()
+            self._deferred.classes.add(event_class)
 
     def _defer(self, effects: list[Effect]) -> None:
-        held = self._held
+        held = self._deferred
         assert held is not None
         for effect in effects:
             if type(effect) is Recorded:
                 self._carry_out_record(effect)
             else:
-                held.take(effect)
+                held.add(effect)
         self._update_reading()
 
     def _close(self, effect: Close) -> None:
@@ -472,7 +471,7 @@ class Connection(Side):
         self._renew_login_after(effect.session_lifetime_ms)
 
     def _upstream_refused(self, effect: UpstreamRefused) -> None:
-        self._edge.login_refused(effect.message)
+        self._host.login_rejected(effect.message)
 
     def _renew_login_after(self, session_lifetime_ms: int) -> None:
         if session_lifetime_ms > 0:
@@ -481,18 +480,18 @@ class Connection(Side):
 
     def _renew_login(self) -> None:
         if self.upstream is not None and self._close_reason is None:
-            self._edge.renew_login(self, self.upstream)
+            self._host.renew_login(self, self.upstream)
 
     def _unmute(self) -> None:
         if self._close_reason is None:
-            now_ms = self._edge.now_ms()
+            now_ms = self._host.now_ms()
             request_timing.on_requests(self, lambda: self.session.unmuted(now_ms), now_ms)
 
     def _later(self, delay_ms: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, call)
 
     def _update_reading(self) -> None:
-        # A client that does not take its answers is not heard either: our own would pile up here.
+        # A client that does not read its responses is not read either: they would pile up here.
         session, upstream = self.session, self.upstream
         if self._close_reason is not None:
             self._join_turns()  # For records that are left.
@@ -515,7 +514,7 @@ class Connection(Side):
         if self._in_turns or not (self._rest or (session.turn_due and not self._has_to_wait)):
             return
         self._in_turns = True
-        self._edge.turns.add(session.memory.owner, self, stranger=not session.authentication.known)
+        self._host.turns.add(session.memory.owner, self, stranger=not session.authentication.known)
 
     def _client_drained(self) -> None:
         self._update_reading()
@@ -533,8 +532,8 @@ _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
 }
 
 
-class Upstream(Side):
-    """The broker's side of one client's connection."""
+class Upstream(RelayProtocol):
+    """The broker's side of a client's connection."""
 
     __slots__ = ("_connection", "_lost", "authenticate_version", "session_lifetime_ms")
 
@@ -543,9 +542,9 @@ class Upstream(Side):
         self._connection = connection
         self._lost = False
         self.session_lifetime_ms = 0
-        """Of our own session at the broker, as told at the first login; 0: it does not end."""
+        """Of the session at the broker, as reported at the first login; 0: it does not expire."""
         self.authenticate_version = 0
-        """Of SaslAuthenticate, for the next logins."""
+        """Version of SaslAuthenticate for the next logins."""
 
     def buffer_updated(self, nbytes: int) -> None:
         connection = self._connection
@@ -555,15 +554,15 @@ class Upstream(Side):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
-        for buffer in self._kept:
-            self._buffers.take_back(buffer)
-        self._kept.clear()
+        for buffer in self._unsent:
+            self._buffers.reuse(buffer)
+        self._unsent.clear()
         self._connection.close("upstream_closed")
 
     def eof_received(self) -> bool:
         return False
 
     def close(self) -> None:
-        """The client is gone."""
+        """Close the connection to the broker."""
         if self.transport is not None and not self._lost:
             self.transport.close()

@@ -1,6 +1,6 @@
-"""What a client connection needs of the process around it, and what that needs of the audit trail.
+"""The interfaces of the process and of the audit trail that a client connection uses.
 
-proxy.net.clients.listener is the one for clients of a proxy, and proxy.net.audit.audit_log the other.
+proxy.net.clients.listener implements the first for a proxy, and proxy.net.audit.audit_log the second.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from proxy.net.clients.connection import Connection, Upstream
 
 
-class Edge(Protocol):
-    """What a connection needs of the process around it."""
+class ConnectionHost(Protocol):
+    """The process around a connection."""
 
     buffers: ReceiveBuffers
     turns: Turns
@@ -29,57 +29,57 @@ class Edge(Protocol):
     def record(self, event: AuditEvent) -> None: ...
 
     def held_class(self, event: AuditEvent) -> str | None:
-        """The record's class, where nothing that follows it may leave before it is kept."""
+        """Return the record's class if all effects after it wait until it is durable; else None."""
 
     def hold(self, connection: "Connection") -> None:
-        """Wait until what `unkept` tells is kept; `go_on` or `close` is called in the end."""
+        """Wait until the `pending_classes` are durable, then call `resume` or `close`."""
 
     def new_session(self, connection: "Connection", transport: asyncio.Transport) -> Session | None:
-        """The session of a new connection; None: it is not served, and gets closed."""
+        """Return the session of a new connection; None: the connection is rejected and closed."""
 
     def connect_upstream(self, connection: "Connection") -> None:
-        """Open the broker's side; `upstream_ready` or `close` is called in the end."""
+        """Connect to the broker, then call `upstream_ready` or `close`."""
 
     def forward(self, connection: "Connection", request: ToController) -> None:
-        """Send to the controller; `controller_responded` is called in the end."""
+        """Send a request to the controller, then call `controller_responded`."""
 
     def verify(self, connection: "Connection", login: Verify) -> None:
-        """Find out whether a login holds; `verified` is called in the end."""
+        """Check a login, then call `verified`."""
 
     def look_up_topics(self, connection: "Connection", topic_ids: bytes) -> None:
-        """Have the broker name these ids; `topics_looked_up` is called in the end."""
+        """Request the names of these ids from the broker, then call `topics_looked_up`."""
 
     def renew_login(self, connection: "Connection", upstream: "Upstream") -> None:
-        """Our session at the broker ends soon; `log_in_upstream` or `close` is called in the end."""
+        """Renew the session at the broker, which expires soon: call `log_in_upstream` or `close`."""
 
-    def login_refused(self, message: str) -> None:
-        """The broker did not renew our session; the connection ends."""
+    def login_rejected(self, message: str) -> None:
+        """Report that the broker did not renew the session; the connection is closed."""
 
-    def gone(self, connection: "Connection", reason: str) -> None:
-        """The connection is over."""
+    def connection_closed(self, connection: "Connection", reason: str) -> None:
+        """Remove a closed connection."""
 
 
-class Trail(Protocol):
-    """Whether records are kept. Of everything that a listener may do, this alone waits for a disk."""
+class AuditTrail(Protocol):
+    """Durability of audit records. Nothing else that a listener does waits for a disk."""
 
     def held_class(self, event: AuditEvent) -> str | None:
-        """The record's class, where nothing that follows it may leave before it is kept."""
+        """Return the record's class if all effects after it wait until it is durable; else None."""
 
-    async def kept(self, classes: Collection[str] = (ADMIN,)) -> bool:
-        """Whether what was recorded of these classes survives, as far as audit.fsync says."""
+    async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
+        """Wait until the records of these classes are durable, as audit.fsync says. False on failure."""
 
-    async def lets_go_on(self, classes: Collection[str]) -> bool:
-        """Whether what follows their records may leave: they are kept, or need not be (audit.policy)."""
+    async def may_proceed(self, classes: Collection[str]) -> bool:
+        """Return whether effects after these records may be carried out: they are durable, or need not be."""
 
 
-class NoTrail:
-    """Nothing is kept, and nobody waits for it."""
+class NoAuditTrail:
+    """An audit trail that never has to be waited for."""
 
     def held_class(self, event: AuditEvent) -> str | None:
         return None
 
-    async def kept(self, classes: Collection[str] = (ADMIN,)) -> bool:
+    async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
         return True
 
-    async def lets_go_on(self, classes: Collection[str]) -> bool:
+    async def may_proceed(self, classes: Collection[str]) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""Effects of one connection that wait until what was recorded before them is kept (audit.fsync, D3).
+"""Effects of a connection that wait until the records before them are durable (audit.fsync, D3).
 
-Kept by proxy.net.clients.connection while it holds; proxy.net.clients.listener waits for the disk meanwhile.
-What is recorded is recorded at once, so that one wait is enough for all that one read has brought.
+proxy.net.clients.connection has them, while proxy.net.clients.listener waits for the disk. Records themselves
+are written at once, so one wait is enough for all effects of one read.
 """
 
 from dataclasses import dataclass, field, replace
@@ -10,25 +10,25 @@ from proxy.session.effects import Effect, ToBroker, ToClient
 
 
 @dataclass(slots=True)
-class Held:
-    """In their order."""
+class DeferredEffects:
+    """Effects that wait until the audit records before them are durable, in order."""
 
     effects: list[Effect] = field(default_factory=list)
     classes: set[str] = field(default_factory=set)
-    """Of records that have to be kept before, and that nobody waits for yet."""
+    """Classes of the records that have to be durable first, and for which no wait has begun."""
 
-    def take(self, effect: Effect) -> None:
-        """Put it behind the others; what it borrows of the receive buffer becomes its own."""
+    def add(self, effect: Effect) -> None:
+        """Append an effect, with a copy of what it borrows from the receive buffer."""
         self.effects.append(owned(effect))
 
-    def unkept(self) -> set[str]:
-        """The classes to wait for; empty when all may go on."""
+    def pending_classes(self) -> set[str]:
+        """Return the classes to wait for; empty when the effects may be carried out."""
         classes, self.classes = self.classes, set()
         return classes
 
 
 def owned(effect: Effect) -> Effect:
-    """The same effect, which borrows nothing of the receive buffer."""
+    """Return the effect with a copy of its data, if these may be in the receive buffer."""
     if isinstance(effect, ToClient | ToBroker):
         return replace(effect, data=bytes(effect.data))
     return effect

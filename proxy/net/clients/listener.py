@@ -1,7 +1,7 @@
-"""Listening sockets of the proxy: accept, count, hand to connections.
+"""A listener of the proxy: accepts connections, and runs the tasks that they need.
 
-Put together by proxy.process. Owns the tasks that connections need (the way to the broker, requests that the
-controller has), in the process's TaskGroup; what goes wrong in one of them ends its connection and no other.
+Made by proxy.listeners. The tasks (connecting to the broker, requests to the controller) run in the process's
+TaskGroup; an error in one of them ends its connection and no other.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from proxy.audit.record import AuditEvent
 from proxy.net.clients.acceptor import Acceptor, TlsAcceptor, listening_socket
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection, Upstream
-from proxy.net.clients.connection_host import NoTrail, Trail
-from proxy.net.clients.pending_logins import Logins
+from proxy.net.clients.connection_host import AuditTrail, NoAuditTrail
+from proxy.net.clients.pending_logins import PendingLogins
 from proxy.net.clients.relay_protocol import ReceiveBuffers
 from proxy.net.clients.turns import Turns
 from proxy.net.clients.upstream import UpstreamError, connect, next_login
@@ -32,7 +32,7 @@ from proxy.net.kafka.topic_lookups import TopicLookups
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.cause import cause_of
-from proxy.net.runtime.chunked import in_slices
+from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import StateLine
 from proxy.net.telemetry.request_tracer import traced_session
@@ -54,13 +54,13 @@ log = structlog.get_logger(__name__)
 
 @lru_cache(maxsize=1_024)
 def _address(text: str) -> tuple[str, bytes]:
-    """A client's address as ACLs name it, and its raw bytes; clients come back, so it is remembered."""
+    """Return a client's address as ACLs name it, and its raw bytes. Cached, since clients reconnect."""
     host = host_address(text)
     return host, ip_address(host.partition("%")[0]).packed
 
 
 class Observer(Protocol):
-    """Who counts connections."""
+    """Counts connections."""
 
     def opened(self, listener: str) -> None: ...
 
@@ -72,13 +72,13 @@ class Observer(Protocol):
 
 
 class Forwarder(Protocol):
-    """The way to the controller; proxy.process hands in forwarding's."""
+    """Sends requests to the controller; proxy.process passes that of `forwarding`."""
 
     def __call__(self, request: ToController) -> Awaitable[ControllerResponse]: ...
 
 
 class Listener:
-    """One address that clients connect to."""
+    """One listener of the proxy."""
 
     now_ms = staticmethod(now_ms)
 
@@ -94,15 +94,14 @@ class Listener:
         admission: Admission,
         verifications: Verifications,
         identity: Identity | None = None,
-        trail: Trail | None = None,
+        trail: AuditTrail | None = None,
         turns: Turns | None = None,
         lookups: TopicLookups | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        """`admission`: of all listeners; `identity`: as whom we log in to the broker.
+        """`admission`, `turns`, `lookups`: shared by all listeners. `identity`: the logins at the broker.
 
-        `trail`: what was given to `record` is kept by. `turns`, `lookups`: of all listeners. `tracing`: None:
-        requests have no spans, and do not pay for them.
+        `trail`: the audit trail behind `record`. `tracing`: None: requests have no spans, at no cost.
         """
         self._tracing = tracing
         self.lookups = lookups or TopicLookups(gate.topic_names, broker)
@@ -118,39 +117,39 @@ class Listener:
         self._tasks = tasks
         self._admission = admission
         self._identity = identity or ProxyIdentity(broker.sasl)
-        self._trail = trail or NoTrail()
+        self._trail = trail or NoAuditTrail()
         self.held_class = self._trail.held_class
         timeout_ms = 0 if policy.sasl is None else policy.login_timeout_ms
-        self._logins = Logins(policy.name, verifications, timeout_ms, record)
+        self._logins = PendingLogins(policy.name, verifications, timeout_ms, record)
         self._upstream_line = StateLine("broker reached for clients", "broker not reached for clients")
         self._server: Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None, *, reuse_port: bool = False) -> int:
-        """Listen; returns the port. `reuse_port`: other processes of ours accept there too."""
+        """Listen; return the port. `reuse_port`: other workers listen there too."""
         return self.accept_at(listening_socket(host, port, BACKLOG, reuse_port=reuse_port), tls)
 
     def accept_at(self, listening: socket.socket, tls: ServerTls | None) -> int:
-        """Accept at a socket that listens already; returns its port."""
+        """Accept connections at an open socket; return its port."""
         pace = self._admission.pace(self.policy.name)
         parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
         self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
         return self._server.listen(listening)
 
     def hand_over(self) -> socket.socket | None:
-        """Accept no more; the listening socket stays open, for another listener. Connections stay."""
+        """Stop accepting, and return the open socket for another listener. Connections stay."""
         return None if self._server is None else self._server.hand_over()
 
     def renew_pace(self) -> None:
-        """max.connection.creation.rate may have changed."""
+        """Apply a changed max.connection.creation.rate."""
         if self._server is not None:
-            self._server.wait_with(self._admission.pace(self.policy.name))
+            self._server.set_pace(self._admission.pace(self.policy.name))
 
     def stop_accepting(self) -> None:
         if self._server is not None:
             self._server.close()
 
     def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
-        """The session of a new connection; None: it is not served, and gets closed."""
+        """Return the session of a new connection; None: the connection is rejected and closed."""
         session, slot = None, connection.slot
         try:
             session = self._session(transport)
@@ -179,7 +178,7 @@ class Listener:
         return traced_session(self._gate, self.policy, peer, authentication, self._tracing)
 
     def connect_upstream(self, connection: Connection) -> None:
-        """Open the broker's side of a connection."""
+        """Connect to the broker for a connection."""
         self._tasks.create_task(self._connect_upstream(connection))
 
     def forward(self, connection: Connection, request: ToController) -> None:
@@ -187,29 +186,31 @@ class Listener:
         self._tasks.create_task(self._forward(connection, request))
 
     def hold(self, connection: Connection) -> None:
-        """Let it go on once its records are kept."""
+        """Let a connection continue when its records are durable."""
         self._tasks.create_task(self._hold(connection))
 
     def verify(self, connection: Connection, login: Verify) -> None:
-        """Find out whether a login holds."""
+        """Check a login."""
         self._tasks.create_task(self._verify(connection, login))
 
     def look_up_topics(self, connection: Connection, topic_ids: bytes) -> None:
-        """Have the broker name these topic ids."""
-        self.lookups.want(connection.session.memory.owner, connection, topic_ids, self._tasks)
+        """Request the names of these topic ids from the broker."""
+        self.lookups.request(connection.session.memory.owner, connection, topic_ids, self._tasks)
 
     def renew_login(self, connection: Connection, upstream: Upstream) -> None:
-        """Log in to the broker once more on a connection that is in use (KIP-368)."""
+        """Renew the login at the broker on an open connection (KIP-368)."""
         self._tasks.create_task(self._renew_login(connection, upstream))
 
-    def login_refused(self, message: str) -> None:
+    def login_rejected(self, message: str) -> None:
         self._observer.upstream_error()
-        log.error("broker refused our re-authentication", error=message, listener=self.policy.name)
+        log.error(
+            "Broker rejected the re-authentication of the proxy", error=message, listener=self.policy.name
+        )
 
-    def gone(self, connection: Connection, reason: str) -> None:
+    def connection_closed(self, connection: Connection, reason: str) -> None:
         self.connections.discard(connection)
         self._logins.ended(connection)
-        self.lookups.leave(connection)
+        self.lookups.cancel(connection)
         connection.slot.leave()
         self._observer.closed(self.policy.name, reason)
         log.debug(
@@ -220,7 +221,7 @@ class Listener:
         )
 
     def drained(self) -> None:
-        """No connection is left: write out what was counted."""
+        """Record what was counted; no connection is left."""
         self._logins.close()
 
     def _new_connection(self, slot: Slot) -> Connection:
@@ -233,7 +234,7 @@ class Listener:
         return self._admission.enter(self.policy.name, host, close)
 
     def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
-        """Whom the transport alone proves the client to be; None when it must not come in."""
+        """Return the principal that the transport proves; None if the client is rejected."""
         tls = transport.get_extra_info("ssl_object")
         context = AuthenticationContext(
             listener=self.policy.name,
@@ -243,14 +244,14 @@ class Listener:
         )
         try:
             return self.policy.principal_builder.build(context)
-        except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
+        except Exception as error:  # noqa: BLE001 - any error of a builder rejects the client
             self._failed(peer.host, f"principal builder: {error or repr(error)}")
             return None
 
     def _principal_of(self, host: str) -> Callable[[str, Principal], Principal] | None:
         builder = self.policy.principal_builder
         if isinstance(builder, DefaultPrincipalBuilder):
-            return None  # It leaves a SASL user as it is.
+            return None  # It does not change SASL principals.
 
         def build(mechanism: str, authenticated: Principal) -> Principal:
             return builder.build(
@@ -266,7 +267,7 @@ class Listener:
         return build
 
     def _failed(self, host: str, reason: str) -> None:
-        """A client that was turned away for what its transport proves, or does not."""
+        """Record that a client was rejected because of its transport."""
         self.record(
             events.authentication_failed(
                 listener=self.policy.name,
@@ -296,30 +297,30 @@ class Listener:
     async def _renew_login(self, connection: Connection, upstream: Upstream) -> None:
         try:
             login = await self._login(connection)
-            assert login is not None, "a session that ends began with a login"
+            assert login is not None, "a session that expires has begun with a login"
             connection.log_in_upstream(await next_login(login, upstream))
         except ChannelError as error:
-            self.login_refused(str(error))
+            self.login_rejected(str(error))
             connection.close("upstream_reauthentication_failed")
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 
     async def _forward(self, connection: Connection, request: ToController) -> None:
         try:
-            reply = await self._forwarder(request)
-            await in_slices(lambda: connection.controller_told(request.correlation_id, reply))
-            await self._trail.kept()
-            connection.controller_responded(request.correlation_id, reply)
+            response = await self._forwarder(request)
+            await call_in_slices(lambda: connection.record_forward(request.correlation_id, response))
+            await self._trail.wait_until_durable()
+            connection.controller_responded(request.correlation_id, response)
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 
     async def _hold(self, connection: Connection) -> None:
         try:
-            while classes := connection.unkept():
-                if not await self._trail.lets_go_on(classes):
+            while classes := connection.pending_classes():
+                if not await self._trail.may_proceed(classes):
                     connection.close("audit_unavailable")
                     return
-            connection.go_on()
+            connection.resume()
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 
@@ -330,6 +331,6 @@ class Listener:
             self._fault(connection)
 
     def _fault(self, connection: Connection) -> None:
-        # The task boundary of a connection: a fault of ours ends this connection and is told.
-        log.exception("fault in a connection", listener=self.policy.name)
+        # The task boundary of a connection: a defect closes this connection and is logged.
+        log.exception("Unexpected error in a connection", listener=self.policy.name)
         connection.close("internal_error")

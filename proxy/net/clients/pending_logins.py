@@ -1,7 +1,7 @@
-"""Clients of one listener that are logging in: their checks are made, those that take too long are closed.
+"""Clients of one listener that log in: their checks, and the time limit of their logins.
 
 Part of proxy.net.clients.listener. A connection whose login cannot be checked now is closed without a
-response: after that a client tries again, whereas SASL_AUTHENTICATION_FAILED is final.
+response: then the client retries, whereas SASL_AUTHENTICATION_FAILED is final.
 """
 
 import select
@@ -18,8 +18,8 @@ LOGIN_TIMEOUT = "login_timeout"
 _LEFT = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
-class Logins:
-    """See the module."""
+class PendingLogins:
+    """Checks logins in threads, and closes connections that take too long."""
 
     def __init__(
         self,
@@ -28,27 +28,27 @@ class Logins:
         timeout_ms: int,
         record: Callable[[AuditEvent], None],
     ) -> None:
-        """`timeout_ms`: from the beginning of a connection to the end of its first login; 0: no limit."""
+        """`timeout_ms`: from the start of a connection to the end of its first login; 0: no limit."""
         self._listener = listener
         self._verifications = verifications
         self._incomplete = IncompleteLogins(listener, record, now_ms)
-        self._timeouts: LoginTimeouts[Connection] = LoginTimeouts(timeout_ms, self._over)
+        self._timeouts: LoginTimeouts[Connection] = LoginTimeouts(timeout_ms, self._expired)
 
     def begin(self, connection: Connection) -> None:
-        """A stranger has connected."""
+        """Start the time limit of a new connection."""
         self._timeouts.begin(connection)
 
     def ended(self, connection: Connection) -> None:
         self._timeouts.forget(connection)
 
     def close(self) -> None:
-        """No connection is left."""
+        """Stop; no connection is left."""
         self._timeouts.close()
         self._incomplete.flush()
 
     async def verify(self, connection: Connection, login: Verify, is_open: Callable[[], bool]) -> None:
-        """Make the check, and tell the connection. `is_open`: we have not closed it yet."""
-        left_s = self._timeouts.pause(connection)  # How long we take is not the client's fault.
+        """Check a login, and pass the outcome to the connection. `is_open`: whether it is not closed yet."""
+        left_s = self._timeouts.pause(connection)  # The check does not count against the client.
         try:
             outcome = await self._verifications.outcome(login.check, self._client(connection, login, is_open))
         except NotChecked as error:
@@ -66,17 +66,17 @@ class Logins:
             mechanism=login.mechanism,
             host=connection.session.peer.host,
             principal=str(authentication.principal) if authentication.known else None,
-            is_there=lambda: is_open() and not _has_left(connection),
+            is_there=lambda: is_open() and not _has_disconnected(connection),
         )
 
-    def _over(self, connection: Connection) -> None:
+    def _expired(self, connection: Connection) -> None:
         if not connection.session.authentication.known:
             self._incomplete.add(connection.session.peer.host, LOGIN_TIMEOUT)
             connection.close(LOGIN_TIMEOUT)
 
 
-def _has_left(connection: Connection) -> bool:
-    """The client has closed its end. While nothing is read from it, the loop does not notice."""
+def _has_disconnected(connection: Connection) -> bool:
+    """Return whether the client has closed its end. The loop does not notice while it does not read."""
     transport = connection.transport
     if transport is None or transport.is_closing():
         return True

@@ -1,9 +1,9 @@
-"""Both sides of a relayed connection: they read into a shared buffer, and their peers take what is written.
+"""The protocol of both sides of a relayed connection, with a receive buffer that all connections share.
 
-All connections of a process read into one buffer. An event loop reads for one connection, carries out the
-session's effects, and only then reads for the next. Bytes that a slow peer has not taken stay where they are:
-that side is `full`, the other side stops reading (back-pressure), and the side owns the buffer until the
-bytes are gone. Another buffer becomes the shared one meanwhile.
+An event loop reads for one connection, carries out the session's effects, and only then reads for the next.
+Bytes that a slow peer has not accepted stay in their buffer: this side is `full`, the other side stops
+reading (back-pressure), and the side owns the buffer until the bytes are sent. Another buffer becomes the
+shared one.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ SIZE_BYTES = 256 * 1024
 _MAX_FREE = 64
 
 MAX_JOINED_BYTES = 4 * 1024
-"""Of a part that is copied in order to be written together with others."""
+"""Largest part that is copied to be written together with others."""
 TLS_FULL_BYTES = 64 * 1024
-"""Encrypted and not yet taken: more than this, and the side is full."""
+"""Encrypted bytes that are not sent; with more, the side is full."""
 
 
 class ReceiveBuffers:
-    """The buffer in use, and those that came back."""
+    """The shared receive buffer, and free ones to replace it."""
 
     __slots__ = ("_free", "current")
 
@@ -30,41 +30,41 @@ class ReceiveBuffers:
         self._free: list[memoryview] = []
         self.current = memoryview(bytearray(SIZE_BYTES))
 
-    def give_away(self) -> memoryview:
-        """The current buffer is somebody's now, who brings it back with `take_back`."""
+    def hand_over(self) -> memoryview:
+        """Return the current buffer to a new owner, who returns it by `reuse`."""
         given = self.current
         self.current = self._free.pop() if self._free else memoryview(bytearray(SIZE_BYTES))
         return given
 
-    def take_back(self, buffer: memoryview) -> None:
-        """Its bytes have been sent."""
+    def reuse(self, buffer: memoryview) -> None:
+        """Reuse a buffer whose bytes have been sent."""
         if len(self._free) < _MAX_FREE:
             self._free.append(buffer)
 
 
-class Side(asyncio.BufferedProtocol):
-    """One socket of two."""
+class RelayProtocol(asyncio.BufferedProtocol):
+    """The protocol of one socket of a relayed connection."""
 
-    __slots__ = ("_buffers", "_kept", "_reading", "full", "on_drained", "read_limit_bytes", "transport")
+    __slots__ = ("_buffers", "_reading", "_unsent", "full", "on_drained", "read_limit_bytes", "transport")
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
-        self._kept: list[memoryview] = []
+        self._unsent: list[memoryview] = []
         self._reading = True
         self.read_limit_bytes = 0
-        """To read at a time; 0: as many as the receive buffer has room for."""
+        """Bytes to read at a time; 0: as many as the receive buffer has room for."""
         self.on_drained: Callable[[], None] | None = None
-        """Called when it is not full any more: its feeder may read on."""
+        """Called when this side is not full any more, so that the other side reads again."""
         self.transport: asyncio.Transport | None = None
         self.full = False
-        """Its peer is slower than what it is fed with."""
+        """Whether the peer is slower than the other side."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast, not an assertion: uvloop's transports are no subclasses of asyncio's.
+        # A cast, not an assertion: uvloop's transports do not inherit from asyncio's.
         self.transport = cast(asyncio.Transport, transport)
-        # No buffering by the loop: what is written is sent before `write` returns, or `full` is set.
-        # Under TLS what is written is copied at once, and uvloop compares with >=: at a limit of 0 an empty
-        # buffer is full too, and nothing ever drains it.
+        # Without buffering in the loop, bytes are sent before `write` returns, or `full` is set. Under TLS
+        # they are copied at once; and uvloop compares with >=, so that at a limit of 0 an empty buffer would
+        # be full, and would never be drained.
         encrypted = transport.get_extra_info("sslcontext") is not None
         self.transport.set_write_buffer_limits(TLS_FULL_BYTES if encrypted else 0)
 
@@ -73,16 +73,16 @@ class Side(asyncio.BufferedProtocol):
         return current[:limit_bytes] if limit_bytes else current
 
     def write(self, data: Data) -> None:
-        """Send; what is not taken at once stays in its buffer, which is then this side's until it is."""
+        """Send. If bytes are not sent at once, this side owns their buffer until they are."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
         transport.write(data)
         if self.full and isinstance(data, memoryview):
-            self._keep(data)
+            self._own_buffer(data)
 
     def read(self, wanted: bool) -> None:
-        """Read on, or leave what comes in the kernel's buffers."""
+        """Resume or pause reading; meanwhile data stays in the kernel's buffers."""
         transport = self.transport
         if wanted is self._reading or transport is None or transport.is_closing():
             return
@@ -97,25 +97,25 @@ class Side(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.full = False
-        kept, self._kept = self._kept, []
-        for buffer in kept:
-            self._buffers.take_back(buffer)
+        unsent, self._unsent = self._unsent, []
+        for buffer in unsent:
+            self._buffers.reuse(buffer)
         if self.on_drained is not None:
             self.on_drained()
 
-    def _keep(self, data: memoryview) -> None:
-        # Only the shared buffer is written over by the next read; others belong to the bytes in them. What
-        # comes in from one side goes out to the other alone, so a buffer never has two owners.
+    def _own_buffer(self, data: memoryview) -> None:
+        # Only the shared buffer is overwritten by the next read. Bytes from one side go only to the other, so
+        # a buffer never has two owners.
         if data.obj is self._buffers.current.obj:
-            self._kept.append(self._buffers.give_away())
+            self._unsent.append(self._buffers.hand_over())
 
 
 def joined(parts: list[Data]) -> list[Data]:
-    """The same bytes in fewer parts, for fewer writes.
+    """Return the same bytes in fewer parts, for fewer writes.
 
     A thousand small writes are a thousand small segments, whose overhead fills the peer's receive buffer long
-    before its window is full. Linux from 6.17 on then drops segments beyond the window, with what they
-    acknowledge: where both directions are full, the connection stalls for minutes.
+    before its window is full. Linux from 6.17 on then drops segments beyond the window, and their
+    acknowledgements: if both directions are full, the connection stalls for minutes.
     """
     if len(parts) < 2:
         return parts

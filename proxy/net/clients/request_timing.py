@@ -1,7 +1,7 @@
-"""The time that the event loop spends on one client, for those whom a request quota governs (KIP-124).
+"""The time that the event loop spends on one client, for request quotas (KIP-124).
 
-Used by proxy.net.clients.connection around what it takes from either side; the session gets the nanoseconds.
-Whom no such quota governs costs one look at its session, and on the short ways not even that.
+proxy.net.clients.connection measures the handling of bytes from either side; the session gets the
+nanoseconds. A client without a request quota costs one look at its session, and on the fast path nothing.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from proxy.session.session import Session
 
 
 class Served(Protocol):
-    """Of a connection."""
+    """A connection whose time may be measured."""
 
     session: Session
 
@@ -21,7 +21,7 @@ class Served(Protocol):
 
 
 def on_requests(connection: Served, take: Callable[[], list[Effect]], now_ms: int) -> None:
-    """What comes of the client's bytes is carried out; measured, if that is asked for."""
+    """Carry out the effects of a client's bytes, and measure the time if the client has a request quota."""
     session = connection.session
     if not session.machine.is_timed:
         connection.carry_out(take())
@@ -31,8 +31,8 @@ def on_requests(connection: Served, take: Callable[[], list[Effect]], now_ms: in
     session.machine.spent_on_requests(perf_counter_ns() - since_ns, now_ms)
 
 
-def on_answers(connection: Served, take: Callable[[], list[Effect]], now_ms: int) -> None:
-    """The same for what answers it."""
+def on_responses(connection: Served, take: Callable[[], list[Effect]], now_ms: int) -> None:
+    """Carry out the effects of a response's bytes, and measure the time if the client has a request quota."""
     session = connection.session
     if not session.machine.is_timed:
         connection.carry_out(take())

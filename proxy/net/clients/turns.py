@@ -1,10 +1,9 @@
-"""Connections that have work left, each served for a slice at a time (SPEC O8).
+"""Turns at the event loop of connections with more work, one slice at a time (SPEC O8).
 
-Fed by proxy.net.clients.connection with connections whose session has a turn due. In each turn of the event
-loop one slice is worked, or several short ones, so that in between all others are read from and written to.
-Principals take turns, whatever the number of their connections; clients that are not logged in yet take turns
-by address, and all of them together alternate with those that are. TLS handshakes and the ends of very many
-connections have turns too.
+proxy.net.clients.connection adds connections whose session has work left. Each turn of the event loop has one
+slice of work, or several short ones; in between, the loop reads and writes for all others. Principals take
+turns, whatever the number of their connections. Clients without a login take turns by address, and all of
+these alternate with the others. TLS handshakes and the ends of very many connections have turns too.
 """
 
 import asyncio
@@ -15,22 +14,22 @@ from typing import Protocol
 from proxy.wire.work import Pace
 
 ENDS_IN_A_TURN = 50
-"""Connections that end in one turn of the loop, some milliseconds; others wait for later turns."""
+"""Connections that end in one turn of the loop, in some milliseconds; others wait for later turns."""
 SMALL_WORK_NS = 2_000_000
-"""Others have their turn in the same turn of the loop until so much was worked: most work is much shorter."""
+"""Several workers share a turn of the loop up to this much work: most work is much shorter."""
 CROWDED_NS = 5_000_000
-"""So much work in one turn of the loop, and whatever else is not cheap waits for a later one."""
+"""After so much work in one turn of the loop, all other expensive work waits for a later one."""
 
 
 class Worker(Protocol):
     """A connection."""
 
     def take_turn(self) -> bool:
-        """Work for a slice; whether there is more to do."""
+        """Work for a slice; return whether there is more to do."""
 
 
 class _Queue:
-    """Workers by owner: owners take turns, and of one owner the first is finished before the next."""
+    """Workers by owner. Owners take turns; an owner's first worker is finished before its next one."""
 
     __slots__ = ("_by_owner",)
 
@@ -44,7 +43,7 @@ class _Queue:
         self._by_owner.setdefault(owner, deque()).append(worker)
 
     def take_turn(self) -> bool:
-        """Let the next owner's first worker work; whether it is finished."""
+        """Let the next owner's first worker work; return whether it is finished."""
         owner = next(iter(self._by_owner))
         workers = self._by_owner.pop(owner)
         is_finished = True
@@ -53,14 +52,14 @@ class _Queue:
         finally:
             if is_finished:
                 workers.popleft()
-            workers.extend(self._by_owner.pop(owner, ()))  # That came meanwhile.
+            workers.extend(self._by_owner.pop(owner, ()))  # Workers that came meanwhile.
             if workers:
                 self._by_owner[owner] = workers
         return is_finished
 
 
 class _Waiting:
-    """Waits for one turn of the loop, and works behind it: nobody else has a turn in that one."""
+    """Waits for a turn of the loop that it has for itself, for work after it."""
 
     __slots__ = ("_called", "called")
 
@@ -75,7 +74,7 @@ class _Waiting:
 
 
 class Turns:
-    """Of one event loop."""
+    """The turns of one event loop."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -88,20 +87,20 @@ class Turns:
         self._idle.set()
 
     def add(self, owner: Hashable, worker: Worker, *, stranger: bool) -> None:
-        """Let it have turns until it has no more work; to be called once until then."""
+        """Give a worker turns until it has no more work. Call it once until then."""
         self._queues[stranger].add(owner, worker)
         self._idle.clear()
         self._pace.crowded = True
         self._schedule()
 
     async def next(self, address: str) -> None:
-        """Return when it is the turn of a client that is not logged in yet, for one piece of work."""
+        """Wait for a turn of a client without a login, for one piece of work."""
         waiting = _Waiting(self._end_batch)
         self.add(address, waiting, stranger=True)
         await waiting.called.wait()
 
     def end(self, end: Callable[[], None]) -> None:
-        """Call `end`, now or in a later turn: thousands of clients may leave at the same moment."""
+        """Call `end`, now or in a later turn: thousands of clients may disconnect at the same moment."""
         self._schedule()
         if self._endings or self._ended >= ENDS_IN_A_TURN:
             self._endings.append(end)
@@ -111,14 +110,14 @@ class Turns:
             end()
 
     def worked(self) -> None:
-        """A slice outside of any turn has ended."""
+        """Count a slice outside of any turn."""
         self._spent_ns += self._pace.elapsed_ns
         if self._spent_ns >= CROWDED_NS:
             self._pace.crowded = True
         self._schedule()
 
     async def idle(self) -> None:
-        """Wait until nobody has any work left."""
+        """Wait until no worker has work left."""
         await self._idle.wait()
 
     def _schedule(self) -> None:
@@ -157,7 +156,7 @@ class Turns:
         self._is_batch = False
 
     def _next_turn(self) -> bool:
-        """Whether anybody waited for a turn, and had it."""
+        """Give one worker a turn; return whether there was one."""
         self._strangers_next = not self._strangers_next
         for stranger in (self._strangers_next, not self._strangers_next):
             if self._queues[stranger]:

@@ -1,7 +1,7 @@
-"""Connections to the broker for clients: plain or TLS, logged in as the proxy, then handed to the relay.
+"""Opens connections to the broker for clients: plain or TLS, logged in as the proxy or the user.
 
-Asked by proxy.net.clients.listener when a session first has something for the broker. The login is that of
-proxy.net.kafka.channel; once it is done the transport is given another protocol, the relay's.
+proxy.net.clients.listener opens one when a session first has bytes for the broker. proxy.net.kafka.channel
+logs in; then the transport gets another protocol, the relay's.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from proxy.wire.api_keys import ApiKey
 
 
 class UpstreamError(Exception):
-    """The broker cannot be reached or rejects our login. `reason`: a few words (proxy.net.runtime.cause)."""
+    """The broker is unreachable or rejects the login. `reason`: a short text (proxy.net.runtime.cause)."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ class UpstreamError(Exception):
 
 
 async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
-    """Open and log in; `connection.upstream_ready` is called when the bytes may flow."""
+    """Connect and log in, then call `connection.upstream_ready`. UpstreamError."""
     loop = asyncio.get_running_loop()
     try:
         if endpoint.sasl is not None:
@@ -56,7 +56,7 @@ def _reason(error: ChannelError | OSError) -> str:
 
 
 async def next_login(login: SaslLogin, upstream: Upstream) -> UpstreamLogin:
-    """What renewing the session of an open connection takes; ChannelError when there is no credential."""
+    """Return the login that renews an open connection's session. ChannelError without a credential."""
     return UpstreamLogin(login.mechanism, await sasl_client(login), upstream.authenticate_version)
 
 
@@ -65,8 +65,7 @@ async def _logged_in(endpoint: EndpointSettings, upstream: Upstream) -> None:
     upstream.session_lifetime_ms = channel.session_lifetime_ms
     upstream.authenticate_version = channel.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
     transport = channel.detach()
-    # The loop picks how it reads when reading begins: a protocol that brings its own buffer has to be
-    # set while it is paused.
+    # The loop chooses how to read when reading starts: a BufferedProtocol has to be set while it is paused.
     transport.pause_reading()
     transport.set_protocol(upstream)
     upstream.connection_made(transport)

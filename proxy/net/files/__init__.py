@@ -1,7 +1,7 @@
-"""Files that are read again when they change.
+"""Files that are reloaded when they change.
 
 watched_file       one file: its bytes go to a reader whenever they change
-tls                PEM files -> ssl contexts, of listeners and of Penstock's own connections
-certificates       one watch over all certificates and keys of a process; when they expire
-authorizer_reload  an authorizer's files, and the decisions that sessions remember
+tls                PEM files -> ssl contexts, for listeners and for Penstock's own connections
+certificates       watches all certificates and keys of a process, and reports when they expire
+authorizer_reload  reloads an authorizer's files, and forgets decisions that sessions remember
 """

@@ -1,7 +1,7 @@
-"""What an authorizer needs from outside: its files read and watched, decisions forgotten, errors told.
+"""Upkeep of an authorizer: its files are reloaded, remembered decisions forgotten, its errors logged.
 
-Made with the process, which is an error when a file is broken; run in its TaskGroup. `forget` is called
-whenever decisions that sessions remember may no longer be those the authorizer would make now.
+Made with the process, so that a broken file is a start-up error, and run in its TaskGroup. `forget` is called
+whenever the authorizer might decide differently from what sessions remember.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ MIN_DECISIONS_LAST_MS = 100
 log = structlog.get_logger(__name__)
 
 
-class AuthorizerUpkeep:
-    """See the module."""
+class AuthorizerReload:
+    """Watches the files of one authorizer and logs its errors."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class AuthorizerUpkeep:
         forget: Callable[[], None],
         interval_ms: int = INTERVAL_MS,
     ) -> None:
-        """ValueError names a file that cannot be read or used, and the place in it."""
+        """ValueError names a file that cannot be read or used, and the line."""
         self._guarded = unprotected(authorizer)
-        self._forget = _nothing  # Nobody has asked it yet; and it may be made in a thread.
+        self._forget = _do_nothing  # No session remembers a decision yet, and this may run in a thread.
         self._interval_ms = interval_ms
-        self._told_count = 0
+        self._logged_count = 0
         inner = underlying(authorizer)
         self._files = []
         if isinstance(inner, DecidesByFiles):
@@ -51,13 +51,13 @@ class AuthorizerUpkeep:
             self._decisions_last_ms = max(MIN_DECISIONS_LAST_MS, inner.decisions_last_ms())
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for file in self._files:
                 tasks.create_task(file.run())
             if self._decisions_last_ms is not None:
                 tasks.create_task(self._forget_in_time(self._decisions_last_ms))
-            tasks.create_task(self._tell_errors())
+            tasks.create_task(self._log_errors())
 
     def _load(self, authorizer: DecidesByFiles, path: Path, content: bytes) -> None:
         authorizer.load_file(path, content)
@@ -68,22 +68,22 @@ class AuthorizerUpkeep:
             await asyncio.sleep(interval_ms / 1000)
             self._forget()
 
-    async def _tell_errors(self) -> None:
-        """The authorizer itself has no log; a traceback once an interval is enough to find the fault by."""
+    async def _log_errors(self) -> None:
+        """Log the count and the last error once an interval: the authorizer itself does not log."""
         while isinstance(self._guarded, GuardedAuthorizer):
             count = self._guarded.error_count
-            if count > self._told_count:
+            if count > self._logged_count:
                 log.error(
-                    "the authorizer failed: each time was a denial",
-                    count=count - self._told_count,
+                    "Authorizer raised; requests denied",
+                    count=count - self._logged_count,
                     last_error=self._guarded.last_error,
                 )
-                self._told_count = count
+                self._logged_count = count
             await asyncio.sleep(self._interval_ms / 1000)
 
 
-def _nothing() -> None:
-    """There is nothing to forget."""
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 def _read(file: WatchedFile) -> None:

@@ -1,8 +1,8 @@
-"""Certificates and keys on disk: one watch over all that a process uses (O3), and when they expire (O12).
+"""Certificates and keys on disk: watches all that a process uses (O3), and reports when they expire (O12).
 
-`run` belongs in the process's TaskGroup. A certificate and its key change one after the other: the first new
-file does not fit the old other one, which is logged, and both take effect once the second is there. Expiry is
-that of the files as they were last loaded: a changed file that could not be loaded does not count.
+A certificate and its key change one after the other. Between the two the pair does not match: this is logged,
+and both take effect once the second file is there. Expiry is that of the files last loaded; a changed file
+that could not be loaded does not count.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ FILE_KIND = "certificate"
 
 
 class Reloadable(Protocol):
-    """proxy.net.files.tls's contexts."""
+    """A user of certificate files, such as the contexts of proxy.net.files.tls."""
 
     @property
     def files(self) -> tuple[Path, ...]: ...
@@ -33,39 +33,41 @@ class Reloadable(Protocol):
 
 
 class Certificates:
-    def __init__(self, held: Iterable[Reloadable | None], reloads: FileReloads) -> None:
-        """TlsError, from those that hold it, when a file has become unusable since they read it."""
+    """Watches the files of all contexts of a process."""
+
+    def __init__(self, contexts: Iterable[Reloadable | None], reloads: FileReloads) -> None:
+        """Raise TlsError if a file cannot be used any more."""
         self._reloads = reloads
         self._files: dict[Reloadable, list[WatchedFile]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._watches: dict[Reloadable, list[asyncio.Task[None]]] = {}
-        for each in held:
+        for each in contexts:
             if each is not None:
-                self.hold(each, self.read(each))
+                self.add(each, self.read(each))
 
     def read(self, each: Reloadable) -> list[WatchedFile]:
-        """For `hold`; in a thread, where the loop is not to wait. TlsError when a file cannot be used."""
+        """Load the files of a context for `add`. Blocks; TlsError when a file cannot be used."""
         files = [WatchedFile(path, FILE_KIND, each.reload, self._reloads) for path in each.files]
         for file in files:
             file.load()
         return files
 
-    def hold(self, each: Reloadable, files: list[WatchedFile]) -> None:
-        """Watch its files too."""
+    def add(self, each: Reloadable, files: list[WatchedFile]) -> None:
+        """Watch these files of a context."""
         self._files[each] = files
         self._watch(each)
 
-    def release(self, each: Reloadable) -> None:
-        """Its files are of no concern any more."""
+    def remove(self, each: Reloadable) -> None:
+        """Stop watching the files of a context."""
         self._files.pop(each, None)
         for watch in self._watches.pop(each, ()):
             watch.cancel()
 
     @property
     def expiries(self) -> dict[Path, float]:
-        """When what is loaded expires, by file, in seconds since the epoch.
+        """By file, when what is loaded expires, in seconds since the epoch.
 
-        The earliest of those that use the file.
+        The earliest time, if several contexts use the file.
         """
         found: dict[Path, float] = {}
         for path, expiry_s in (item for each in list(self._files) for item in each.expiries.items()):
@@ -73,7 +75,7 @@ class Certificates:
         return found
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for each in self._files:
@@ -87,16 +89,16 @@ class Certificates:
 
 
 def expiry_of_chain(path: Path) -> float | None:
-    """Of the first certificate in a PEM file, which is the peer's to see; seconds since the epoch.
+    """Return when the first certificate in a PEM file expires, in seconds since the epoch.
 
-    None where the file holds none that can be read: whether it can be used is for OpenSSL to say.
+    None if the file has no readable certificate: OpenSSL decides whether it can be used.
     """
     ends = _ends(path)
     return ends[0] if ends else None
 
 
 def expiry_of_cas(path: Path) -> float | None:
-    """Of the certificate in a PEM file that is valid longest: after it nobody is trusted."""
+    """Return when the last certificate in a PEM file expires: from then on no peer is trusted."""
     return max(_ends(path), default=None)
 
 
@@ -116,16 +118,16 @@ def _moment(moment: datetime) -> float:
 
 
 class CertificateSeries(Collector):
-    """One series for each file."""
+    """Collects one series for each file."""
 
     def __init__(self, expiries: Callable[[], Mapping[Path, float]]) -> None:
-        """`expiries`: of the files in use."""
+        """`expiries`: by file, in seconds since the epoch."""
         self._expiries = expiries
 
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
             "penstock_certificate_expiry_timestamp_seconds",
-            "When the certificate loaded from this file expires, since the epoch; of CAs, the last of them",
+            "When the certificate loaded from this file expires; for a file of CAs, when the last one does",
             labels=["file"],
         )
         for path, expiry_s in sorted(self._expiries().items()):

@@ -1,8 +1,8 @@
-"""PEM files in, ssl contexts out, and new ones when the files change: our listeners and our own connections.
+"""PEM files -> ssl contexts, for listeners and for Penstock's own connections, with reload.
 
-Asked when a process is put together. Which files, and whether clients need certificates, is configuration.
-A handshake takes the context of its moment, so nothing that is open notices a reload, and files that cannot
-be used leave the last good context in force (SPEC O3).
+Configuration says which files, and whether clients need certificates. Each handshake uses the newest context,
+so a reload does not affect open connections. Files that cannot be used leave the last good context in effect
+(SPEC O3).
 """
 
 import ssl
@@ -31,46 +31,46 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTlsSettings:
-    """Of one listener."""
+    """TLS settings of one listener."""
 
     key_pair: KeyPair
     client_auth: str = "none"
-    """none, requested or required (ssl.client.auth)."""
+    """ssl.client.auth: none, requested or required."""
     ca: Path | None = None
-    """What clients' certificates are checked against."""
+    """CAs that clients' certificates are verified against."""
     server_names: Mapping[str, KeyPair] = field(default_factory=dict)
-    """Other certificates, by the name that a client asks for (SNI)."""
+    """Other certificates, by the server name in the client's hello (SNI)."""
     protocols: tuple[str, ...] = tuple(PROTOCOLS)
     ciphers: str | None = None
-    """Of TLS 1.2, as OpenSSL writes them; those of 1.3 are not up for choice."""
+    """For TLS 1.2, as OpenSSL writes them. The ciphers of TLS 1.3 cannot be chosen."""
 
 
 class ServerTls:
-    """`context` is what a listener is opened with; it hands each handshake on to the newest one."""
+    """Server side of TLS. A listener is opened with `context`; each handshake uses the newest files."""
 
     def __init__(self, settings: ServerTlsSettings) -> None:
         """TlsError names the file that cannot be used."""
         self._settings = settings
         self.context, self._by_name = self._loaded()
         self.expiries = self._read_expiries()
-        """By file, of what is loaded; seconds since the epoch."""
+        """By loaded file, in seconds since the epoch."""
         self._newest = self.context
         self.context.sni_callback = self._choose
 
     @property
-    def asks_clients(self) -> bool:
-        """Whether a client may show a certificate."""
+    def requests_certificates(self) -> bool:
+        """Whether clients are requested to send a certificate."""
         return self._settings.client_auth != "none"
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Those that a reload reads."""
+        """The files that a reload reads."""
         pairs = [self._settings.key_pair, *self._settings.server_names.values()]
         cas = [] if self._settings.ca is None else [self._settings.ca]
         return tuple(dict.fromkeys([path for pair in pairs for path in (pair.certificate, pair.key)] + cas))
 
     def reload(self, _content: bytes = b"") -> None:
-        """Read all files again; TlsError, and what was in force stays, when one cannot be used."""
+        """Read all files again. TlsError, with the old context in effect, when one cannot be used."""
         self._newest, self._by_name = self._loaded()
         self.expiries = self._read_expiries()
 
@@ -94,7 +94,7 @@ class ServerTls:
             _trust(context, settings.ca)
         context.verify_mode = CLIENT_AUTH[settings.client_auth]
         if settings.client_auth != "none":
-            # A resumed session shows no certificate again: one that is not trusted any more would come in.
+            # A resumed session shows no certificate: one that is no longer trusted would be accepted.
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
         return context
@@ -102,14 +102,14 @@ class ServerTls:
     def _choose(
         self, handshake: ssl.SSLObject, server_name: str | None, _first: ssl.SSLContext
     ) -> int | None:
-        # Called for every handshake, also for one that names no server. Setting the context takes over its
-        # certificate and what it trusts.
+        # Called for each handshake, also without a server name. Setting the context replaces the certificate
+        # and the trusted CAs.
         handshake.context = self._by_name.get((server_name or "").lower(), self._newest)
         return None
 
 
 class ClientTls:
-    """Of our own connections to one peer; without `ca` the system's certificates are trusted."""
+    """Client side of TLS, for connections to one peer; without `ca` the system's CAs are trusted."""
 
     def __init__(
         self, ca: Path | None, certificate: Path | None, key: Path | None, endpoint_identification: bool
@@ -117,7 +117,7 @@ class ClientTls:
         """TlsError names the file that cannot be used."""
         self._ca, self._certificate, self._key = ca, certificate, key
         self.expiries: dict[Path, float] = {}
-        """As those of ServerTls."""
+        """By loaded file, in seconds since the epoch."""
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         if ca is None:
@@ -127,13 +127,13 @@ class ClientTls:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Those that a reload reads."""
+        """The files that a reload reads."""
         return tuple(path for path in (self._ca, self._certificate, self._key) if path is not None)
 
     def reload(self, _content: bytes = b"") -> None:
-        """Read the files again, for the next connection. A CA that is gone is trusted till the next start."""
+        """Read the files again, for the next connection. A removed CA stays trusted until the next start."""
         if self._certificate is not None:
-            # Tried elsewhere first: half of a new pair must not take the old one's place.
+            # First into another context: a pair that is half new must not replace the old one.
             _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self._certificate, self._key)
             _load(self.context, self._certificate, self._key)
         if self._ca is not None:
@@ -144,7 +144,7 @@ class ClientTls:
 def client_context(
     ca: Path | None, certificate: Path | None, key: Path | None, endpoint_identification: bool
 ) -> ssl.SSLContext:
-    """For a connection of ours, once."""
+    """Return a context that is never reloaded."""
     return ClientTls(ca, certificate, key, endpoint_identification).context
 
 
@@ -164,16 +164,16 @@ def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
     try:
-        # With no password given OpenSSL would ask for one at the terminal, and wait.
+        # Without a password OpenSSL would prompt for one at the terminal.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ssl.SSLError) as error:
         raise TlsError(
-            f"certificate {certificate} with key {key or certificate}: {_in_words(error)}"
+            f"certificate {certificate} with key {key or certificate}: {_described(error)}"
         ) from error
 
 
-def _in_words(error: OSError) -> str:
-    """OpenSSL tells the place in its source, and of a file of another kind nothing but that it is none."""
+def _described(error: OSError) -> str:
+    """Describe the error. OpenSSL's text names a place in its source, and no cause if the file is not PEM."""
     if not isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     if error.reason == "KEY_VALUES_MISMATCH":

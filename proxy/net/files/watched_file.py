@@ -1,8 +1,8 @@
-"""One file on disk, and who wants its bytes whenever they are others: users, ACLs, certificates, keys.
+"""Watches one file on disk: users, ACLs, certificates, keys. Its reader gets the bytes whenever they change.
 
-`load` reads it when a process is put together, so that a broken file is a start-up error; `run` looks again
-at each interval. The reader takes the bytes or raises; what it raises leaves it with what it had, is told in
-a log line and counted, and those bytes are not tried again. What they mean is the reader's.
+`load` reads the file when a process is built, so that a broken file is a start-up error. `run` checks it at
+each interval. If the reader raises, it stays with what it had; the error is logged and counted, and these
+bytes are not tried again.
 """
 
 import asyncio
@@ -23,30 +23,30 @@ MAX_BYTES = 64 << 20
 
 LOADED, FAILED = "loaded", "failed"
 GUESSABLE = frozenset(("users", "http_token", "otlp_headers", "configuration"))
-"""Kinds with secrets that people make up: a hash of the file, in the audit, could be guessed from."""
+"""Kinds with secrets that people choose: their hash in the audit trail would allow guessing them."""
 
 log = structlog.get_logger(__name__)
 
 
 class FileReloads:
-    """How often files were taken and refused; one for each process, shared by its files."""
+    """Counts and records reloads of files; one for each process, shared by its files."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._total = Counter(
             "penstock_file_reloads_total",
-            "Changes of a watched file that were taken (loaded) or left the last good one in force (failed)",
+            "Reloads of a watched file that changed; a failed one leaves the previous version in effect",
             ("file_kind", "outcome"),
             registry=registry,
         )
         self.record: Callable[[AuditEvent], None] = lambda _event: None
-        """The audit; set once there is one."""
+        """Appends to the audit trail; set when there is one."""
 
     def watch(self, file_kind: str) -> None:
-        """Show both counts of a kind from the start, so that the first failure is an increase."""
+        """Start both counts of a kind at 0, so that the first failure is an increase."""
         for outcome in (LOADED, FAILED):
             self._total.labels(file_kind, outcome)
 
-    def tell(
+    def report(
         self,
         path: Path,
         file_kind: str,
@@ -54,9 +54,9 @@ class FileReloads:
         error: str | None = None,
         about: Mapping[str, str] | None = None,
     ) -> None:
-        """A changed file was taken, or with `error` was not; `digest`: SHA-256 of it, if it could be read.
+        """Count and record that a changed file was loaded, or with `error` was not.
 
-        `about`: further settings of the audit record.
+        `digest`: SHA-256 of the file, if it could be read. `about`: further settings of the audit record.
         """
         outcome = LOADED if error is None else FAILED
         self._total.labels(file_kind, outcome).inc()
@@ -68,7 +68,7 @@ class FileReloads:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What a look at the file's entry tells; another one means that the bytes may be others."""
+    """The state of a directory entry; if it differs, the content may have changed."""
 
     inode: tuple[int, int]
     size: int
@@ -77,7 +77,7 @@ class _Mark:
 
 
 class WatchedFile:
-    """See the module. `file_kind` ("users", "acls") names the file in the metric, `path` in log lines."""
+    """Passes a file's content to `on_change` at the start and after each change."""
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class WatchedFile:
         reloads: FileReloads,
         interval_ms: int = INTERVAL_MS,
     ) -> None:
+        """`file_kind` ("users", "acls") is the label in the metric."""
         self.path = path
         self._file_kind = file_kind
         self._on_change = on_change
@@ -95,18 +96,18 @@ class WatchedFile:
         self._looked_at: _Mark | None = None
         self._growing: _Mark | None = None
         self._digest: bytes | None = None
-        self._told_error: str | None = None
+        self._logged_error: str | None = None
         reloads.watch(file_kind)
 
     def load(self) -> None:
-        """Read the file now and hand it on; what reading or the reader raises goes to the caller."""
+        """Read the file now. Errors of reading and of the reader are raised."""
         self._looked_at = _mark(self.path)
         content = _content(self.path)
         self._on_change(content)
         self._digest = _digest(content)
 
     async def run(self) -> None:
-        """Look at each interval, until cancelled. Disks may be slow: reading waits in a thread."""
+        """Check the file at each interval, until cancelled. A thread reads, because disks may be slow."""
         while True:
             await asyncio.sleep(self._interval_ms / 1000)
             try:
@@ -114,22 +115,22 @@ class WatchedFile:
             except OSError as error:
                 self._unreadable(error)
             else:
-                self._take(content)
+                self._apply(content)
 
     def look(self) -> None:
-        """One look, and whatever follows from it."""
+        """Check the file once."""
         try:
             content = self._changed()
         except OSError as error:
             self._unreadable(error)
         else:
-            self._take(content)
+            self._apply(content)
 
     def _changed(self) -> bytes | None:
-        """The bytes when the file is another than at the last look, and whole. OSError when unreadable.
+        """Return the content if it has changed since the last look and is complete. OSError if unreadable.
 
-        A file put in place by a rename is whole. One that is written where it lies may be half written, and
-        half a file of users is a valid file of fewer users: it is left to settle until two looks agree.
+        A file put in place by a rename is complete. One that is written in place may be half written, and
+        half a file of users is a valid file of fewer users: wait until two looks agree.
         """
         mark = _mark(self.path)
         if mark == self._looked_at:
@@ -145,32 +146,32 @@ class WatchedFile:
         self._looked_at, self._growing = mark, None
         return content
 
-    def _take(self, content: bytes | None) -> None:
+    def _apply(self, content: bytes | None) -> None:
         if content is None:
             return
-        self._told_error = None
+        self._logged_error = None
         digest = _digest(content)
         if digest == self._digest:
             return
         self._digest = digest
         try:
             self._on_change(content)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the last good one stays
+        except Exception as error:  # noqa: BLE001 - after any error the previous version stays in effect
             self._failed(str(error) or repr(error), digest)
             return
-        self._reloads.tell(self.path, self._file_kind, digest)
+        self._reloads.report(self.path, self._file_kind, digest)
         log.info("file loaded", file=str(self.path), file_kind=self._file_kind, bytes=len(content))
 
     def _unreadable(self, error: OSError) -> None:
-        # A missing file is looked for again and again, and told once.
-        if str(error) != self._told_error:
-            self._told_error = str(error)
+        # The file is looked for at each interval, and the error is logged once.
+        if str(error) != self._logged_error:
+            self._logged_error = str(error)
             self._failed(str(error), None)
 
     def _failed(self, error: str, digest: bytes | None) -> None:
-        self._reloads.tell(self.path, self._file_kind, digest, error)
+        self._reloads.report(self.path, self._file_kind, digest, error)
         log.warning(
-            "file not loaded, the last good one stays in force",
+            "Failed to reload file; keeping the previous version",
             file=str(self.path),
             file_kind=self._file_kind,
             error=error,
@@ -178,9 +179,9 @@ class WatchedFile:
 
 
 def _mark(path: Path) -> _Mark:
-    # Links are followed: a volume of Kubernetes changes what a link stands for.
-    told = os.stat(path)
-    return _Mark((told.st_dev, told.st_ino), told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+    # Links are followed: a Kubernetes volume changes the target of a link.
+    entry = os.stat(path)
+    return _Mark((entry.st_dev, entry.st_ino), entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns)
 
 
 def _content(path: Path) -> bytes:

@@ -1,8 +1,8 @@
 """A client connection to a Kafka endpoint: TLS, ApiVersions, SASL login, pipelined requests (KIP-368).
 
-The proxy holds one to the controller and one for the metadata topic, the controller one to a broker.
-Has no task of its own and so needs no owner but the one who closes it: re-authentication is begun by
-the first request after its time has come, which holds the others back until it is done.
+The proxy has one to the controller and one for the metadata topic, the controller one to a broker. A channel
+has no task: the first request after the time of the re-authentication begins it, and other requests wait for
+its end.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from typing import Self
 
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.files.tls import ClientTls
-from proxy.net.kafka.response_protocol import ReplyProtocol
+from proxy.net.kafka.response_protocol import ResponseProtocol
 from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.net.runtime import cause
-from proxy.net.runtime.chunked import in_slices
+from proxy.net.runtime.chunked import call_in_slices
 from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
 from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
 from proxy.wire import codecs, types
@@ -31,14 +31,14 @@ from proxy.wire.message import Request, Response
 API_VERSIONS_VERSION = 3
 SASL_AUTHENTICATE_VERSION = 2
 MIN_REAUTHENTICATION_INTERVAL_S = 1.05
-"""A Kafka server refuses a second login within a second of the one before (KIP-368)."""
+"""A Kafka server rejects a second login within a second of the first (KIP-368)."""
 
 
 class ChannelError(Exception):
-    """The connection cannot be had or is gone; what was asked on it may or may not have been done."""
+    """The connection failed. Requests in flight may or may not have been carried out."""
 
     reason = cause.CLOSED
-    """In few words that give nothing away."""
+    """A short text without addresses or names."""
 
     def __init__(self, text: str, reason: str | None = None) -> None:
         super().__init__(text)
@@ -46,53 +46,53 @@ class ChannelError(Exception):
 
 
 class ChannelTimeout(ChannelError):
-    """No answer came in time."""
+    """No response came in time."""
 
     reason = cause.TIMED_OUT
 
 
 class AuthenticationError(ChannelError):
-    """The endpoint does not accept our login."""
+    """The endpoint rejected the login."""
 
     reason = cause.LOGIN
 
 
 class UnsupportedVersionError(ChannelError):
-    """The endpoint does not speak this API in any version we could use."""
+    """The endpoint does not support the API in any of the needed versions."""
 
     reason = cause.VERSION
 
 
-_MOST_TELLING = (AuthenticationError, UnsupportedVersionError, ChannelTimeout, ChannelError)
-"""Of several addresses that failed, whose error is raised."""
+_BY_IMPORTANCE = (AuthenticationError, UnsupportedVersionError, ChannelTimeout, ChannelError)
+"""If several addresses fail, the first of these classes that one of the errors has is raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslLogin:
-    """Who we are to the endpoint."""
+    """Penstock's credentials at an endpoint."""
 
     mechanism: str
     """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."""
     username: str
     password: Callable[[], str] = field(repr=False)
-    """Read at each login, so that a changed secret is used from the next one on."""
+    """Read for each login, so that a changed secret takes effect."""
     token_auth: bool = False
-    """The two are a delegation token's id and HMAC (KIP-48)."""
+    """Whether user name and password are a delegation token's id and HMAC (KIP-48)."""
     tokens: TokenSource | None = None
-    """OAUTHBEARER: where a token comes from at each login; the name is then told and no more."""
+    """Source of the tokens of OAUTHBEARER; the user name is then only shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSettings:
-    """Where and how to connect."""
+    """The address of an endpoint, and how to connect to it."""
 
     host: str
     port: int
     others: tuple[tuple[str, int], ...] = ()
-    """Further addresses of the same cluster, tried in turn when the first cannot be reached."""
+    """Further addresses of the same cluster, tried in order when the first one fails."""
     ssl: SSLContext | None = None
     tls: ClientTls | None = None
-    """Who holds the context, where its files are to be watched."""
+    """The owner of `ssl`, if its files are watched."""
     sasl: SaslLogin | None = None
     client_id: str = "penstock"
     request_timeout_ms: int = 30_000
@@ -104,21 +104,21 @@ class EndpointSettings:
 
     @property
     def address(self) -> str:
-        """As bootstrap.servers: all addresses there are."""
+        """All addresses, as in bootstrap.servers."""
         return ",".join(self.addresses)
 
     def at(self, host: str, port: int) -> "EndpointSettings":
-        """One node, reached in the same way."""
+        """Return the same settings for another node."""
         return replace(self, host=host, port=port, others=())
 
 
 class Channel:
     """An open connection; use it with `async with await Channel.open(endpoint) as channel`."""
 
-    def __init__(self, endpoint: EndpointSettings, protocol: ReplyProtocol) -> None:
+    def __init__(self, endpoint: EndpointSettings, protocol: ResponseProtocol) -> None:
         self.endpoint = endpoint
         self.api_versions: dict[int, tuple[int, int]] = {}
-        """What the endpoint speaks: API key -> lowest and highest version."""
+        """API key -> lowest and highest version that the endpoint supports."""
         self.api_versions_tags: dict[int, bytes] = {}
         """Tagged fields of its ApiVersions response that Kafka does not have."""
         self._protocol = protocol
@@ -126,13 +126,13 @@ class Channel:
         self._login_lock = asyncio.Lock()
         self._reauthenticate_at_s: float | None = None
         self.session_lifetime_ms = 0
-        """As the endpoint told it at the last login; 0: the session does not end."""
+        """As reported at the last login; 0: the session does not expire."""
 
     @classmethod
     async def open(cls, endpoint: EndpointSettings) -> Self:
-        """Connect, negotiate versions, log in; ChannelError (or AuthenticationError) when any of it fails.
+        """Connect, negotiate versions and log in. ChannelError (or AuthenticationError) when a step fails.
 
-        Of several addresses each is tried in turn, all within the request timeout.
+        Several addresses are tried in order, all within the request timeout.
         """
         if not endpoint.others:
             return await cls._open_one(endpoint, endpoint.request_timeout_ms)
@@ -141,13 +141,13 @@ class Channel:
         addresses = [(endpoint.host, endpoint.port), *endpoint.others]
         errors: list[ChannelError] = []
         for index, (host, port) in enumerate(addresses):
-            # One that is silent must not use up the time of those after it.
+            # A silent address must not use up the time of those after it.
             share_ms = (ends_s - loop.time()) * 1000 / (len(addresses) - index)
             try:
                 return await cls._open_one(endpoint.at(host, port), int(share_ms))
             except ChannelError as error:
                 errors.append(error)
-        raise _most_telling(errors) from errors[-1]
+        raise _combined(errors) from errors[-1]
 
     @classmethod
     async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int) -> Self:
@@ -172,42 +172,42 @@ class Channel:
 
     @property
     def closed(self) -> bool:
-        """No further request can be sent."""
+        """Whether no further request can be sent."""
         return not self._protocol.open
 
     @property
     def silent_ms(self) -> int:
-        """For how long the endpoint has sent nothing at all although requests are in flight."""
+        """Milliseconds since the endpoint last sent anything, while requests are in flight."""
         return self._protocol.silent_ms
 
     async def close(self) -> None:
-        """End the connection; requests still pending fail with ChannelError."""
+        """Close the connection; pending requests fail with ChannelError."""
         await self._protocol.close()
 
     def detach(self) -> asyncio.Transport:
-        """Give the transport away, logged in; nothing may be in flight, and the channel is over."""
+        """Return the transport, logged in, for another protocol. No request may be in flight."""
         return self._protocol.detach()
 
     async def wait_closed(self) -> None:
-        """Until the connection is gone, whoever ended it."""
+        """Wait until the connection is closed, from either side."""
         await self._protocol.wait_lost()
 
-    def version(self, api_key: int, ours: tuple[int, int]) -> int:
-        """The highest version of `ours` (lowest, highest) that the endpoint speaks too."""
+    def version(self, api_key: int, supported: tuple[int, int]) -> int:
+        """Return the highest version of `supported` (lowest, highest) that the endpoint supports too."""
         low, high = self.api_versions.get(api_key, (0, -1))
-        best = min(high, ours[1])
-        if best < max(low, ours[0]):
+        best = min(high, supported[1])
+        if best < max(low, supported[0]):
             raise UnsupportedVersionError(
-                f"{self.endpoint.address}: speaks {ApiKey.name_of(api_key)} v{low}-v{high}, "
-                f"needed v{ours[0]}-v{ours[1]}"
+                f"{self.endpoint.address}: supports {ApiKey.name_of(api_key)} v{low}-v{high}, "
+                f"needed v{supported[0]}-v{supported[1]}"
             )
         return best
 
     async def request(
         self, api_key: int, version: int, message: Request[Response], *, timeout_ms: int | None = None
     ) -> Response:
-        """Send a message of ours, give back the decoded response."""
-        await self._keep_authenticated()
+        """Send a request of Penstock and return the decoded response."""
+        await self._renew_login()
         return await self._request(api_key, version, message, timeout_ms)
 
     async def send_body(
@@ -219,18 +219,18 @@ class Channel:
         *,
         timeout_ms: int | None = None,
     ) -> memoryview:
-        """Send a request body that is encoded already, give back the response body, undecoded."""
-        await self._keep_authenticated()
+        """Send an encoded request body and return the response body, undecoded."""
+        await self._renew_login()
         return await self._exchange(api_key, version, client_id, body, timeout_ms)
 
     async def _request(
         self, api_key: int, version: int, message: Request[Response], timeout_ms: int | None
     ) -> Response:
-        body = await in_slices(partial(codecs.request(api_key, version).encode, message))
-        answer = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
+        body = await call_in_slices(partial(codecs.request(api_key, version).encode, message))
+        frame = await self._exchange(api_key, version, self.endpoint.client_id, body, timeout_ms)
         try:
             codec: codecs.Codec[Response] = codecs.response(api_key, version)
-            response, _ = await in_slices(partial(codec.decode, answer))
+            response, _ = await call_in_slices(partial(codec.decode, frame))
         except WireError as error:
             self._protocol.abort(error)
             raise ChannelError(
@@ -246,39 +246,39 @@ class Channel:
         limit_ms = self.endpoint.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                answer = await self._protocol.exchange(self._correlation_id, frame)
-            _, body_offset = decode_response_header(api_key, version, answer)
+                response = await self._protocol.exchange(self._correlation_id, frame)
+            _, body_offset = decode_response_header(api_key, version, response)
         except (TimeoutError, ConnectionError, WireError) as error:
-            raise self._failed(api_key, error, limit_ms, ours=timeout_ms is None) from error
-        return memoryview(answer)[body_offset:]
+            raise self._failed(api_key, error, limit_ms, abort=timeout_ms is None) from error
+        return memoryview(response)[body_offset:]
 
-    def _failed(self, api_key: int, error: Exception, limit_ms: int, *, ours: bool) -> ChannelError:
+    def _failed(self, api_key: int, error: Exception, limit_ms: int, *, abort: bool) -> ChannelError:
         name = ApiKey.name_of(api_key)
         if not isinstance(error, TimeoutError):
             return ChannelError(f"{self.endpoint.address}: {name}: {error}")
-        failure = ChannelTimeout(f"{self.endpoint.address}: no answer to {name} within {limit_ms} ms")
-        if ours:
-            # An endpoint that is silent for the whole request timeout is taken for dead; one that was
-            # given less by the caller is not.
+        failure = ChannelTimeout(f"{self.endpoint.address}: no response to {name} within {limit_ms} ms")
+        if abort:
+            # An endpoint that is silent for the whole request timeout is considered dead, but not one that
+            # was silent for a shorter timeout of the caller.
             self._protocol.abort(failure)
         return failure
 
     async def _negotiate(self) -> None:
-        ours = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+        request = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
         version = API_VERSIONS_VERSION
-        body = codecs.of(types.ApiVersionsRequest, version).encode(ours)
-        answer = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, body, None)
-        if int.from_bytes(answer[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
-            # KIP-511: whoever does not know our version answers in version 0.
+        encoded = codecs.of(types.ApiVersionsRequest, version).encode(request)
+        body = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, encoded, None)
+        if int.from_bytes(body[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+            # KIP-511: a server that does not know this version responds in version 0.
             response = await self._request(ApiKey.API_VERSIONS, 0, types.ApiVersionsRequest(), None)
         else:
-            response, _ = codecs.of(types.ApiVersionsResponse, version).decode(answer)
+            response, _ = codecs.of(types.ApiVersionsResponse, version).decode(body)
         if response.error_code != ErrorCode.NONE:
             raise ChannelError(f"{self.endpoint.address}: ApiVersions: {_name(response.error_code)}")
         self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self.api_versions_tags = response.unknown_tags or {}
 
-    async def _keep_authenticated(self) -> None:
+    async def _renew_login(self) -> None:
         if not self._is_due():
             return
         async with self._login_lock:
@@ -290,7 +290,7 @@ class Channel:
         return at_s is not None and asyncio.get_running_loop().time() >= at_s
 
     async def _log_in(self) -> None:
-        """One login, or one more on the live connection; requests on their way keep their answers."""
+        """Log in, or renew the login of the open connection. Requests in flight still get their responses."""
         login = self.endpoint.sasl
         if login is None:
             return
@@ -306,45 +306,45 @@ class Channel:
             self._reauthenticate_at_s = asyncio.get_running_loop().time() + wait_s
 
     async def _authenticate(self, login: SaslLogin) -> int:
-        """The exchange of one login; gives back session_lifetime_ms, 0 for a session without end."""
+        """Exchange the SASL tokens of a login; return session_lifetime_ms, 0 for no expiry."""
         handshake = types.SaslHandshakeRequest(mechanism=login.mechanism)
         offered = await self._request(ApiKey.SASL_HANDSHAKE, 1, handshake, None)
         if offered.error_code != ErrorCode.NONE:
-            raise self._refused(login, _name(offered.error_code), f"offered: {offered.mechanisms}")
+            raise self._rejected(login, _name(offered.error_code), f"offered: {offered.mechanisms}")
         version = self.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
         client = await sasl_client(login)
         token: bytes | None = client.first()
         lifetime_ms = 0
         while token is not None:
             message = types.SaslAuthenticateRequest(auth_bytes=token)
-            answer = await self._request(ApiKey.SASL_AUTHENTICATE, version, message, None)
-            if answer.error_code != ErrorCode.NONE:
-                raise self._refused(login, _name(answer.error_code), answer.error_message)
-            lifetime_ms = answer.session_lifetime_ms
-            challenge = bytes(answer.auth_bytes)
+            response = await self._request(ApiKey.SASL_AUTHENTICATE, version, message, None)
+            if response.error_code != ErrorCode.NONE:
+                raise self._rejected(login, _name(response.error_code), response.error_message)
+            lifetime_ms = response.session_lifetime_ms
+            challenge = bytes(response.auth_bytes)
             try:
                 if client.takes_long(challenge):
                     token = await asyncio.to_thread(client.respond, challenge)
                 else:
                     token = client.respond(challenge)
             except ServerNotTrusted as error:
-                raise self._refused(login, "server not trusted", str(error)) from error
+                raise self._rejected(login, "server not trusted", str(error)) from error
         if not client.done:
-            raise self._refused(login, "login did not complete", None)
+            raise self._rejected(login, "login did not complete", None)
         return lifetime_ms
 
-    def _refused(self, login: SaslLogin, what: str, detail: str | None) -> AuthenticationError:
+    def _rejected(self, login: SaslLogin, what: str, detail: str | None) -> AuthenticationError:
         who = f"{login.mechanism} login as {login.username}"
         return AuthenticationError(
             f"{self.endpoint.address}: {who}: {what}" + (f": {detail}" if detail else "")
         )
 
 
-async def _connect(endpoint: EndpointSettings) -> ReplyProtocol:
+async def _connect(endpoint: EndpointSettings) -> ResponseProtocol:
     loop = asyncio.get_running_loop()
     try:
         _, protocol = await loop.create_connection(
-            lambda: ReplyProtocol(endpoint.max_response_bytes),
+            lambda: ResponseProtocol(endpoint.max_response_bytes),
             endpoint.host,
             endpoint.port,
             ssl=endpoint.ssl,
@@ -357,23 +357,23 @@ async def _connect(endpoint: EndpointSettings) -> ReplyProtocol:
     return protocol
 
 
-def _most_telling(errors: list[ChannelError]) -> ChannelError:
-    """One error for all, of the kind that an operator has to do something about."""
-    kind = next(kind for kind in _MOST_TELLING if any(isinstance(error, kind) for error in errors))
+def _combined(errors: list[ChannelError]) -> ChannelError:
+    """Return one error for all, of the class that matters most to an operator."""
+    kind = next(kind for kind in _BY_IMPORTANCE if any(isinstance(error, kind) for error in errors))
     reasons = ", ".join(dict.fromkeys(error.reason for error in errors))
     return kind("; ".join(map(str, errors)), reasons)
 
 
 def reauthentication_wait_s(session_lifetime_ms: int) -> float:
-    """How long to wait before the next login of a session that lasts so long."""
-    # Kafka's clients wait for 85 to 95 % of the lifetime (KIP-368), and a late one only hurts itself. Late
-    # here, we would have clients cut off that have done nothing wrong. Spread, so that not all come at once.
+    """Return the seconds to wait before renewing a login whose session lasts so long."""
+    # Kafka's clients wait for 85 to 95 % of the lifetime (KIP-368). A late renewal of Penstock would
+    # disconnect its clients, so it comes earlier; the random part spreads the renewals.
     share = 0.6 + secrets.randbelow(1000) / 10_000
     return max(session_lifetime_ms / 1000 * share, MIN_REAUTHENTICATION_INTERVAL_S)
 
 
 async def sasl_client(login: SaslLogin) -> SaslClient:
-    """Our side of one exchange; ChannelError when there is no token for it."""
+    """Return the client side of a SASL exchange. AuthenticationError when there is no token for it."""
     if login.tokens is not None:
         try:
             return OAuthBearerClient(await login.tokens.token())

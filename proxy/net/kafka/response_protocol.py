@@ -1,7 +1,7 @@
-"""One client connection to a Kafka endpoint: request frames out, response frames paired by correlation id.
+"""A connection to a Kafka endpoint that pairs response frames with requests by correlation id.
 
-Under proxy.net.kafka.channel, which knows what the frames mean. Has no task of its own: the event loop calls
-`data_received`, and whoever sent a request waits for its future.
+proxy.net.kafka.channel uses it, and knows what the frames mean. It has no task: the event loop calls
+`data_received`, and the sender of a request awaits a future.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import FrameDecoder
 
 MAX_IN_FLIGHT = 200
-"""Requests that the peer has not responded to. Those whose callers gave up count too, for their ids are kept:
-callers in a hurry must not make the table grow while the peer is slow."""
+"""Requests without a response, including those whose callers gave up. Their ids are remembered: the table
+must not grow while the peer is slow and callers have short timeouts."""
 
 _CORRELATION_ID = Struct(">i")
 
 
-class ReplyProtocol(asyncio.Protocol):
-    """Pairs responses with requests; every pending request fails when the connection goes."""
+class ResponseProtocol(asyncio.Protocol):
+    """Pairs responses with requests. All pending requests fail when the connection is lost."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._decoder = FrameDecoder(max_frame_bytes)
         self._pending: dict[int, asyncio.Future[bytes]] = {}
-        self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._waiting_since_s = 0.0
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
@@ -34,40 +34,40 @@ class ReplyProtocol(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Requests may still be sent."""
+        """Whether requests may still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def silent_ms(self) -> int:
-        """For how long nothing at all has come although requests are in flight; 0 if none is."""
+        """Milliseconds since anything was received, while requests are in flight; else 0."""
         if not self._pending:
             return 0
         return int((asyncio.get_running_loop().time() - self._waiting_since_s) * 1000)
 
     async def exchange(self, correlation_id: int, frame: bytes) -> bytes:
-        """Send a request frame (with its length prefix), give back the response frame (without).
+        """Send a request frame (with its length prefix) and return the response frame (without).
 
-        ConnectionError when the connection is gone or goes. A caller that gives up leaves its id
-        behind: the response is dropped when it comes.
+        ConnectionError when the connection is or gets lost. If the caller gives up, its id is remembered, and
+        the response is dropped.
         """
-        await self._room.acquire()
+        await self._slots.acquire()
         try:
             await self._writable.wait()
             if self._transport is None or not self.open:
                 raise ConnectionError(self._reason())
         except BaseException:
-            self._room.release()
+            self._slots.release()
             raise
         loop = asyncio.get_running_loop()
-        reply: asyncio.Future[bytes] = loop.create_future()
+        response: asyncio.Future[bytes] = loop.create_future()
         if not self._pending:
             self._waiting_since_s = loop.time()
-        self._pending[correlation_id] = reply
+        self._pending[correlation_id] = response
         self._transport.write(frame)
-        return await reply
+        return await response
 
     async def close(self, timeout_ms: int = 1_000) -> None:
-        """End the connection and wait until it has ended; a peer that does not let go is cut off."""
+        """Close the connection and wait for its end; abort it after the timeout."""
         transport = self._transport
         if transport is None:
             return
@@ -79,23 +79,23 @@ class ReplyProtocol(asyncio.Protocol):
             transport.abort()
 
     def abort(self, fault: Exception) -> None:
-        """Cut the connection off; pending requests fail with this reason."""
+        """Abort the connection; pending requests fail with `fault`."""
         self._fault = self._fault or fault
         if self._transport is not None:
             self._transport.abort()
 
     def detach(self) -> asyncio.Transport:
-        """Give the transport to another protocol."""
+        """Return the transport, for another protocol."""
         assert self._transport is not None
         transport, self._transport = self._transport, None
         return transport
 
     async def wait_lost(self) -> None:
-        """Until the connection is gone, for whatever reason."""
+        """Wait until the connection is lost, for any reason."""
         await self._lost.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast, not an assertion: uvloop's transports are no subclasses of asyncio's.
+        # A cast, not an assertion: uvloop's transports do not inherit from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -104,7 +104,7 @@ class ReplyProtocol(asyncio.Protocol):
             for frame in self._decoder.feed(data):
                 self._resolve(frame)
         except WireError as error:
-            # What follows a frame that cannot be understood cannot be trusted either.
+            # The bytes after a malformed frame cannot be trusted either.
             self.abort(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -112,10 +112,10 @@ class ReplyProtocol(asyncio.Protocol):
         self._lost.set()
         self._writable.set()
         pending, self._pending = self._pending, {}
-        for reply in pending.values():
-            self._room.release()
-            if not reply.done():
-                reply.set_exception(ConnectionError(self._reason()))
+        for response in pending.values():
+            self._slots.release()
+            if not response.done():
+                response.set_exception(ConnectionError(self._reason()))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -127,12 +127,12 @@ class ReplyProtocol(asyncio.Protocol):
         if len(frame) < _CORRELATION_ID.size:
             raise WireError(f"response of {len(frame)} bytes has no correlation id")
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        reply = self._pending.pop(correlation_id, None)
-        if reply is None:
-            raise WireError(f"response to correlation id {correlation_id}, which was not asked")
-        self._room.release()
-        if not reply.done():
-            reply.set_result(frame)
+        response = self._pending.pop(correlation_id, None)
+        if response is None:
+            raise WireError(f"response to correlation id {correlation_id}, which was not requested")
+        self._slots.release()
+        if not response.done():
+            response.set_result(frame)
 
     def _reason(self) -> str:
         return f"connection lost: {self._fault}" if self._fault else "connection closed"

@@ -1,10 +1,10 @@
-"""Names of topic ids that the proxy does not know, asked of the broker for all clients that wait (KIP-516).
+"""Requests the names of unknown topic ids from the broker, for all clients that wait (KIP-516).
 
-Fed by proxy.net.clients.listener with the ids that requests name. The names go into Gate.topic_names, then
-the waiting connections continue. There is one question at a time, on a connection of the proxy's own, with
-the ids of all who wait by then, each once. Principals take turns in it, however many ids they want, so one
-with a million of them holds nobody else up. Memory is bounded by the connections: each has one request
-waiting, and its ids take no more bytes here than in that request.
+proxy.net.clients.listener passes the ids that requests contain. The names go into Gate.topic_names, then the
+waiting connections continue. One question is in flight at a time, on a connection of the proxy's own, with
+the ids of all that wait by then, each once. Principals take turns, so that one with a million ids delays no
+other. Memory is bounded by the connections: each has one waiting request, and its ids take no more bytes here
+than there.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.runtime.chunked import done_in_pieces, in_pieces, in_slices
+from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.session.topic_names import TopicNames
 from proxy.wire import codecs, types
@@ -27,16 +27,16 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 
 MAX_IDS = 200
-"""In one question: its response has all partitions of these topics."""
+"""Of one question. Its response has all partitions of these topics."""
 
 IDS_PER_TURN = 20
-"""Of one principal, before it is the next one's turn."""
+"""Of one principal, before the next one's turn."""
 
 TIMEOUT_MS = 5_000
-"""For a question, a new connection included. When it fails the ids are unknown for all who wait."""
+"""Of a question, including a new connection. If it fails, its ids are unknown to all that wait."""
 
 RETRY_S = 1.0
-"""Between a question that failed and the next one. Requests that name unknown ids wait meanwhile."""
+"""Pause after a failed question. Requests with unknown ids wait meanwhile."""
 
 _METADATA_VERSIONS = 12, codecs.request_versions(ApiKey.METADATA)[-1]
 _ID_BYTES = 16
@@ -47,14 +47,14 @@ Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
 
 
 class Waiter(Protocol):
-    """A connection."""
+    """A connection that waits."""
 
     def topics_looked_up(self) -> None:
-        """The names are known, as far as the broker knows them."""
+        """Called when the names are known, as far as the broker knows them."""
 
 
-class _Wanted:
-    """The ids that one waiter waits for."""
+class _Request:
+    """The ids that one connection waits for."""
 
     __slots__ = ("_position", "_topic_ids", "waiter")
 
@@ -64,96 +64,96 @@ class _Wanted:
         self._position = 0
 
     def next_id(self) -> bytes | None:
-        """None behind the last one."""
+        """Return the next id; None after the last one."""
         start = self._position
         self._position += _ID_BYTES
         return self._topic_ids[start : self._position] or None
 
     def drop(self) -> None:
-        """Nobody waits for them any more."""
+        """Cancel the request."""
         self.waiter, self._topic_ids = None, b""
 
 
 class TopicLookups:
-    """Of one proxy, or of one of its workers."""
+    """The lookups of one proxy or worker."""
 
     def __init__(self, names: TopicNames, endpoint: EndpointSettings) -> None:
         self._names = names
         self._endpoint = endpoint
         self._channel: Channel | None = None
-        self._lines: dict[Hashable, deque[_Wanted]] = {}  # By owner, in the order of their turns.
-        self._waiting: dict[Waiter, _Wanted] = {}
+        self._lines: dict[Hashable, deque[_Request]] = {}  # By owner, in the order of their turns.
+        self._waiting: dict[Waiter, _Request] = {}
         self._running = self._closed = False
         self._is_failing = self._is_denied = False
         self.questions = 0
-        """That the broker was asked."""
+        """Questions sent to the broker."""
         self.failures = 0
-        """Of these, without a response."""
+        """Questions without a response."""
         self.unknown = 0
-        """Ids that the broker had no name for."""
+        """Ids for which the broker had no name."""
 
     @property
     def waiting(self) -> int:
         """Connections that wait."""
         return len(self._waiting)
 
-    def want(self, owner: Hashable, waiter: Waiter, topic_ids: bytes, tasks: asyncio.TaskGroup) -> None:
-        """Have the broker name these ids, of 16 bytes each; then `waiter` is told, unless it leaves before.
+    def request(self, owner: Hashable, waiter: Waiter, topic_ids: bytes, tasks: asyncio.TaskGroup) -> None:
+        """Request the names of these ids, of 16 bytes each; then call the waiter, unless it has cancelled.
 
-        `owner`: whose turn it takes; `tasks`: where the question is asked.
+        `owner`: the principal whose turn it is; `tasks`: the group of the task that sends questions.
         """
-        wanted = self._waiting[waiter] = _Wanted(waiter, topic_ids)
+        wanted = self._waiting[waiter] = _Request(waiter, topic_ids)
         self._lines.setdefault(owner, deque()).append(wanted)
         if not self._running:
             self._running = True
             tasks.create_task(self._run())
 
-    def leave(self, waiter: Waiter) -> None:
-        """It is gone, and waits no longer."""
+    def cancel(self, waiter: Waiter) -> None:
+        """Forget a waiter, which is closed."""
         wanted = self._waiting.pop(waiter, None)
         if wanted is not None:
             wanted.drop()
 
     async def close(self) -> None:
-        """Ask no more; a question on its way ends without a response."""
+        """Stop; a question in flight ends without a response."""
         self._closed = True
-        await self._hang_up()
+        await self._disconnect()
 
     async def _run(self) -> None:
-        """Ask until nobody waits."""
+        """Send questions until no connection waits."""
         try:
             while self._lines and not self._closed:
-                if not await self._ask_once():
+                if not await self._next_question():
                     self._lines.clear()
                     await self._release(list(self._waiting.values()))
                     await asyncio.sleep(RETRY_S)
         finally:
             self._running = False
             if self._closed:
-                await self._hang_up()
+                await self._disconnect()
 
-    async def _ask_once(self) -> bool:
-        """Whether that went well; otherwise nobody is to wait any longer."""
+    async def _next_question(self) -> bool:
+        """Send one question. False if it failed: then all waiters are to be released."""
         question: dict[bytes, None] = {}
-        complete: list[_Wanted] = []
+        complete: list[_Request] = []
         try:
-            await done_in_pieces(self._gathered(question, complete))
-            if question and not await self._ask(list(question)):
+            await run_in_slices(self._gathered(question, complete))
+            if question and not await self._send(list(question)):
                 return False
-        except Exception:  # The task boundary: a fault ends no proxy and leaves nobody waiting.
-            log.exception("fault while topic ids were looked up")
+        except Exception:  # The task boundary: a fault must not end the proxy or leave waiters behind.
+            log.exception("Failed to look up topic ids")
             return False
         await self._release(complete)
         return True
 
-    async def _release(self, complete: list[_Wanted]) -> None:
-        async for wanted in in_pieces(complete):
+    async def _release(self, complete: list[_Request]) -> None:
+        async for wanted in iterate_in_slices(complete):
             if wanted.waiter is not None:
                 del self._waiting[wanted.waiter]
                 wanted.waiter.topics_looked_up()
 
-    def _gathered(self, question: dict[bytes, None], complete: list[_Wanted]) -> Iterator[None]:
-        """Fill a question, and list those who are done with it; a step for each id that is looked at."""
+    def _gathered(self, question: dict[bytes, None], complete: list[_Request]) -> Iterator[None]:
+        """Fill a question, and list the requests that end with it; one step for each id."""
         while self._lines and len(question) < MAX_IDS:
             owner = next(iter(self._lines))
             line = self._lines.pop(owner)
@@ -166,31 +166,31 @@ class TopicLookups:
                 elif not self._is_settled(topic_id):
                     question[topic_id] = None
                 yield
-            line.extend(self._lines.pop(owner, ()))  # That came meanwhile.
+            line.extend(self._lines.pop(owner, ()))  # Requests that came meanwhile.
             if line:
                 self._lines[owner] = line
 
     def _is_settled(self, topic_id: bytes) -> bool:
-        """Whether the broker need not be asked, for somebody else's request has asked already."""
+        """Return whether the name is known, or known to be missing, after an earlier question."""
         return self._names.name(topic_id) is not None or self._names.is_missing(topic_id, now_ms())
 
-    async def _ask(self, topic_ids: list[bytes]) -> bool:
-        """Learn the names of these; False when the broker did not respond."""
+    async def _send(self, topic_ids: list[bytes]) -> bool:
+        """Request the names and store them. False when the broker did not respond."""
         self.questions += 1
         try:
             async with asyncio.timeout(TIMEOUT_MS / 1000):
                 topics = await self._described(topic_ids)
         except (ChannelError, WireError, TimeoutError) as error:
             self.failures += 1
-            self._tell(str(error) or f"no response within {TIMEOUT_MS} ms")
-            await self._hang_up()
+            self._log(str(error) or f"no response within {TIMEOUT_MS} ms")
+            await self._disconnect()
             return False
-        self._tell(None)
+        self._log(None)
         for topic in topics:
             if topic.name:
                 self._names.learn(bytes(topic.topic_id), topic.name)
             elif topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                self._tell_denial()
+                self._log_denial()
         moment_ms = now_ms()
         for topic_id in topic_ids:
             if self._names.name(topic_id) is None:
@@ -199,57 +199,59 @@ class TopicLookups:
         return True
 
     async def _described(self, topic_ids: Iterable[bytes]) -> list[Topic]:
-        """The broker's topics of these ids. A connection that has been idle may be closed: then a new one."""
+        """Request the topics with these ids. If the old connection was closed while idle, open a new one."""
         if self._channel is not None and not self._channel.closed:
             try:
                 return await self._exchange(self._channel, topic_ids)
             except ChannelError:
                 if self._closed:
                     raise
-                await self._hang_up()
+                await self._disconnect()
         self._channel = await Channel.open(self._endpoint)
         return await self._exchange(self._channel, topic_ids)
 
     async def _exchange(self, channel: Channel, topic_ids: Iterable[bytes]) -> list[Topic]:
         version = channel.version(ApiKey.METADATA, _METADATA_VERSIONS)
-        asked = types.MetadataRequest.MetadataRequestTopic
+        topic = types.MetadataRequest.MetadataRequestTopic
         message = types.MetadataRequest(
-            topics=[asked(name=None, topic_id=topic_id) for topic_id in topic_ids],
+            topics=[topic(name=None, topic_id=topic_id) for topic_id in topic_ids],
             allow_auto_topic_creation=False,
         )
         body = codecs.of(types.MetadataRequest, version).encode(message)
         response = await channel.send_body(ApiKey.METADATA, version, self._endpoint.client_id, body)
-        # Partitions may be very many, and are stepped over.
+        # There may be very many partitions: skip them.
         codec = codecs.response(ApiKey.METADATA, version, ("topics.partitions",))
-        decoded, _ = await in_slices(partial(codec.decode, response))
+        decoded, _ = await call_in_slices(partial(codec.decode, response))
         topics: list[Topic] = decoded.topics
         return topics
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()
 
-    def _tell(self, trouble: str | None) -> None:
-        """One line for each change of state."""
-        if (trouble is not None) == self._is_failing or self._closed:
+    def _log(self, error: str | None) -> None:
+        """Log each change of state."""
+        if (error is not None) == self._is_failing or self._closed:
             return
-        self._is_failing = trouble is not None
-        if trouble is not None:
-            log.warning("topic ids cannot be looked up", broker=self._endpoint.address, error=trouble)
+        self._is_failing = error is not None
+        if error is not None:
+            log.warning("Failed to look up topic ids", broker=self._endpoint.address, error=error)
         else:
             log.info("topic ids can be looked up again", broker=self._endpoint.address)
 
-    def _tell_denial(self) -> None:
-        """Once: how often it happens is up to clients."""
+    def _log_denial(self) -> None:
+        # Once: clients determine how often it happens.
         if not self._is_denied:
             self._is_denied = True
             hint = "grant it DESCRIBE on all topics, or requests by topic id fail with UNKNOWN_TOPIC_ID"
-            log.warning("the broker denies the proxy a topic", broker=self._endpoint.address, hint=hint)
+            log.warning(
+                "Broker denied DESCRIBE on a topic to the proxy", broker=self._endpoint.address, hint=hint
+            )
 
 
 class TopicLookupSeries(Collector):
-    """What lookups cost, at each scrape."""
+    """Counts of lookups, at each scrape."""
 
     def __init__(self, lookups: TopicLookups) -> None:
         self._lookups = lookups
@@ -263,16 +265,16 @@ class TopicLookupSeries(Collector):
         )
         yield CounterMetricFamily(
             "penstock_topic_lookups_failed_total",
-            "Questions that the broker did not answer",
+            "Questions without a response of the broker",
             lookups.failures,
         )
         yield CounterMetricFamily(
             "penstock_topic_ids_unknown_total",
-            "Topic ids that the broker had no name for",
+            "Topic ids for which the broker had no name",
             lookups.unknown,
         )
         yield GaugeMetricFamily(
             "penstock_topic_lookups_waiting",
-            "Connections whose request waits for the name of a topic",
+            "Connections with a request that waits for the name of a topic",
             lookups.waiting,
         )

@@ -1,9 +1,10 @@
-"""A client's principal in, a login at the broker as that very user out (KIP-48, KIP-373).
+"""Delegation tokens for logins at the broker as the client's user (KIP-48, KIP-373).
 
-Asked by proxy.net.clients.listener for each broker connection where `upstream.identity` is `user`. The
-proxy's own principal makes a delegation token that the user owns, keeps it for all of the user's connections,
-renews it while it is used and has it expire when it is not: the broker's own ACLs, quotas and logs see the
-user. Needs CREATE_TOKENS on the users at the broker, and a broker with `delegation.token.secret.key`.
+proxy.net.clients.listener requests a login for each broker connection if `upstream.identity` is `user`. The
+proxy's own principal creates a delegation token that the user owns. All connections of the user share it; it
+is renewed while it is used, and expired when it is not. So the broker's own ACLs, quotas and logs see the
+user. The proxy needs CREATE_TOKENS on the users at the broker, and the broker needs
+`delegation.token.secret.key`.
 """
 
 import asyncio
@@ -29,32 +30,32 @@ TokenResponse = TypeVar(
 )
 
 CREATE_VERSIONS = (3, 3)
-"""From version 3 on the owner can be another than who asks (KIP-373)."""
+"""From version 3 on, the owner may differ from the requester (KIP-373)."""
 RENEW_VERSIONS = EXPIRE_VERSIONS = (1, 2)
 RENEW_BEFORE = 0.5
-"""Of a token's lifetime: with so little left it is renewed."""
+"""Share of the lifetime that is left when a token is renewed."""
 KNOWN_WITHIN_S = 10.0
-"""A new token reaches a broker through the metadata log, a moment after it was made."""
+"""Time limit until a new token works: it reaches the broker's credentials through the metadata log."""
 KNOWN_POLL_S = 0.05
 
 log = structlog.get_logger(__name__)
 
 
 class Identity(Protocol):
-    """As whom we log in to the broker for a client."""
+    """Provides the proxy's logins at the broker on behalf of clients."""
 
     async def login(self, principal: Principal) -> SaslLogin | None:
-        """The login for a connection of that client; ChannelError when there is none to be had."""
+        """Return the login for a connection of this client. ChannelError when there is none."""
         ...
 
     async def run(self) -> None:
-        """Whatever has to be done beside, until cancelled."""
+        """Run upkeep until cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyIdentity:
-    """As the proxy itself, whoever the client is."""
+    """Logs in as the proxy for every client."""
 
     own: SaslLogin | None
 
@@ -62,7 +63,7 @@ class ProxyIdentity:
         return self.own
 
     async def run(self) -> None:
-        """A login of our own needs no upkeep."""
+        """Return: there is no upkeep."""
 
 
 @dataclass(slots=True)
@@ -82,14 +83,14 @@ class _Token:
 
 
 class UserTokens:
-    """The tokens of all users of this proxy. `run` belongs in the process's TaskGroup."""
+    """The tokens of all users of this proxy."""
 
     def __init__(
         self, broker: EndpointSettings, mechanism: str, idle_ms: int, now_ms: Callable[[], int]
     ) -> None:
-        """`mechanism`: of logins with a token, SCRAM-SHA-256 or -512; unused for `idle_ms`, a token goes."""
+        """`mechanism`: SCRAM-SHA-256 or -512. A token that is unused for `idle_ms` is expired."""
         if broker.sasl is None:
-            raise ValueError("upstream.identity user needs a login: a broker makes tokens for nobody else")
+            raise ValueError("upstream.identity user needs a login: without one a broker creates no tokens")
         self._broker = broker
         self._own = Principal("User", broker.sasl.username)
         self._mechanism = mechanism
@@ -101,13 +102,13 @@ class UserTokens:
 
     @property
     def count(self) -> int:
-        """Users that have a token now."""
+        """Users with a token."""
         return len(self._tokens)
 
     async def login(self, principal: Principal) -> SaslLogin:
-        """As that user, with a token that is good for a while yet."""
+        """Return a login as this user, with a token that is valid for a while."""
         token = self._tokens.setdefault(principal, _Token())
-        # One of the user's connections asks for the token, the others wait for it.
+        # One connection of the user requests the token, the others wait for it.
         async with token.lock:
             now_ms = token.used_at_ms = self._now_ms()
             if not token.fresh(now_ms) and not await self._renewed(token):
@@ -115,7 +116,7 @@ class UserTokens:
         return self._login_with(token)
 
     async def run(self) -> None:
-        """Let go of what is not used, until cancelled; then of everything."""
+        """Expire unused tokens until cancelled, and then all of them."""
         try:
             while True:
                 await asyncio.sleep(self._idle_ms / 4_000)
@@ -125,13 +126,13 @@ class UserTokens:
 
     async def _create(self, principal: Principal, token: _Token) -> None:
         request = types.CreateDelegationTokenRequest
-        answer = await self._ask(
+        response = await self._request(
             ApiKey.CREATE_DELEGATION_TOKEN,
             CREATE_VERSIONS,
             request(
                 owner_principal_type=principal.principal_type,
                 owner_principal_name=principal.name,
-                # Only the owner and the renewers may renew a token or have it expire.
+                # Only the owner and the renewers may renew or expire a token.
                 renewers=[
                     request.CreatableRenewers(
                         principal_type=self._own.principal_type, principal_name=self._own.name
@@ -140,29 +141,33 @@ class UserTokens:
                 max_lifetime_ms=-1,
             ),
         )
-        token.token_id, token.hmac = answer.token_id, bytes(answer.hmac)
-        token.expires_at_ms, token.max_at_ms = answer.expiry_timestamp_ms, answer.max_timestamp_ms
-        token.lifetime_ms = answer.expiry_timestamp_ms - answer.issue_timestamp_ms
-        await self._until_known(token)
-        log.info("token made", principal=str(principal), token_id=token.token_id)
+        token.token_id, token.hmac = response.token_id, bytes(response.hmac)
+        token.expires_at_ms, token.max_at_ms = response.expiry_timestamp_ms, response.max_timestamp_ms
+        token.lifetime_ms = response.expiry_timestamp_ms - response.issue_timestamp_ms
+        await self._wait_until_known(token)
+        log.info("delegation token created", principal=str(principal), token_id=token.token_id)
 
     async def _renewed(self, token: _Token) -> bool:
-        """Whether an old token could be given more time."""
+        """Renew a token; return whether it is now valid for a while."""
         now_ms = self._now_ms()
         if not token.hmac or token.expires_at_ms <= now_ms:
             return False
         message = types.RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
         try:
-            answer = await self._ask(ApiKey.RENEW_DELEGATION_TOKEN, RENEW_VERSIONS, message)
+            response = await self._request(ApiKey.RENEW_DELEGATION_TOKEN, RENEW_VERSIONS, message)
         except ChannelError as error:
-            log.warning("token not renewed; another is made", token_id=token.token_id, error=str(error))
+            log.warning(
+                "Failed to renew delegation token; creating another one",
+                token_id=token.token_id,
+                error=str(error),
+            )
             return False
-        token.expires_at_ms = answer.expiry_timestamp_ms
+        token.expires_at_ms = response.expiry_timestamp_ms
         token.lifetime_ms = min(token.lifetime_ms, max(1, token.expires_at_ms - now_ms))
-        # At the end of its time no renewal gives it more: then it is another's turn.
+        # Near its maximum lifetime a renewal adds nothing: then a new token is created.
         return token.fresh(now_ms) and token.expires_at_ms < token.max_at_ms
 
-    async def _until_known(self, token: _Token) -> None:
+    async def _wait_until_known(self, token: _Token) -> None:
         endpoint = replace(self._broker, sasl=self._login_with(token))
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + KNOWN_WITHIN_S
@@ -192,25 +197,25 @@ class UserTokens:
             return
         message = types.ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
         try:
-            await self._ask(ApiKey.EXPIRE_DELEGATION_TOKEN, EXPIRE_VERSIONS, message)
+            await self._request(ApiKey.EXPIRE_DELEGATION_TOKEN, EXPIRE_VERSIONS, message)
         except ChannelError as error:
-            # It ends by itself, only later.
-            log.warning("token not expired", principal=str(principal), error=str(error))
+            # The token expires later by itself.
+            log.warning("Failed to expire delegation token", principal=str(principal), error=str(error))
 
     async def _close(self) -> None:
         await self._expire_unused(self._now_ms() + 1)
         if self._channel is not None:
             await self._channel.close()
 
-    async def _ask(
+    async def _request(
         self, api_key: int, versions: tuple[int, int], message: Request[TokenResponse]
     ) -> TokenResponse:
         channel = await self._open_channel()
-        answer = await channel.request(api_key, channel.version(api_key, versions), message)
-        if answer.error_code != ErrorCode.NONE:
-            name, code = ApiKey.name_of(api_key), ErrorCode(answer.error_code).name
+        response = await channel.request(api_key, channel.version(api_key, versions), message)
+        if response.error_code != ErrorCode.NONE:
+            name, code = ApiKey.name_of(api_key), ErrorCode(response.error_code).name
             raise ChannelError(f"{self._broker.address}: {name} as {self._own}: {code}")
-        return answer
+        return response
 
     async def _open_channel(self) -> Channel:
         async with self._channel_lock:

@@ -1,8 +1,8 @@
-"""A bearer token for a login of our own: from a file, or from a provider's token endpoint (RFC 6749, 4.4).
+"""Bearer tokens for Penstock's own logins: from a file, or from a token endpoint (RFC 6749, section 4.4).
 
-Awaited at each login by proxy.net.kafka.channel, and by aiokafka through forwarding.net.log. That of an
-endpoint is kept until little of it is left, and longer if the endpoint is away; one in a file is read at each
-login, so that whoever writes the file decides.
+proxy.net.kafka.channel requests one for each login; so does aiokafka, through forwarding.net.log. A token of
+an endpoint is cached until most of its life has passed, and longer while the endpoint fails. A file is read
+for each login.
 """
 
 import asyncio
@@ -18,31 +18,31 @@ from proxy.net.logins.http_client import HttpClient, HttpError
 from proxy.security.sasl.exchange import shown
 
 REFRESH_SHARE = 0.8
-"""Of a token's life: sessions end with their token, and renew themselves at 85 % of what is left of it."""
+"""Share of a token's life after which it is replaced. Sessions renew themselves at 85 % of the rest."""
 
 log = structlog.get_logger(__name__)
 
 
 class TokenError(Exception):
-    """There is no token to log in with; the message holds no secret."""
+    """There is no token to log in with. The message contains no secret."""
 
 
 class TokenSource(Protocol):
-    """Where our tokens come from."""
+    """A source of bearer tokens."""
 
     async def token(self) -> str:
-        """One that is valid now; TokenError when there is none."""
+        """Return a token that is valid now. TokenError when there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileToken:
-    """What somebody else keeps in a file."""
+    """A token that another program writes to a file."""
 
     path: Path
 
     async def token(self) -> str:
-        """See TokenSource."""
+        """Read the file; see TokenSource."""
         try:
             content = await asyncio.to_thread(self.path.read_text, encoding="ascii")
         except (OSError, ValueError) as error:
@@ -54,65 +54,67 @@ class FileToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """Who we are at the token endpoint; the names are those of `oauthbearer.*`."""
+    """Penstock's credentials at the token endpoint, named like `oauthbearer.*`."""
 
     url: str
     client_id: str
     client_secret: Callable[[], str] = field(repr=False)
-    """Read for each request, so that a changed secret is used from the next one on."""
+    """Read for each request, so that a changed secret takes effect."""
     scope: str | None = None
     ca: Path | None = None
     timeout_ms: int = 10_000
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedToken:
     token: str = field(repr=False)
     refresh_at_ms: float
     expires_at_ms: float
 
 
 class EndpointToken:
-    """Tokens of a token endpoint, one for all connections."""
+    """Requests tokens from a token endpoint; all connections share one."""
 
     def __init__(self, credentials: ClientCredentials, now_ms: Callable[[], int]) -> None:
         self._credentials = credentials
         self._now_ms = now_ms
         self._client = HttpClient(credentials.ca, credentials.timeout_ms)
-        self._kept: _Kept | None = None
-        self._asking = asyncio.Lock()
+        self._cached: _CachedToken | None = None
+        self._requesting = asyncio.Lock()
 
     async def token(self) -> str:
-        """See TokenSource."""
-        async with self._asking:
-            kept = self._kept
-            if kept is not None and self._now_ms() < kept.refresh_at_ms:
-                return kept.token
+        """Return the cached token, or request a new one; see TokenSource."""
+        async with self._requesting:
+            cached = self._cached
+            if cached is not None and self._now_ms() < cached.refresh_at_ms:
+                return cached.token
             try:
-                self._kept = await self._ask()
+                self._cached = await self._request()
             except (HttpError, OSError, UnicodeDecodeError) as error:
                 url = self._credentials.url
-                if kept is None or self._now_ms() >= kept.expires_at_ms:
+                if cached is None or self._now_ms() >= cached.expires_at_ms:
                     raise TokenError(f"{url}: {error}") from error
-                log.warning("no new token, the last one is used while it lasts", url=url, error=str(error))
-                return kept.token
-            return self._kept.token
+                log.warning("Failed to fetch a new token; using the previous one", url=url, error=str(error))
+                return cached.token
+            return self._cached.token
 
-    async def _ask(self) -> _Kept:
-        ours, asked_at_ms = self._credentials, self._now_ms()
-        form = {"grant_type": "client_credentials"} | ({"scope": ours.scope} if ours.scope else {})
-        secret = await asyncio.to_thread(ours.client_secret)
-        answer = await self._client.post(ours.url, form, (ours.client_id, secret))
-        told = _object(answer.body)
-        token = told.get("access_token")
-        if answer.status != 200 or not isinstance(token, str) or not token:
-            # RFC 6749, section 5.2: `error` is a code, and nothing of ours.
-            error = told.get("error")
-            raise HttpError(f"status {answer.status}" + (f": {shown(str(error))}" if error else ", no token"))
-        seconds = told.get("expires_in", 0)
-        # Without a lifetime it is good for the login that asked for it, and the next one asks again.
+    async def _request(self) -> _CachedToken:
+        own, requested_at_ms = self._credentials, self._now_ms()
+        form = {"grant_type": "client_credentials"} | ({"scope": own.scope} if own.scope else {})
+        secret = await asyncio.to_thread(own.client_secret)
+        response = await self._client.post(own.url, form, (own.client_id, secret))
+        fields = _object(response.body)
+        token = fields.get("access_token")
+        if response.status != 200 or not isinstance(token, str) or not token:
+            # RFC 6749, section 5.2: `error` is a code, so it contains no secret.
+            error = fields.get("error")
+            raise HttpError(
+                f"status {response.status}" + (f": {shown(str(error))}" if error else ", no token")
+            )
+        seconds = fields.get("expires_in", 0)
+        # A token without a lifetime is used for one login.
         life_ms = seconds * 1000 if isinstance(seconds, int | float) else 0
-        return _Kept(token, asked_at_ms + life_ms * REFRESH_SHARE, asked_at_ms + life_ms)
+        return _CachedToken(token, requested_at_ms + life_ms * REFRESH_SHARE, requested_at_ms + life_ms)
 
 
 def _object(content: bytes) -> dict[str, object]:

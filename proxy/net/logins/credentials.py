@@ -1,8 +1,8 @@
-"""What logins of a listener are checked against: the mechanisms it offers, made from its settings.
+"""The SASL mechanisms of a listener, made from its settings, for proxies and controllers.
 
-Made when a process is put together, for the proxy's listeners and the controller's. `BUILT_IN` says how each
-mechanism is made; others are loaded by proxy.security.sasl.mechanism. What only OAUTHBEARER or GSSAPI needs
-is imported once a listener enables it: at the start, or in the thread of a reload (decision 0065).
+Made when the process is built. `BUILT_IN` has the constructor of each mechanism;
+proxy.security.sasl.mechanism loads others. Modules that only OAUTHBEARER or GSSAPI needs are imported when a
+listener enables it: at the start, or in the thread of a reload (decision 0065).
 """
 
 import secrets
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 SharedKeys = Callable[[], "KeySources"]
-"""The identity providers' keys: made at the first call, the same at each."""
+"""Returns the identity providers' keys of the process, which the first call makes."""
 
 
 class LoginSettings(Protocol):
-    """What proxy.config.Listener tells of the logins of a listener."""
+    """The login settings of a listener: a part of proxy.config.Listener."""
 
     @property
     def name(self) -> str: ...
@@ -52,34 +52,34 @@ class LoginSettings(Protocol):
     @property
     def sasl_plain_verifier_settings(self) -> Mapping[str, str]: ...
     def oauthbearer(self) -> "OAuthBearerSettings":
-        """How tokens are checked here; asked only where OAUTHBEARER is enabled."""
+        """Return how tokens are verified; called only if OAUTHBEARER is enabled."""
 
     def gssapi(self) -> "GssapiSettings":
-        """The service's key and the rules; asked only where GSSAPI is enabled."""
+        """Return the service's key and rules; called only if GSSAPI is enabled."""
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
-        """connections.max.reauth.ms of a mechanism here; `default_ms`: of the whole file."""
+        """Return connections.max.reauth.ms of a mechanism; `default_ms` is that of the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a process knows about users, for all its listeners."""
+    """The users and keys of a process, shared by its listeners."""
 
     users: PlainUsers
     image: Callable[[], MetadataImage | None]
-    """The one in force."""
+    """Returns the image in effect."""
     max_reauth_ms: int = 0
-    """connections.max.reauth.ms where a listener does not say."""
+    """connections.max.reauth.ms, unless a listener sets its own."""
     tokens: TokenLogins | None = None
-    """None: nobody logs in with a delegation token."""
+    """None: no logins with delegation tokens."""
     keys: "SharedKeys | None" = None
-    """Of the identity providers whose tokens are taken; None: tokens are not taken."""
+    """Keys of the trusted identity providers; None: no logins with their tokens."""
     backoff: LoginBackoff | None = None
-    """None: no login is held."""
+    """None: failed logins are not delayed."""
     dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """See proxy.security.sasl.scram."""
     background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
-    """What mechanisms have to do while the process runs (fetch keys, say): it runs each to its own end."""
+    """Tasks of the mechanisms, such as fetching keys, that the process runs until it cancels them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
 
 
 def key_sources(registry: CollectorRegistry, reloads: FileReloads, now_ms: Callable[[], int]) -> "SharedKeys":
-    """Those of one process."""
+    """Return a function that makes the keys of a process at the first call."""
 
     @cache
     def made() -> "KeySources":
@@ -135,9 +135,9 @@ def _oauthbearer(settings: LoginSettings, credentials: Credentials) -> SaslMecha
     from proxy.net.logins.oauthbearer import OAuthBearerMechanism
 
     if credentials.keys is None:
-        raise ValueError("sasl.enabled.mechanisms: OAUTHBEARER is not served here")
-    how = settings.oauthbearer()
-    return OAuthBearerMechanism(credentials.keys().of(how.jwks, credentials.background), how.policy)
+        raise ValueError("sasl.enabled.mechanisms: OAUTHBEARER is not supported here")
+    chosen = settings.oauthbearer()
+    return OAuthBearerMechanism(credentials.keys().of(chosen.jwks, credentials.background), chosen.policy)
 
 
 def _gssapi(settings: LoginSettings, _credentials: Credentials) -> SaslMechanism:
@@ -153,18 +153,18 @@ BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = 
     "OAUTHBEARER": _oauthbearer,
     "GSSAPI": _gssapi,
 }
-"""Mechanism -> how a listener's settings and what the process knows make it. ValueError names a bad key."""
+"""Mechanism -> its constructor. ValueError names a key of the settings that cannot be used."""
 
 
 def token_logins(secret: TokenSecret | None, image: Callable[[], MetadataImage | None]) -> TokenLogins | None:
-    """Logins with the delegation tokens of the image in force; None without a key to prove them with."""
+    """Return the logins with delegation tokens of the current image; None without a key to verify them."""
     if secret is None:
         return None
     return TokenLogins(secret, lambda: (image() or MetadataImage.EMPTY).tokens)
 
 
 def sasl_listener(settings: LoginSettings, credentials: Credentials) -> SaslListener:
-    """How those who connect to a listener log in. ValueError names a key that cannot be used."""
+    """Return the SASL mechanisms of a listener. ValueError names a key that cannot be used."""
     mechanisms = {name: _made(name, settings, credentials) for name in settings.sasl_enabled_mechanisms}
     return SaslListener(
         settings.name,

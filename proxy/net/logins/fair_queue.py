@@ -1,7 +1,7 @@
-"""A bounded queue that is served in turns: items in, each under a path of names; the next one to serve out.
+"""A bounded queue of items of several members that take turns.
 
-Used by proxy.net.logins.verification. At each level of the path the names take turns: the items of a busy
-member wait for each other, and those of others do not wait for them. Not for use by several threads.
+Each item has a path: group, member, line. At each level the names take turns, so that the items of a busy
+member do not delay those of others. Used by proxy.net.logins.verification. Not thread-safe.
 """
 
 from collections import OrderedDict, deque
@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 Path = tuple[str, str, str]
-"""Group, member of the group, and what the member divides its own items by."""
+"""Group, member of the group, and line of the member."""
 
 
 class _Member(Generic[Item]):
-    """The items of one member, by the last name of their path."""
+    """The items of one member, by line."""
 
     __slots__ = ("count", "lines")
 
@@ -36,7 +36,7 @@ class _Member(Generic[Item]):
         return item
 
     def evict(self) -> Item:
-        """Remove the item that came last to the longest line."""
+        """Remove and return the newest item of the longest line."""
         line = max(self.lines, key=lambda each: len(self.lines[each]))
         item = self.lines[line].pop()
         self.count -= 1
@@ -44,8 +44,8 @@ class _Member(Generic[Item]):
             del self.lines[line]
         return item
 
-    def keep(self, wanted: Callable[[Item], bool]) -> list[Item]:
-        """Remove all others, and return them."""
+    def remove_unless(self, wanted: Callable[[Item], bool]) -> list[Item]:
+        """Remove and return the items that are not wanted."""
         removed = [item for items in self.lines.values() for item in items if not wanted(item)]
         lines = {line: deque(filter(wanted, items)) for line, items in self.lines.items()}
         self.lines = OrderedDict((line, items) for line, items in lines.items() if items)
@@ -54,7 +54,7 @@ class _Member(Generic[Item]):
 
 
 class FairQueue(Generic[Item]):
-    """Each group and each member has its own limit; a full group takes no room from the others."""
+    """Serves groups in turns, and the members of a group too. Each has a limit of its own."""
 
     def __init__(self, group_limit: int, member_limit: int) -> None:
         self._group_limit = group_limit
@@ -65,12 +65,12 @@ class FairQueue(Generic[Item]):
         return sum(member.count for group in self._groups.values() for member in group.values())
 
     def is_full(self, path: Path) -> bool:
-        """There is no room for an item of this member, whoever gives way."""
+        """Return whether this member has reached its limit."""
         member = self._member(path)
         return member is not None and member.count >= self._member_limit
 
     def push(self, path: Path, item: Item) -> Item | None:
-        """Put it in; returns the item that found no room: this one, or one of a member that has more."""
+        """Add an item. Return the one that has no room: this one, or one of the largest member."""
         if self.is_full(path):
             return item
         member, evicted = self._member(path), None
@@ -83,7 +83,7 @@ class FairQueue(Generic[Item]):
         return evicted
 
     def pop(self) -> Item | None:
-        """The item whose turn it is."""
+        """Remove and return the item whose turn it is."""
         for group_name, group in self._groups.items():
             name, member = next(iter(group.items()))
             item = member.pop()
@@ -93,17 +93,17 @@ class FairQueue(Generic[Item]):
             return item
         return None
 
-    def keep(self, path: Path, wanted: Callable[[Item], bool]) -> list[Item]:
-        """Remove the items of this member that are not wanted any more, and return them."""
+    def remove_unless(self, path: Path, wanted: Callable[[Item], bool]) -> list[Item]:
+        """Remove and return the items of this member that are not wanted any more."""
         member = self._member(path)
         if member is None:
             return []
-        removed = member.keep(wanted)
+        removed = member.remove_unless(wanted)
         self._tidy(path[0], path[1])
         return removed
 
     def drain(self) -> Iterator[Item]:
-        """Remove all."""
+        """Remove all items and yield them."""
         while (item := self.pop()) is not None:
             yield item
 

@@ -1,8 +1,7 @@
-"""A small request to an identity provider: its keys, or a token for us.
+"""Small requests to an identity provider, for its keys or for a token.
 
-Stood on by proxy.net.logins.oauthbearer and proxy.net.logins.bearer_token. What comes back is bounded in size
-and time, whatever the other side does; redirects are not followed, since they could lead away from the TLS
-that was asked for. Proxies are taken from HTTPS_PROXY and NO_PROXY, as other programs do.
+Size and time of the response are bounded. Redirects are not followed: they could lead away from TLS. Proxies
+are those of HTTPS_PROXY and NO_PROXY. Used by proxy.net.logins.oauthbearer and proxy.net.logins.bearer_token.
 """
 
 import asyncio
@@ -16,12 +15,12 @@ MAX_BYTES = 1 << 20
 
 
 class HttpError(Exception):
-    """There is no usable answer; the message says why, and holds nothing of what was sent."""
+    """There is no usable response. The message contains nothing of the request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer of any status."""
+class HttpResponse:
+    """A complete response of any status."""
 
     status: int
     body: bytes = field(repr=False)
@@ -29,42 +28,44 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
-    """`ca`: PEM file that the server's certificate is checked against; None: the system's."""
+    """`ca`: PEM file that the server's certificate is verified against; None: the system's CAs."""
 
     ca: Path | None = None
     timeout_ms: int = 10_000
 
     def __post_init__(self) -> None:
-        # Its import takes a while: a start without an identity provider does without it (decision 0065).
+        # The import is slow: a start without an identity provider does without it (decision 0065).
         import httpx  # noqa: F401
 
-    async def get(self, url: str) -> Answer:
-        """HttpError when no answer comes in time."""
-        return await self._ask("GET", url, None, None)
+    async def get(self, url: str) -> HttpResponse:
+        """Send a GET request. HttpError when no response comes in time."""
+        return await self._request("GET", url, None, None)
 
-    async def post(self, url: str, form: Mapping[str, str], credentials: tuple[str, str] | None) -> Answer:
-        """A form, with basic authentication where credentials are given."""
-        return await self._ask("POST", url, form, credentials)
+    async def post(
+        self, url: str, form: Mapping[str, str], credentials: tuple[str, str] | None
+    ) -> HttpResponse:
+        """Post a form, with basic authentication if there are credentials. HttpError as for `get`."""
+        return await self._request("POST", url, form, credentials)
 
-    async def _ask(
+    async def _request(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
-    ) -> Answer:
+    ) -> HttpResponse:
         import httpx
 
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
-                return await self._answer(method, url, form, credentials)
+                return await self._response(method, url, form, credentials)
         except TimeoutError:
-            raise HttpError(f"no answer within {self.timeout_ms} ms") from None
+            raise HttpError(f"no response within {self.timeout_ms} ms") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TlsError) as error:
             raise HttpError(str(error) or type(error).__name__) from None
 
-    async def _answer(
+    async def _response(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
-    ) -> Answer:
+    ) -> HttpResponse:
         import httpx
 
-        # Compressed, a small answer could unpack to a huge one.
+        # A small compressed response could unpack to a huge one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (
             httpx.AsyncClient(verify=client_context(self.ca, None, None, True), timeout=None) as client,  # noqa: S113 - the caller bounds the whole
@@ -73,10 +74,10 @@ class HttpClient:
             ) as response,
         ):
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise HttpError("a compressed answer, which was not asked for")
+                raise HttpError("a compressed response to a request for an uncompressed one")
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MAX_BYTES:
-                    raise HttpError(f"an answer of more than {MAX_BYTES} bytes")
-            return Answer(response.status_code, bytes(body))
+                    raise HttpError(f"a response of more than {MAX_BYTES} bytes")
+            return HttpResponse(response.status_code, bytes(body))

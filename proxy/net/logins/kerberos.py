@@ -1,8 +1,7 @@
-"""GSSAPI of a listener: its settings, the service's key, and contexts made with it by the system's GSS-API.
+"""GSSAPI of a listener: its settings, the service's key, and security contexts of the system's GSS-API.
 
-Made by proxy.net.logins.credentials when a process is put together. python-gssapi is an extra, for it is
-built against Kerberos' headers: where it is not there GSSAPI cannot be enabled. Contexts work in other
-threads.
+proxy.net.logins.credentials makes them when a process is built. python-gssapi is an extra, because it is
+compiled against the headers of Kerberos; without it GSSAPI cannot be enabled. Contexts work in other threads.
 """
 
 import importlib
@@ -19,7 +18,7 @@ from proxy.security.sasl.gssapi import NAME, GssapiExchange, GssError
 
 @dataclass(frozen=True, slots=True)
 class GssapiSettings:
-    """Who the service is, and who its clients are."""
+    """The service's name and key, and the rules for clients' names."""
 
     service_name: str
     keytab: Path
@@ -28,13 +27,13 @@ class GssapiSettings:
 
 
 class Kerberos:
-    """The key of a service, in a keytab that is read at each login, and krb5.conf's default realm."""
+    """The key of a service in a keytab, which is read for each login, and the default realm of krb5.conf."""
 
     def __init__(self, service_name: str, keytab: Path) -> None:
-        """ValueError, naming the key, where the extra is missing or the keytab has no key of the service."""
+        """ValueError names the config key if the extra is missing or the keytab has no such key."""
         self._gssapi = _library()
         try:
-            # Of any host: by which of its names a client has found us is no affair of ours.
+            # A name without a host: clients may use any name of this host.
             name = self._gssapi.Name(service_name, self._gssapi.NameType.hostbased_service)
             self._key = self._gssapi.Credentials(
                 name=name,
@@ -48,7 +47,7 @@ class Kerberos:
             ) from error
 
     def default_realm(self) -> str:
-        """As in Kafka, without one it is "", which no client is of."""
+        """Return the default realm; "" if there is none, as in Kafka, which matches no client."""
         try:
             name = self._gssapi.Name("nobody", self._gssapi.NameType.user)
             return str(name.canonicalize(self._gssapi.MechType.kerberos)).rpartition("@")[2]
@@ -56,24 +55,24 @@ class Kerberos:
             return ""
 
     def new_context(self) -> "Context":
-        """For one login."""
+        """Return a context for one login."""
         return Context(self._gssapi, self._key)
 
 
 class Context:
-    """See SecurityContext."""
+    """The accepting side of one login; a SecurityContext of proxy.security.sasl.gssapi."""
 
     def __init__(self, gssapi: ModuleType, key: object) -> None:
         self._gssapi = gssapi
         with self._errors():
             self._context = gssapi.SecurityContext(creds=key, usage="accept")
-        # Or what is wrong with a token would be told by the context's next use, and its answer by this one.
+        # Otherwise an error of this token would be raised by the next call instead of this one.
         self._context.__DEFER_STEP_ERRORS__ = False
 
     def step(self, token: bytes) -> bytes | None:
         with self._errors():
-            answer: bytes | None = self._context.step(token)
-        return answer
+            response: bytes | None = self._context.step(token)
+        return response
 
     @property
     def complete(self) -> bool:
@@ -103,7 +102,7 @@ class Context:
 
 
 class GssapiMechanism:
-    """See SaslMechanism."""
+    """The SASL mechanism GSSAPI; see SaslMechanism."""
 
     name = NAME
 
@@ -114,7 +113,7 @@ class GssapiMechanism:
         self._realm = self._kerberos.default_realm()
 
     def new_exchange(self) -> Exchange:
-        """For one login."""
+        """Return an exchange for one login."""
         return GssapiExchange(self._kerberos.new_context, self._local_name)
 
     def _local_name(self, kerberos_name: str) -> str:

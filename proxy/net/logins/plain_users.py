@@ -1,6 +1,7 @@
-"""The users that PLAIN knows, by hashed password; proxy.config.users fills it, PLAIN exchanges ask.
+"""The users of PLAIN, by hashed password. proxy.config.users fills it, and PLAIN exchanges verify with it.
 
-Hashing a password takes tens of ms, so what has been verified is remembered, under a key of this process.
+Verifying a hashed password takes tens of ms, so verified passwords are remembered, as an HMAC with a key of
+this process.
 """
 
 import hashlib
@@ -13,14 +14,14 @@ from proxy.security.passwords import USUAL_COST, cost_of, dummy_hash, verify_pas
 from proxy.security.sasl.plain import Verified
 
 _MAX_REMEMBERED = 10_000
-_KEPT = "kept$"
+_KEYED = "keyed$"
 _KEY = secrets.token_bytes(32)
-"""Of this process; it never leaves it."""
+"""Never leaves the process."""
 
 
-def kept_password(password: str) -> str:
-    """A password that a file holds, as it is kept beside hashes: equal ones are equal, none is readable."""
-    return _KEPT + _mark(password)
+def keyed_password(password: str) -> str:
+    """Return the HMAC of a plain-text password, to be stored beside hashes: equal for equal passwords."""
+    return _KEYED + _mark(password)
 
 
 def _mark(*parts: str) -> str:
@@ -28,34 +29,34 @@ def _mark(*parts: str) -> str:
 
 
 class PlainUsers:
-    """A `PlainVerifier` over name -> hashed, or kept, password."""
+    """A PlainVerifier over user name -> hashed password, or the result of `keyed_password`."""
 
     hashes = True
 
     def __init__(self, stored: Mapping[str, str]) -> None:
         self.replace(stored)
-        # User -> the hash that was matched, and what it was matched with. Written by the threads that
-        # verify, one whole entry at a time.
+        # User -> the hash that was matched, and the HMAC of user and password. Verifying threads write it,
+        # one whole entry at a time.
         self._verified: dict[str, tuple[str, str]] = {}
 
     def replace(self, stored: Mapping[str, str]) -> None:
-        """These are the users from now on."""
+        """Replace all users."""
         self._stored = dict(stored)
-        # An unknown user costs what a wrong password costs most users: time does not tell who exists.
-        costs = Counter(cost_of(each) for each in stored.values() if not each.startswith(_KEPT))
+        # An unknown user costs what most users cost, so that the time does not reveal who exists.
+        costs = Counter(cost_of(each) for each in stored.values() if not each.startswith(_KEYED))
         cost = costs.most_common(1)[0][0] if costs else USUAL_COST
         self.dummy_hash = dummy_hash(cost, secrets.token_bytes(16), secrets.token_bytes(32))
 
     def remembered(self, username: str, password: str) -> Verified | None:
-        """Whether this very password was verified before, against the hash in force."""
+        """Return a result if this password was verified before, against the hash in effect; else None."""
         stored, mark = self._verified.get(username, ("", ""))
         if not hmac.compare_digest(mark, _mark(username, password)):
             return None
         return self._verified_now(username, stored) if self._stored.get(username) == stored else None
 
     def verify(self, username: str, password: str) -> Verified | None:
-        """Whether this is the user's password; about 50 ms of CPU."""
-        # After a restart many connections of one user come at once: those that had to wait find it done.
+        """Return a result if this is the user's password, else None. Takes about 50 ms of CPU."""
+        # After a restart many connections of one user arrive together: only the first one pays.
         found = self.remembered(username, password)
         if found is not None:
             return found
@@ -71,8 +72,8 @@ class PlainUsers:
         return Verified(still_valid=lambda: self._stored.get(username) == stored)
 
     def _matches(self, password: str, stored: str) -> bool:
-        if not stored.startswith(_KEPT):
+        if not stored.startswith(_KEYED):
             return verify_password(password, stored)
-        # Needs no hashing, and must not be told from those that do.
+        # As slow as the others, though it needs no hashing.
         verify_password(password, self.dummy_hash)
-        return hmac.compare_digest(stored, kept_password(password))
+        return hmac.compare_digest(stored, keyed_password(password))

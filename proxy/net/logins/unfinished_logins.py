@@ -1,9 +1,9 @@
 """Logins without an outcome: closed after a time limit, and counted by address and reason in audit records.
 
-Used by proxy.net.clients.pending_logins and the controller's server. There are one timer and a set of
-connections for each second to come, so ten thousand waiting connections cost nothing, and nothing that a
-client sends extends its time. There is one audit record a second for each address and reason: with a record
-for each login, clients that never log in would fill the trail.
+One timer serves all connections, which are grouped by the second of their deadline: ten thousand waiting
+connections cost nothing, and nothing that a client sends moves its deadline. Each address and reason has one
+audit record a second; with a record for each login, clients that never log in could fill the trail. Used by
+proxy.net.clients.pending_logins and the controller's server.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from proxy.audit.record import AuditEvent
 
 INTERVAL_MS = 1_000
 MAX_ADDRESSES = 100
-"""Named in one interval; the others are counted together, without an address."""
+"""Addresses with their own count in one interval; the others are counted together."""
 
 CLOSED_IN_A_TURN = 100
-"""More at once would hold the loop."""
+"""More at a time would hold the loop."""
 Connection = TypeVar("Connection", bound=Hashable)
 
 
 class IncompleteLogins:
-    """Of one listener."""
+    """Counts the logins of one listener that ended without an outcome."""
 
     def __init__(
         self, listener: str, record: Callable[[AuditEvent], None], now_ms: Callable[[], int]
@@ -37,7 +37,7 @@ class IncompleteLogins:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, host: str, reason: str) -> None:
-        """One login of this address has ended, for this reason."""
+        """Count one login."""
         known = (host, reason) in self._counts or len(self._counts) < MAX_ADDRESSES
         self._counts[host if known else None, reason] += 1
         if self._timer is None:
@@ -45,7 +45,7 @@ class IncompleteLogins:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL_MS / 1000, self.flush)
 
     def flush(self) -> None:
-        """Record what was counted."""
+        """Record the counts."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -64,34 +64,34 @@ class IncompleteLogins:
 
 
 class LoginTimeouts(Generic[Connection]):
-    """Exact to a second."""
+    """Closes connections whose time limit has passed, to the second."""
 
-    def __init__(self, limit_ms: int, over: Callable[[Connection], None]) -> None:
-        """`over` gets each connection whose time is over, whether it has logged in or not. 0: no limit."""
+    def __init__(self, limit_ms: int, expire: Callable[[Connection], None]) -> None:
+        """`expire` is called with each connection whose time is over, logged in or not. 0: no limit."""
         self._limit_ms = limit_ms
-        self._over = over
+        self._expire = expire
         self._seconds: dict[int, dict[Connection, None]] = {}
         self._end_s: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
 
     def begin(self, connection: Connection) -> None:
-        """From now on its time counts."""
+        """Start the time of a connection."""
         if self._limit_ms:
             self._place(connection, self._limit_ms / 1000)
 
     def pause(self, connection: Connection) -> float | None:
-        """It waits for us; returns what is left of its time for `resume`, None where no time counts."""
+        """Stop the time. Return what is left of it in seconds, for `resume`; None if there is no limit."""
         end_s = self._end_s.get(connection)
         self.forget(connection)
         return None if end_s is None else end_s - asyncio.get_running_loop().time()
 
     def resume(self, connection: Connection, left_s: float | None) -> None:
-        """We wait for it again."""
+        """Continue with what was left."""
         if left_s is not None:
             self._place(connection, left_s)
 
     def forget(self, connection: Connection) -> None:
-        """It has ended."""
+        """Remove a connection."""
         end_s = self._end_s.pop(connection, None)
         if end_s is not None:
             second = self._seconds[int(end_s)]
@@ -100,7 +100,7 @@ class LoginTimeouts(Generic[Connection]):
                 del self._seconds[int(end_s)]
 
     def close(self) -> None:
-        """No connection is of interest any more."""
+        """Remove all connections."""
         self._seconds.clear()
         self._end_s.clear()
         if self._timer is not None:
@@ -119,14 +119,14 @@ class LoginTimeouts(Generic[Connection]):
         late = self._late(loop.time())
         for connection in late:
             self.forget(connection)
-            self._over(connection)
+            self._expire(connection)
         if len(late) == CLOSED_IN_A_TURN:
             self._timer = loop.call_soon(self._look)
         else:
             self._timer = loop.call_later(1, self._look) if self._seconds else None
 
     def _late(self, now_s: float) -> list[Connection]:
-        """Those whose second has passed, some of them at a time."""
+        """Return connections whose second has passed, at most CLOSED_IN_A_TURN."""
         late: list[Connection] = []
         for second in sorted(self._seconds):
             if second >= int(now_s) or len(late) >= CLOSED_IN_A_TURN:

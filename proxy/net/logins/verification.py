@@ -1,8 +1,8 @@
-"""Checks of logins that take long, in a few threads of their own: the loop goes on meanwhile.
+"""Threads for checks of logins that take long, so that the loop is free meanwhile.
 
-One for each process, used by proxy.net.clients.pending_logins and the controller's server. Checks wait in
-lanes, so that those of one mechanism do not wait behind those of another; within a lane addresses take turns,
-each with a limit.
+Each process has one Verifications. Checks wait in lanes, so that those of one mechanism do not delay those of
+another. Within a lane addresses take turns, each with a limit. Used by proxy.net.clients.pending_logins and
+the controller's server.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from proxy.net.logins.fair_queue import FairQueue, Path
 from proxy.security.sasl.exchange import Deferred, Rejected, Settled
 
 BLOCKING_THREADS = 4
-"""Of a lane whose checks wait for somebody else, and cost little."""
+"""Threads of a lane whose checks wait for another server and use little CPU."""
 GROUP_LIMIT, MEMBER_LIMIT = 512, 64
-"""Checks that wait in a lane: of all strangers (and as many of known clients), of one address or user."""
+"""Checks that may wait in a lane: of all strangers, or all known clients; of one address or user."""
 DROPS_IN_A_TURN = 64
-"""Of clients that left: more at once would hold the loop."""
+"""Checks of disconnected clients. More at a time would hold the loop."""
 NICENESS = 5
-"""Of threads that hash: the loop is served first where cores are short. With more of it logins would starve
-beside a broker that is busy."""
+"""Priority of threads that hash: where cores are few the loop runs first. A higher value would starve logins
+beside a busy broker."""
 
 CLIENT_LEFT, QUEUE_FULL = "client_left_before_login_check", "login_checks_queue_full"
 
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class NotChecked(Exception):
-    """The login was not checked: the connection is to be closed, without an error that would be final."""
+    """The login was not checked. The connection is to be closed, without a final error to the client."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -49,53 +49,53 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who waits for the outcome of a check."""
+    """The client that waits for the outcome of a check."""
 
     listener: str = ""
     mechanism: str = ""
     host: str = ""
-    """As proxy.security.host has it."""
+    """In the form of proxy.security.host."""
     principal: str | None = None
-    """Of a client that is known already and renews its login."""
+    """Of a client that renews its login; None for a stranger."""
     is_there: Callable[[], bool] = _always
-    """Asked when its turn comes: a check that nobody waits for is not made."""
+    """Called when the client's turn comes: the check of a disconnected client is dropped."""
 
     def path(self, user: str) -> Path:
-        """Its place in the queue. Known clients and strangers take turns, however many there are."""
+        """Return the path in the queue. Known clients as a whole and strangers as a whole take turns."""
         if self.principal is not None:
             return ("known", self.principal, "")
-        # Whoever has one IPv6 address usually has the 2^64 of its network.
+        # The owner of one IPv6 address usually has all 2^64 of its network.
         network = ":".join(self.host.split(":")[:4])
         return ("strangers", network, user)
 
 
 def hashing_threads(processes: int = 1) -> int:
-    """Of one lane, in each of so many processes on this machine: half of the cores are left to the loops."""
+    """Return the threads of one lane if so many processes share this machine: half of the cores."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return max(1, cores // (2 * processes))
 
 
 class Verifications:
-    """See the module."""
+    """Runs checks of logins in threads."""
 
     def __init__(self, registry: CollectorRegistry, threads: int | None = None) -> None:
-        """`threads`: that hash at a time, for each mechanism."""
+        """`threads`: hashing threads of each mechanism."""
         self._hashing_threads = threads or hashing_threads()
         self._lanes: dict[str, _Lane] = {}
         self._errors = Counter(
             "penstock_authentication_errors_total",
-            "Checks of a login that ended in an error, and so in a rejection",
+            "Checks of a login that raised an error; the login was rejected",
             registry=registry,
         )
         self._dropped = Counter(
             "penstock_authentication_checks_dropped_total",
-            "Checks of a login that were not made: too many waited, or the client had left",
+            "Checks of a login that were dropped: the queue was full, or the client had disconnected",
             ("reason",),
             registry=registry,
         )
         waiting = Gauge(
             "penstock_authentication_checks_waiting",
-            "Checks of a login that wait for a thread",
+            "Checks of a login that are queued for a thread",
             registry=registry,
         )
         waiting.set_function(lambda: sum(lane.waiting for lane in self._lanes.values()))
@@ -103,7 +103,7 @@ class Verifications:
             self._dropped.labels(reason)
 
     async def outcome(self, check: Deferred, client: Client | None = None) -> Settled:
-        """What the check finds; a rejection when it fails or finds nothing. NotChecked: it was not made."""
+        """Return the outcome of a check, a rejection if it raises. NotChecked: the check was dropped."""
         try:
             outcome = await self._outcome(check, client or Client())
         except NotChecked as dropped:
@@ -115,7 +115,7 @@ class Verifications:
             if isinstance(outcome, Settled):
                 return outcome
             log.error(
-                "login rejected because its check gave no outcome",
+                "login rejected because its check returned no outcome",
                 outcome=type(outcome).__name__,
                 stranger=True,
             )
@@ -123,7 +123,7 @@ class Verifications:
         return Rejected("", "the check of the credentials failed")
 
     def close(self) -> None:
-        """Nobody waits for an outcome any more."""
+        """Cancel all checks and end the threads."""
         for lane in self._lanes.values():
             lane.close()
 
@@ -136,7 +136,7 @@ class Verifications:
         return await self._lane(check, client).result(check, client)
 
     def _lane(self, check: Deferred, client: Client) -> "_Lane":
-        # What blocks blocks its own listener only: each may ask somebody else.
+        # A check that blocks delays its own listener only: each listener may use another server.
         name = client.mechanism if check.hashes else f"{client.listener} {client.mechanism}"
         if name not in self._lanes:
             self._lanes[name] = (
@@ -161,11 +161,11 @@ class _Job:
 
 
 class _Lane:
-    """Checks that wait for the same threads."""
+    """The queue and the threads of one kind of checks."""
 
     def __init__(self, threads: int, hashes: bool) -> None:
         self._queue: FairQueue[_Job] = FairQueue(GROUP_LIMIT, MEMBER_LIMIT)
-        self._threads = ThreadPoolExecutor(threads, "verification", _give_way if hashes else None)
+        self._threads = ThreadPoolExecutor(threads, "verification", _lower_priority if hashes else None)
         self._free = threads
         self._closed = False
 
@@ -190,7 +190,7 @@ class _Lane:
 
     def _enqueue(self, path: Path, job: _Job) -> None:
         if self._queue.is_full(path):
-            for left in self._queue.keep(path, lambda each: each.is_wanted):
+            for left in self._queue.remove_unless(path, lambda each: each.is_wanted):
                 left.drop(CLIENT_LEFT)
         rejected = self._queue.push(path, job)
         if rejected is not None:
@@ -227,7 +227,7 @@ class _Lane:
         self._serve()
 
 
-def _give_way() -> None:
-    if sys.platform == "linux":  # Elsewhere a thread has no priority of its own.
+def _lower_priority() -> None:
+    if sys.platform == "linux":  # Other systems have no priority of a thread.
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -1,6 +1,6 @@
-"""Who waits for an offset of the metadata log to be in force, and for how long.
+"""Requests that wait until an offset of the metadata log is applied (E13).
 
-Used by the feeds (topic_feed, quorum_feed): they say how far they have come, requests wait (E13).
+The feeds (topic_feed, quorum_feed) report what they have applied.
 """
 
 import asyncio
@@ -8,19 +8,19 @@ from collections.abc import Callable
 
 
 class FeedTimeout(Exception):
-    """The image did not come to the offset in time."""
+    """The image did not reach the offset in time."""
 
 
 class OffsetWaiters:
-    """`applied` tells the offset up to which records are in force; None while none are."""
+    """Lets requests wait for offsets. `applied` returns the image's offset; None before the first image."""
 
     def __init__(self, applied: Callable[[], int | None]) -> None:
         self._applied = applied
-        self._watchers: list[Callable[[int], None]] = []
+        self._listeners: list[Callable[[int], None]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
-        """Until this offset or a later one is in force; FeedTimeout if not in time."""
+        """Wait until this offset is applied; FeedTimeout if it is not in time."""
         applied = self._applied()
         if applied is not None and applied >= offset:
             return
@@ -37,16 +37,16 @@ class OffsetWaiters:
         finally:
             self._waiting.remove(waiter)
 
-    def tell(self, watcher: Callable[[int], None]) -> None:
-        """Call it with each offset that is in force from now on."""
-        self._watchers.append(watcher)
+    def on_applied(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with each offset that is applied from now on."""
+        self._listeners.append(listener)
 
     def wake(self) -> None:
-        """Something was applied."""
+        """Wake the requests whose offset is applied; call it after each step."""
         applied = self._applied()
-        for watcher in self._watchers:
+        for listener in self._listeners:
             if applied is not None:
-                watcher(applied)
+                listener(applied)
         for wanted, done in self._waiting:
             if applied is not None and wanted <= applied and not done.done():
                 done.set_result(None)

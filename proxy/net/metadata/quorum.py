@@ -1,9 +1,9 @@
-"""Kafka's own metadata log as a controller of its quorum serves it: Fetch, FetchSnapshot (KIP-595, KIP-630).
+"""Requests for Kafka's own metadata log to a controller: Fetch, FetchSnapshot (KIP-595, KIP-630).
 
-Used by proxy.net.metadata.quorum_feed, over a Channel to a controller listener (which needs CLUSTER_ACTION).
-We fetch as a consumer does, with no replica id: the leader keeps no state of us, so that we can neither be
-counted for a voter nor become one (docs/decisions/0024). proxy.net.metadata.quorum_log knows what the bytes
-mean. `QuorumLeader` remembers which controller leads; the forwarder reads it, since only the leader accepts
+proxy.net.metadata.quorum_feed sends them, over a Channel to a controller listener, which needs
+CLUSTER_ACTION. They have no replica id, like those of a consumer: the leader has no state of them, and cannot
+count their sender as a voter (docs/decisions/0024). proxy.net.metadata.quorum_log knows what the bytes mean.
+`QuorumLeader` remembers which controller leads; the forwarder reads it, since only the leader accepts
 Envelopes.
 """
 
@@ -26,20 +26,20 @@ Leader: TypeAlias = "types.FetchResponse.LeaderIdAndEpoch | types.FetchSnapshotR
 Endpoint: TypeAlias = "types.FetchResponse.NodeEndpoint | types.FetchSnapshotResponse.NodeEndpoint"
 
 FETCH_VERSIONS = (12, 18)
-"""From 12 on a Fetch tells the epoch it stands at."""
+"""From version 12 on, Fetch has the epoch of the last fetched record."""
 FETCH_SNAPSHOT_VERSIONS = (0, 1)
-TELLS_HIGH_WATERMARK_SINCE = 18
-"""KIP-1166: the leader answers when its high watermark has passed the one the follower knows."""
+REPORTS_HIGH_WATERMARK_SINCE = 18
+"""KIP-1166: the leader responds when its high watermark is past the follower's."""
 
 MAX_WAIT_MS = 500
-HASTY_WAIT_MS = 50
-"""The same towards a leader that says nothing when records become committed, while there are such records."""
+SHORT_WAIT_MS = 50
+"""Used with uncommitted records, if the leader does not respond when they become committed."""
 FETCH_BYTES = 4 * 1024 * 1024
 SNAPSHOT_BYTES = 1024 * 1024
-"""A chunk; decoding one may not hold up the clients."""
+"""Size of a chunk; decoding one must not delay clients."""
 UNKNOWN_OFFSET = -1
 
-ELSEWHERE = (
+_NOT_LEADER = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -48,21 +48,21 @@ ELSEWHERE = (
 
 
 class QuorumError(Exception):
-    """The controller does not give out its log; the text says why."""
+    """The controller returned an error instead of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads the quorum, as a controller has told."""
+    """The leader of the quorum, as reported by a controller."""
 
     epoch: int
     node_id: int = -1
     address: tuple[str, int] | None = None
-    """Host and port of its controller listener, if that was told too."""
+    """Host and port of its controller listener, if they were reported."""
 
 
 class NotLeader(QuorumError):
-    """The log has to be asked for elsewhere, or in another epoch."""
+    """This controller is not the leader in this epoch."""
 
     def __init__(self, error_code: int, leadership: Leadership) -> None:
         super().__init__(
@@ -72,8 +72,8 @@ class NotLeader(QuorumError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a follower stands: the next offset, the epoch of the record before it, and who should lead."""
+class FetchPosition:
+    """A follower's position: the next offset, the epoch before it, and the expected leader epoch."""
 
     offset: int
     last_epoch: int
@@ -84,23 +84,23 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class SnapshotId:
     end_offset: int
-    """The first offset that is not in it."""
+    """The first offset after the snapshot."""
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a leader answered: records, or that its log is another than the follower's, or a snapshot's id."""
+    """A leader's response: records, a diverging log, or the id of a snapshot to fetch first."""
 
     high_watermark: int
-    """-1: a new leader that has not committed anything yet."""
+    """-1: a new leader that has committed nothing yet."""
     records: bytes = b""
     diverging: bool = False
     snapshot: SnapshotId | None = None
 
 
 class ControllerNode:
-    """One controller, over an open channel."""
+    """A controller, over an open channel."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -109,34 +109,36 @@ class ControllerNode:
     def address(self) -> str:
         return self._channel.endpoint.address
 
-    async def fetch(self, place: Place, *, wait: bool = True, uncommitted: bool = False) -> Fetched:
-        """The log from a place on; NotLeader when the node does not lead in that epoch.
+    async def fetch(
+        self, position: FetchPosition, *, wait: bool = True, uncommitted: bool = False
+    ) -> Fetched:
+        """Fetch the log from a position on. NotLeader when the controller does not lead in that epoch.
 
-        `wait`: until there is something new, MAX_WAIT_MS at most. `uncommitted`: the follower holds
-        records of which it wants to know soon that they are committed.
+        `wait`: for new records, up to MAX_WAIT_MS. `uncommitted`: the follower has records that it wants to
+        know committed soon.
         """
         version = self._channel.version(ApiKey.FETCH, FETCH_VERSIONS)
-        hasty = uncommitted and version < TELLS_HIGH_WATERMARK_SINCE
-        max_wait_ms = (HASTY_WAIT_MS if hasty else MAX_WAIT_MS) if wait else 0
+        short = uncommitted and version < REPORTS_HIGH_WATERMARK_SINCE
+        max_wait_ms = (SHORT_WAIT_MS if short else MAX_WAIT_MS) if wait else 0
         response = await self._channel.request(
             ApiKey.FETCH,
             version,
-            _fetch_request(place, max_wait_ms),
+            _fetch_request(position, max_wait_ms),
             timeout_ms=max_wait_ms + self._channel.endpoint.request_timeout_ms,
         )
-        _refuse(response.error_code, "Fetch")
-        answer = response.responses[0].partitions[0]
-        _refuse(answer.error_code, "Fetch", answer.current_leader, response.node_endpoints)
-        snapshot = answer.snapshot_id
+        _check(response.error_code, "Fetch")
+        partition = response.responses[0].partitions[0]
+        _check(partition.error_code, "Fetch", partition.current_leader, response.node_endpoints)
+        snapshot = partition.snapshot_id
         return Fetched(
-            answer.high_watermark,
-            bytes(answer.records or b""),
-            answer.diverging_epoch.end_offset >= 0 or answer.diverging_epoch.epoch >= 0,
+            partition.high_watermark,
+            bytes(partition.records or b""),
+            partition.diverging_epoch.end_offset >= 0 or partition.diverging_epoch.epoch >= 0,
             SnapshotId(snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None,
         )
 
     async def snapshot_chunk(self, wanted: SnapshotId, position: int, leader_epoch: int) -> tuple[bytes, int]:
-        """Bytes of a snapshot from a position on, cut anywhere, and how many it has in all."""
+        """Return the bytes of a snapshot from a position on, cut anywhere, and its size in bytes."""
         request = types.FetchSnapshotRequest
         partition = request.PartitionSnapshot(
             partition=PARTITION,
@@ -152,32 +154,32 @@ class ControllerNode:
                 topics=[request.TopicSnapshot(name=CLUSTER_METADATA, partitions=[partition])],
             ),
         )
-        _refuse(response.error_code, "FetchSnapshot")
-        answer = response.topics[0].partitions[0]
-        _refuse(answer.error_code, "FetchSnapshot", answer.current_leader, response.node_endpoints)
-        if not answer.unaligned_records:
-            raise QuorumError(f"FetchSnapshot: nothing at position {position} of {answer.size}")
-        return bytes(answer.unaligned_records), answer.size
+        _check(response.error_code, "FetchSnapshot")
+        fetched = response.topics[0].partitions[0]
+        _check(fetched.error_code, "FetchSnapshot", fetched.current_leader, response.node_endpoints)
+        if not fetched.unaligned_records:
+            raise QuorumError(f"FetchSnapshot: nothing at position {position} of {fetched.size}")
+        return bytes(fetched.unaligned_records), fetched.size
 
 
-def _fetch_request(place: Place, max_wait_ms: int) -> types.FetchRequest:
+def _fetch_request(position: FetchPosition, max_wait_ms: int) -> types.FetchRequest:
     request = types.FetchRequest
     partition = request.FetchPartition(
         partition=PARTITION,
-        current_leader_epoch=place.leader_epoch,
-        fetch_offset=place.offset,
-        last_fetched_epoch=place.last_epoch,
+        current_leader_epoch=position.leader_epoch,
+        fetch_offset=position.offset,
+        last_fetched_epoch=position.last_epoch,
         partition_max_bytes=FETCH_BYTES,
-        high_watermark=place.high_watermark,
+        high_watermark=position.high_watermark,
     )
     topic = request.FetchTopic(topic=CLUSTER_METADATA, topic_id=CLUSTER_METADATA_ID, partitions=[partition])
     return request(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic])
 
 
-def _refuse(
+def _check(
     error_code: int, api: str, leader: Leader | None = None, endpoints: Iterable[Endpoint] = ()
 ) -> None:
-    if error_code in ELSEWHERE and leader is not None:
+    if error_code in _NOT_LEADER and leader is not None:
         addresses = {node.node_id: (node.host, node.port) for node in endpoints}
         raise NotLeader(
             error_code, Leadership(leader.leader_epoch, leader.leader_id, addresses.get(leader.leader_id))
@@ -194,7 +196,7 @@ def _name(error_code: int) -> str:
 
 
 class QuorumLeader:
-    """The leader among `endpoints`, or at an address that one of them told."""
+    """Remembers the leader: one of `endpoints`, or an address that one of them reported."""
 
     def __init__(self, endpoints: Sequence[EndpointSettings]) -> None:
         if not endpoints:
@@ -202,38 +204,38 @@ class QuorumLeader:
         self._endpoints = tuple(endpoints)
         self._tried = 0
         self.epoch = 0
-        """The latest epoch that was heard of."""
+        """The latest known epoch."""
         self.endpoint: EndpointSettings | None = None
-        """Where the leader is; None while it is looked for."""
+        """The leader's endpoint; None while it is unknown."""
 
-    def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
-        """These are tried from now on while the leader is not known."""
+    def reconfigure(self, endpoints: Sequence[EndpointSettings]) -> None:
+        """Replace the endpoints that are tried while the leader is unknown."""
         self._endpoints = tuple(endpoints)
 
     def candidate(self) -> EndpointSettings:
-        """The leader, or while it is not known one configured endpoint after the other."""
+        """Return the leader, or if it is unknown one configured endpoint after the other."""
         if self.endpoint is not None:
             return self.endpoint
         candidate = self._endpoints[self._tried % len(self._endpoints)]
         self._tried += 1
         return candidate
 
-    def learn(self, told: Leadership) -> bool:
-        """Take in what a controller said; True when it says where the leader is."""
-        if told.epoch < self.epoch:
-            # It is behind the others, so it is not where to stay.
+    def update(self, reported: Leadership) -> bool:
+        """Apply a controller's report; return whether the leader's address is known now."""
+        if reported.epoch < self.epoch:
+            # The controller is behind the others, so its report is outdated.
             self.endpoint = None
             return False
-        self.epoch = told.epoch
-        self.endpoint = self._at(told.address)
+        self.epoch = reported.epoch
+        self.endpoint = self._at(reported.address)
         return self.endpoint is not None
 
     def found(self, endpoint: EndpointSettings) -> None:
-        """This one answers as the leader."""
+        """Remember an endpoint that responded as the leader."""
         self.endpoint = endpoint
 
     def lost(self) -> None:
-        """It does not answer, or not as a leader should."""
+        """Forget the leader, which did not respond as one."""
         self.endpoint = None
 
     def _at(self, address: tuple[str, int] | None) -> EndpointSettings | None:

@@ -1,8 +1,8 @@
-"""Kafka's own metadata log, `__cluster_metadata`, followed at the leader of the quorum; its metrics.
+"""Follows Kafka's own metadata log, `__cluster_metadata`, at the leader of the quorum; and its metrics.
 
-Run by the proxy where `controller.mode` is kraft; it has the interface of TopicFeed. Only committed records
-are applied, a snapshot appears in one piece, and whenever the leader is gone the feed looks for the new one.
-The Loader is one for KRaft's log: `Loader(on_image, compacted=False, every_offset=False)`.
+The proxy runs it if `controller.mode` is kraft; it has the interface of TopicFeed. Only committed records are
+applied, and a snapshot at once. If the leader is lost, the feed looks for the new one. KRaft's log needs a
+Loader with `compacted=False, every_offset=False`.
 """
 
 import asyncio
@@ -21,131 +21,136 @@ from proxy.net.metadata.quorum import (
     UNKNOWN_OFFSET,
     ControllerNode,
     Fetched,
+    FetchPosition,
     NotLeader,
-    Place,
     QuorumError,
     QuorumLeader,
     SnapshotId,
 )
 from proxy.net.metadata.quorum_log import QuorumLog, SnapshotReader
 from proxy.net.metadata.transactions import BrokenBatch
-from proxy.net.runtime.chunked import done_in_pieces
+from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
-from proxy.net.runtime.reachability import Reach
+from proxy.net.runtime.reachability import Reachability
 
-ANSWER_TIMEOUT_MS = 5_000
-"""A controller that is silent for so much longer than it was asked to wait is frozen or cut off."""
-ASK_AGAIN_S = 0.1
+RESPONSE_TIMEOUT_MS = 5_000
+"""A controller that is silent for so much longer than the requested wait is frozen or cut off."""
+RETRY_S = 0.1
 
 log = structlog.get_logger(__name__)
 
 
 class QuorumFeed:
-    """Keeps `loader` at the high watermark of the quorum that `endpoints` are controllers of."""
+    """Applies the records before the quorum's high watermark to `loader`; `endpoints` are its controllers."""
 
     def __init__(self, endpoints: Sequence[EndpointSettings], loader: Loader) -> None:
-        self.leader = QuorumLeader([_impatient(endpoint) for endpoint in endpoints])
+        self.leader = QuorumLeader([_with_timeout(endpoint) for endpoint in endpoints])
         self._loader = loader
         self._log = QuorumLog()
         self._high_watermark = UNKNOWN_OFFSET
         self._waiters = OffsetWaiters(lambda: loader.applied_offset)
-        self.reach = Reach("metadata feed caught up", "metadata feed interrupted", addresses=len(endpoints))
-        self._anew = False
-        """What was known is not of this log, and serves only until it has been read."""
-        self._sent_elsewhere = False
-        """Since the feed was connected last."""
-        self._inquiry = _Inquiry()
+        self.reachability = Reachability(
+            "metadata feed caught up", "metadata feed interrupted", addresses=len(endpoints)
+        )
+        self._rereading = False
+        """Whether the image is of another log, and is in effect only until this log has been read."""
+        self._redirected = False
+        """Whether a controller named another leader since the feed was last connected."""
+        self._end_requests = _EndRequests()
         self.loaded = asyncio.Event()
-        """Set once the loader is ready (KIP-801: before that no listener opens)."""
+        """Set when the loader is ready. No listener opens before (KIP-801)."""
         self.connected = False
-        """At the leader, and caught up with what was committed when it was found."""
+        """Whether the feed is at the leader, and has applied what was committed when it connected."""
 
-    def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
-        """These controllers are tried from now on while the leader is not known."""
-        self.leader.follow([_impatient(endpoint) for endpoint in endpoints])
-        self.reach.follow(len(endpoints))
+    def reconfigure(self, endpoints: Sequence[EndpointSettings]) -> None:
+        """Replace the controllers that are tried while the leader is unknown."""
+        self.leader.reconfigure([_with_timeout(endpoint) for endpoint in endpoints])
+        self.reachability.replace_addresses(len(endpoints))
 
     async def run(self) -> None:
-        """Follow the quorum until cancelled; MetadataError when its log holds what cannot be applied."""
+        """Follow the quorum until cancelled. MetadataError when a record of its log cannot be applied."""
         try:
             while True:
                 await self._follow_once()
         finally:
-            await self._inquiry.close()
+            await self._end_requests.close()
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
-        """Until this offset or a later one is in force (E13); FeedTimeout if not in time."""
-        with self.reach.wanted():
+        """Wait until this offset is applied (E13); FeedTimeout if it is not in time."""
+        with self.reachability.wanted():
             await self._waiters.wait_for(offset, timeout_ms)
 
-    def tell(self, watcher: Callable[[int], None]) -> None:
-        """Call it with each offset that is in force from now on."""
-        self._waiters.tell(watcher)
+    def on_applied(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with each offset that is applied from now on."""
+        self._waiters.on_applied(listener)
 
     async def stable_offset(self, endpoint: EndpointSettings | None = None) -> int:
-        """The high watermark now, asked of the leader; ChannelError while there is none.
+        """Request the high watermark from the leader; ChannelError while there is none.
 
-        `endpoint`: who is known to lead, where that is not left to the feed.
+        `endpoint`: the leader, if the caller knows it.
         """
         endpoint = endpoint or self.leader.endpoint
         if endpoint is None:
             raise ChannelError("the quorum's leader is not known")
         try:
-            answer = await self._inquiry.fetch(endpoint, self._place())
-        except NotLeader as told:
-            # The feed may still be at one that does not know it yet; with the new epoch it is sent on.
-            if told.leadership.epoch > self.leader.epoch:
-                self.leader.learn(told.leadership)
-            raise ChannelError(f"{endpoint.address}: {told}") from told
+            fetched = await self._end_requests.fetch(endpoint, self._position())
+        except NotLeader as error:
+            # The feed may still be at a controller that does not know the new epoch; with it, it is
+            # redirected.
+            if error.leadership.epoch > self.leader.epoch:
+                self.leader.update(error.leadership)
+            raise ChannelError(f"{endpoint.address}: {error}") from error
         except QuorumError as error:
             raise ChannelError(f"{endpoint.address}: {error}") from error
-        if answer.high_watermark < 0:
+        if fetched.high_watermark < 0:
             raise ChannelError(f"{endpoint.address}: the leader has committed nothing yet")
-        return answer.high_watermark
+        return fetched.high_watermark
 
-    async def wait_until_now(self, timeout_ms: int, endpoint: EndpointSettings | None = None) -> int:
-        """Until all that was committed when this was called is in force (E13); FeedTimeout if not in time.
+    async def wait_for_end(self, timeout_ms: int, endpoint: EndpointSettings | None = None) -> int:
+        """Wait until all that is committed now is applied (E13). Return the offset after it.
 
-        Gives the offset behind the last of it.
-        `endpoint`: the controller that acknowledged what is waited for; one that led before may not know it.
+        FeedTimeout if it is not in time. `endpoint`: the controller that acknowledged the change; a former
+        leader may not know it.
         """
         try:
-            with self.reach.wanted():
+            with self.reachability.wanted():
                 async with asyncio.timeout(timeout_ms / 1000):
-                    end = await self._stable_offset_at_last(endpoint)
+                    end = await self._known_stable_offset(endpoint)
                 await self.wait_for(end - 1, timeout_ms)
                 return end
         except TimeoutError:
-            raise FeedTimeout(f"the quorum did not tell its high watermark within {timeout_ms} ms") from None
+            raise FeedTimeout(f"the quorum returned no high watermark within {timeout_ms} ms") from None
 
-    async def _stable_offset_at_last(self, endpoint: EndpointSettings | None) -> int:
+    async def _known_stable_offset(self, endpoint: EndpointSettings | None) -> int:
         while True:
             try:
                 return await self.stable_offset(endpoint)
             except ChannelError as error:
-                log.debug("high watermark not known", error=str(error))
-                # Whoever it was leads no more, or is gone.
+                log.debug("Leader returned no high watermark", error=str(error))
+                # This controller is down or no longer the leader.
                 endpoint = None
-                await asyncio.sleep(ASK_AGAIN_S)
+                await asyncio.sleep(RETRY_S)
 
     async def _follow_once(self) -> None:
-        """At one controller, until it is gone or says that another one leads."""
+        """Follow one controller until it is lost or names another leader."""
         endpoint = self.leader.candidate()
         try:
             async with await Channel.open(endpoint) as channel:
                 await self._follow(ControllerNode(channel), endpoint)
-        except NotLeader as elsewhere:
-            if self.leader.learn(elsewhere.leadership) and not self._sent_elsewhere:
-                # Whoever is sent from one to the other and back must not do so without a pause.
-                self._sent_elsewhere = True
-                log.info("metadata feed is sent elsewhere", address=endpoint.address, error=str(elsewhere))
+        except NotLeader as redirect:
+            if self.leader.update(redirect.leadership) and not self._redirected:
+                # Without a pause only once: two controllers may each name the other.
+                self._redirected = True
+                log.info("metadata feed is redirected", address=endpoint.address, error=str(redirect))
                 return
-            self.reach.lost(elsewhere, endpoint.address, topic=CLUSTER_METADATA)
-            await self.reach.pause()
+            self.reachability.failed(redirect, endpoint.address, topic=CLUSTER_METADATA)
+            await self.reachability.pause()
         except (ChannelError, BrokenBatch, QuorumError) as error:
             self.leader.lost()
-            self.reach.lost(error, endpoint.address, topic=CLUSTER_METADATA, offset=self._log.position)
-            await self.reach.pause()
+            self.reachability.failed(
+                error, endpoint.address, topic=CLUSTER_METADATA, offset=self._log.position
+            )
+            await self.reachability.pause()
         finally:
             self.connected = False
 
@@ -154,15 +159,15 @@ class QuorumFeed:
         self.leader.found(endpoint)
         end = fetched.high_watermark
         while True:
-            await self._take(node, fetched)
+            await self._process(node, fetched)
             if not self.connected and 0 <= end <= self._loader.next_offset:
                 self._caught_up(endpoint)
             fetched = await self._fetch(node)
             end = fetched.high_watermark if end < 0 else end
 
     def _caught_up(self, endpoint: EndpointSettings) -> None:
-        self.connected, self._sent_elsewhere = True, False
-        self.reach.reached(
+        self.connected, self._redirected = True, False
+        self.reachability.reached(
             topic=CLUSTER_METADATA,
             offset=self._loader.next_offset - 1,
             leader=endpoint.address,
@@ -171,78 +176,81 @@ class QuorumFeed:
 
     async def _fetch(self, node: ControllerNode, *, wait: bool = True) -> Fetched:
         try:
-            return await node.fetch(self._place(), wait=wait, uncommitted=self._log.has_uncommitted)
-        except NotLeader as told:
-            if told.leadership.epoch <= self.leader.epoch:
+            return await node.fetch(self._position(), wait=wait, uncommitted=self._log.has_uncommitted)
+        except NotLeader as error:
+            if error.leadership.epoch <= self.leader.epoch:
                 raise
-            # It may well lead in the epoch that it tells.
-            self.leader.learn(told.leadership)
-            return await node.fetch(self._place(), wait=False)
+            # It may lead in the epoch that it reports.
+            self.leader.update(error.leadership)
+            return await node.fetch(self._position(), wait=False)
 
-    def _place(self) -> Place:
-        return Place(self._log.position, self._log.last_epoch, self.leader.epoch, self._high_watermark)
+    def _position(self) -> FetchPosition:
+        return FetchPosition(
+            self._log.position, self._log.last_epoch, self.leader.epoch, self._high_watermark
+        )
 
-    async def _take(self, node: ControllerNode, fetched: Fetched) -> None:
+    async def _process(self, node: ControllerNode, fetched: Fetched) -> None:
         if fetched.snapshot is not None:
-            await self._take_snapshot(node, fetched.snapshot, fetched.high_watermark)
+            await self._load_snapshot(node, fetched.snapshot, fetched.high_watermark)
         elif fetched.diverging:
-            self._step_back()
+            self._truncate()
         else:
-            await done_in_pieces(self._log.steps(fetched.records))
+            await run_in_slices(self._log.steps(fetched.records))
             await self._advance(fetched.high_watermark)
 
-    def _step_back(self) -> None:
-        """The leader's log is another one than ours: what was not committed is taken back."""
+    def _truncate(self) -> None:
+        """Drop records, because the leader's log differs from ours."""
         if self._log.has_uncommitted:
-            log.info("uncommitted metadata records are taken back", position=self._log.position)
-            self._log.forget_uncommitted()
+            log.info("truncating uncommitted metadata records", position=self._log.position)
+            self._log.truncate()
             return
-        # What was committed is never taken back: this is a quorum that was set up anew.
-        log.warning("metadata log is read again from its beginning", position=self._log.position)
+        # Committed records are never truncated: this is another quorum.
+        log.warning("reading the metadata log from its beginning", position=self._log.position)
         self._start_over()
 
     def _start_over(self) -> None:
         self._log.start_at(0, 0)
         self._high_watermark = UNKNOWN_OFFSET
-        self._anew = True
+        self._rereading = True
 
     async def _advance(self, high_watermark: int) -> None:
         if high_watermark < 0:
             return
-        self._show_until(high_watermark)
-        # A new leader may know less of what is committed than the one before; what was committed stays so.
+        self._hide_until(high_watermark)
+        # A new leader may report a lower high watermark; what was committed stays committed.
         self._high_watermark = max(self._high_watermark, high_watermark)
         for batch in self._log.committed(self._high_watermark):
             await apply_image(self._loader.batch_steps(batch.last_offset, batch.values))
         self._applied()
 
-    def _show_until(self, high_watermark: int) -> None:
-        """Nothing is shown before this is reached: the first time, and when all is read again."""
+    def _hide_until(self, high_watermark: int) -> None:
+        """Show no image before this offset, at start and when the log is read from its beginning."""
         if self._high_watermark >= 0:
             return
-        if self._anew:
+        if self._rereading:
             self._loader.reload_until(high_watermark)
         else:
             self._loader.load_until(high_watermark)
-        self._anew = False
+        self._rereading = False
 
-    async def _take_snapshot(self, node: ControllerNode, wanted: SnapshotId, high_watermark: int) -> None:
-        log.info("metadata snapshot is fetched", end_offset=wanted.end_offset, epoch=wanted.epoch)
+    async def _load_snapshot(self, node: ControllerNode, wanted: SnapshotId, high_watermark: int) -> None:
+        log.info("fetching metadata snapshot", end_offset=wanted.end_offset, epoch=wanted.epoch)
         reader = SnapshotReader()
         position, size = 0, 1
         while position < size:
             chunk, size = await node.snapshot_chunk(wanted, position, self.leader.epoch)
-            await done_in_pieces(reader.steps(chunk))
+            await run_in_slices(reader.steps(chunk))
             position += len(chunk)
-        await self._replace_by(wanted, reader.values(), max(high_watermark, wanted.end_offset))
+        await self._apply_snapshot(wanted, reader.values(), max(high_watermark, wanted.end_offset))
 
-    async def _replace_by(self, snapshot: SnapshotId, values: list[bytes], high_watermark: int) -> None:
-        if snapshot.end_offset < self._loader.next_offset and not self._anew:
-            log.warning("metadata snapshot ends before what is known", end_offset=snapshot.end_offset)
+    async def _apply_snapshot(self, snapshot: SnapshotId, values: list[bytes], high_watermark: int) -> None:
+        if snapshot.end_offset < self._loader.next_offset and not self._rereading:
+            log.warning("metadata snapshot ends before the applied offset", end_offset=snapshot.end_offset)
             self._start_over()
-        # Also with what was committed since then in it: an old image may serve, one of the past may not.
+        # The snapshot is shown with what was committed since: an old image may be in effect, but none may go
+        # back.
         self._high_watermark = UNKNOWN_OFFSET
-        self._show_until(high_watermark)
+        self._hide_until(high_watermark)
         await apply_image(self._loader.snapshot_steps(snapshot.end_offset - 1, values))
         self._log.start_at(snapshot.end_offset, snapshot.epoch)
         self._high_watermark = high_watermark
@@ -254,18 +262,18 @@ class QuorumFeed:
             self._waiters.wake()
 
 
-class _Inquiry:
-    """A second connection to the leader: on the feed's own an answer may take as long as a poll."""
+class _EndRequests:
+    """A second connection to the leader: on the feed's own one a response may take as long as a poll."""
 
     def __init__(self) -> None:
         self._channel: Channel | None = None
         self._lock = asyncio.Lock()
 
-    async def fetch(self, endpoint: EndpointSettings, place: Place) -> Fetched:
-        """What the endpoint answers at once; whatever goes wrong ends the connection."""
+    async def fetch(self, endpoint: EndpointSettings, position: FetchPosition) -> Fetched:
+        """Fetch without waiting. Any error closes the connection."""
         async with self._lock:
             try:
-                return await ControllerNode(await self._open(endpoint)).fetch(place, wait=False)
+                return await ControllerNode(await self._open(endpoint)).fetch(position, wait=False)
             except (ChannelError, QuorumError):
                 await self.close()
                 raise
@@ -282,12 +290,12 @@ class _Inquiry:
         return self._channel
 
 
-def _impatient(endpoint: EndpointSettings) -> EndpointSettings:
-    return replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, ANSWER_TIMEOUT_MS))
+def _with_timeout(endpoint: EndpointSettings) -> EndpointSettings:
+    return replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, RESPONSE_TIMEOUT_MS))
 
 
 class QuorumCollector(Collector):
-    """penstock_quorum_*, read off the feed at each scrape; only where there is a quorum to follow."""
+    """Collects penstock_quorum_* from the feed; only for a proxy that follows a quorum."""
 
     def __init__(self, feed: QuorumFeed, loader: Loader) -> None:
         self._feed = feed
@@ -296,7 +304,7 @@ class QuorumCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
             "penstock_quorum_connected",
-            "1 while the leader of Kafka's quorum is followed",
+            "Whether the feed follows the leader of Kafka's quorum",
             int(self._feed.connected),
         )
         yield GaugeMetricFamily(
@@ -305,6 +313,6 @@ class QuorumCollector(Collector):
         if self._loader.applied_offset is not None:
             yield GaugeMetricFamily(
                 "penstock_quorum_applied_offset",
-                "Offset of Kafka's metadata log up to which everything is in force",
+                "Offset of Kafka's metadata log up to which everything is applied",
                 self._loader.applied_offset,
             )

@@ -1,9 +1,8 @@
-"""Record batches as KRaft's leader gives them out -> those that are committed, in order, each whole.
+"""Record batches of KRaft's leader -> the committed ones, in order, each as a whole.
 
-Fed by quorum_feed with the bytes of Fetch and FetchSnapshot. A follower is given more than is committed: what
-lies at or behind the high watermark may still be taken back, and is kept here until it is known. Control
-batches (leader changes, voters, a snapshot's header and footer) only move the offset. What the values mean
-is not known here.
+quorum_feed passes the bytes of Fetch and FetchSnapshot. A follower gets more than is committed: records from
+the high watermark on may still be truncated, so they wait here. Control batches (leader changes, voters, a
+snapshot's header and footer) only move the offset. This module does not know what the values mean.
 """
 
 from collections.abc import Iterator
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
-from proxy.net.metadata.transactions import PIECE_RECORDS, BrokenBatch, LogBatch, LogRecord
+from proxy.net.metadata.transactions import SLICE_RECORDS, BrokenBatch, LogBatch, LogRecord
 
 LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
-"""Within a batch: its length from LENGTH_END on, and behind it the leader's epoch."""
+"""Positions in a batch: its length ends at LENGTH_END and counts from there; the leader's epoch follows."""
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 """Types of control records (KIP-630)."""
 
@@ -25,11 +24,11 @@ class Batch:
     last_offset: int
     epoch: int
     values: tuple[bytes, ...]
-    """None of a control batch."""
+    """Empty for a control batch."""
 
 
 class QuorumLog:
-    """A follower's copy of the log, as far as it has to be kept: what is fetched and not yet committed."""
+    """The part of a follower's log that is fetched and not committed."""
 
     def __init__(self) -> None:
         self._uncommitted: list[Batch] = []
@@ -42,7 +41,7 @@ class QuorumLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record fetched; 0 before the first."""
+        """The epoch of the last fetched record; 0 before the first one."""
         return self._uncommitted[-1].epoch if self._uncommitted else self._committed[1]
 
     @property
@@ -50,21 +49,21 @@ class QuorumLog:
         return bool(self._uncommitted)
 
     def start_at(self, offset: int, epoch: int) -> None:
-        """Everything before `offset` is known otherwise, or (0) nothing is."""
+        """Continue at `offset`: everything before it is known from a snapshot, or 0: nothing is."""
         self._uncommitted = []
         self._committed = (offset, epoch)
 
-    def forget_uncommitted(self) -> None:
-        """The leader has another log than we: it can differ only in what was not committed."""
+    def truncate(self) -> None:
+        """Drop what is not committed, because the leader's log differs from it."""
         self._uncommitted = []
 
     def feed(self, records: bytes) -> None:
-        """Take in whole batches, the last perhaps cut off; BrokenBatch names what cannot be read."""
+        """Add whole batches, the last of which may be cut off. BrokenBatch if one cannot be read."""
         for _ in self.steps(records):
             pass
 
     def steps(self, records: bytes) -> Iterator[None]:
-        """As `feed`, in pieces of PIECE_RECORDS, for who lets others go on in between."""
+        """Like `feed`, in steps of SLICE_RECORDS."""
         whole, _ = split(records)
         for raw in whole:
             batch = checked(raw)
@@ -79,7 +78,7 @@ class QuorumLog:
             yield
 
     def committed(self, high_watermark: int) -> list[Batch]:
-        """The batches that lie before the high watermark, each given out once."""
+        """Return the batches before the high watermark; each is returned once."""
         count = sum(batch.last_offset < high_watermark for batch in self._uncommitted)
         ready, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
         if ready:
@@ -88,7 +87,7 @@ class QuorumLog:
 
 
 class SnapshotReader:
-    """The values of a snapshot, from chunks that are cut anywhere."""
+    """Reads the values of a snapshot from chunks that may be cut anywhere."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -100,7 +99,7 @@ class SnapshotReader:
             pass
 
     def steps(self, chunk: bytes) -> Iterator[None]:
-        """As `feed`, in pieces of PIECE_RECORDS, for who lets others go on in between."""
+        """Like `feed`, in steps of SLICE_RECORDS."""
         whole, self._rest = split(self._rest + chunk)
         for raw in whole:
             batch = checked(raw)
@@ -111,7 +110,7 @@ class SnapshotReader:
             yield
 
     def values(self) -> list[bytes]:
-        """Everything in it; BrokenBatch when it does not begin and end as a whole snapshot does."""
+        """Return all values. BrokenBatch if the snapshot has no header or no footer."""
         if self._rest:
             raise BrokenBatch(f"the snapshot ends within a batch, {len(self._rest)} bytes behind the last")
         if not {SNAPSHOT_HEADER, SNAPSHOT_FOOTER} <= set(self._control_types):
@@ -120,7 +119,7 @@ class SnapshotReader:
 
 
 def split(records: bytes) -> tuple[list[bytes], bytes]:
-    """Whole batches, and what is left of one that is cut off."""
+    """Return the whole batches, and the bytes of one that is cut off."""
     batches = []
     start = 0
     while len(records) - start >= EPOCH_END:
@@ -136,7 +135,7 @@ def split(records: bytes) -> tuple[list[bytes], bytes]:
 
 
 def checked(raw: bytes) -> LogBatch:
-    """One batch, decoded; BrokenBatch when it is not what its checksum or its header says."""
+    """Return a batch, decoded. BrokenBatch when it does not match its checksum or its header."""
     try:
         batch: LogBatch | None = MemoryRecords(raw).next_batch()
     except CorruptRecordException as error:
@@ -152,7 +151,7 @@ def _values(batch: LogBatch, position: int, into: list[bytes]) -> Iterator[None]
     for number, record in enumerate(_records(batch), 1):
         if record.offset >= position:
             into.append(_value(record))
-        if number % PIECE_RECORDS == 0:
+        if number % SLICE_RECORDS == 0:
             yield
 
 

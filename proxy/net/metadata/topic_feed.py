@@ -1,8 +1,8 @@
-"""The metadata topic, followed by Fetch (read_committed), into a Loader.
+"""Follows the metadata topic by Fetch (read_committed), into a Loader.
 
-Run by the proxy and by the controller, one for a process; `run` belongs in the process's TaskGroup. While
-it has fallen behind (at start, after a lost connection) everything up to the log's end is applied in one
-piece: compaction may have taken records out of what lies between, and no request may be decided on that.
+Proxies and controllers have one feed each; `run` belongs in the process's TaskGroup. While the feed catches
+up, at start and after a lost connection, everything up to the log's end is applied at once: compaction may
+have removed records in between, and no request may be decided on such a state.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ import structlog
 from proxy.metadata.loader import Loader, MetadataError
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.offset_waiters import FeedTimeout, OffsetWaiters
-from proxy.net.metadata.topic_partition import Partition, PartitionError, Place, at_leader
+from proxy.net.metadata.topic_partition import Partition, PartitionError, PartitionLeader, at_leader
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
-from proxy.net.runtime.reachability import Reach
+from proxy.net.runtime.reachability import Reachability
 
 __all__ = ["FeedTimeout", "TopicFeed"]
 
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class TopicFeed:
-    """Keeps `loader` at the end of the topic's one partition."""
+    """Applies the records of the topic's only partition to `loader`."""
 
     def __init__(
         self,
@@ -34,63 +34,63 @@ class TopicFeed:
         loader: Loader,
         on_read: Callable[[Committed], None] = lambda _step: None,
     ) -> None:
-        """`on_read`: told of each step before the loader is."""
+        """`on_read` is called with each step before it is applied."""
         self._endpoint = endpoint
         self._on_read = on_read
         self._topic = topic
         self._loader = loader
         self._reader = TransactionReader(loader.next_offset)
         self._unapplied: list[Committed] = []
-        """Read while catching up; a connection that ends in between must not take it along."""
+        """Steps that were read while catching up; they survive a lost connection."""
         self._topic_id: bytes | None = None
         self._waiters = OffsetWaiters(lambda: loader.image.offset if loader.ready else None)
-        self.reach = Reach("metadata feed caught up", "metadata feed interrupted")
+        self.reachability = Reachability("metadata feed caught up", "metadata feed interrupted")
         self.loaded = asyncio.Event()
-        """Set once the loader is ready (KIP-801: before that no listener opens)."""
+        """Set when the loader is ready. No listener opens before (KIP-801)."""
         self.connected = False
-        """Following the log from its end on; False while it is being looked for or caught up with."""
+        """Whether the feed follows the end of the log; False while it connects or catches up."""
 
     async def run(self) -> None:
-        """Follow the topic until cancelled; MetadataError when the log holds what cannot be applied."""
+        """Follow the topic until cancelled. MetadataError when a record of the log cannot be applied."""
         while True:
             try:
-                async with at_leader(self._endpoint, self._topic) as (partition, place):
-                    await self._catch_up(partition, place)
+                async with at_leader(self._endpoint, self._topic) as (partition, leader):
+                    await self._catch_up(partition, leader)
                     while True:
                         await self._apply(await self._read(partition))
             except (ChannelError, BrokenBatch, PartitionError) as error:
-                self.reach.lost(error, topic=self._topic)
-                await self.reach.pause()
+                self.reachability.failed(error, topic=self._topic)
+                await self.reachability.pause()
             finally:
                 self.connected = False
 
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
-        """Until an image with this offset or a later one serves (E13); FeedTimeout if not in time."""
-        with self.reach.wanted():
+        """Wait until this offset is applied (E13); FeedTimeout if it is not in time."""
+        with self.reachability.wanted():
             await self._waiters.wait_for(offset, timeout_ms)
 
-    def tell(self, watcher: Callable[[int], None]) -> None:
-        """Call it with each offset that is in force from now on."""
-        self._waiters.tell(watcher)
+    def on_applied(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with each offset that is applied from now on."""
+        self._waiters.on_applied(listener)
 
     async def stable_offset(self) -> int:
-        """The log's end now, asked of its leader: everything before it is decided."""
+        """Request the last stable offset from the leader: everything before it is committed or aborted."""
         try:
             async with at_leader(self._endpoint, self._topic) as (partition, _):
                 return await partition.stable_offset()
         except PartitionError as error:
             raise ChannelError(f"{self._endpoint.address}: {error}") from error
 
-    async def _catch_up(self, partition: Partition, place: Place) -> None:
-        """Go on where we stood, or from the beginning if this is no longer the log we knew."""
+    async def _catch_up(self, partition: Partition, leader: PartitionLeader) -> None:
+        """Continue at our position, or at the beginning if this is another log."""
         start, end = await partition.start_offset(), await partition.stable_offset()
-        self._begin(place, start, end)
+        self._begin(leader, start, end)
         while self._reader.position < end:
             self._unapplied += await self._read(partition)
         steps = self._unapplied
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
         values: list[bytes] = []
-        async for step in in_pieces(steps):
+        async for step in iterate_in_slices(steps):
             values += step.values
         try:
             await self._apply([Committed(last_offset, tuple(values))])
@@ -99,31 +99,31 @@ class TopicFeed:
             raise
         self._unapplied = []
         self.connected = True
-        self.reach.reached(topic=self._topic, offset=self._loader.image.offset)
+        self.reachability.reached(topic=self._topic, offset=self._loader.image.offset)
 
     async def _read(self, partition: Partition) -> list[Committed]:
         records = await partition.fetch(self._reader.position)
         steps: list[Committed] = []
         try:
-            async for step in in_pieces(self._reader.steps(records)):
+            async for step in iterate_in_slices(self._reader.steps(records)):
                 steps += [] if step is None else [step]
         except BrokenBatch:
-            # What came before it counts: it is not fetched again. The broken batch is, and then comes first.
+            # The steps before the broken batch count. The batch is fetched again, and then is the first one.
             if not steps:
                 raise
         for step in steps:
             self._on_read(step)
         return steps
 
-    def _begin(self, place: Place, start: int, end: int) -> None:
-        recreated = self._topic_id not in (None, place.topic_id)
-        self._topic_id = place.topic_id
+    def _begin(self, leader: PartitionLeader, start: int, end: int) -> None:
+        recreated = self._topic_id not in (None, leader.topic_id)
+        self._topic_id = leader.topic_id
         if not recreated and start <= self._reader.position <= end:
             self._loader.load_until(end)
             return
         if self._reader.position > 0:
             log.warning(
-                "metadata log is read again from its beginning",
+                "reading the metadata log from its beginning",
                 topic=self._topic,
                 position=self._reader.position,
                 log_start_offset=start,
@@ -142,7 +142,7 @@ class TopicFeed:
 
 
 def _find_fault(steps: list[Committed]) -> None:
-    """MetadataError that names the transaction at fault, of many that were applied as one."""
+    """Raise MetadataError for the first of these steps that cannot be applied; they were applied as one."""
     loader = Loader(lambda _image, _changed: None)
     for step in steps:
         loader.batch(step.last_offset, step.values)

@@ -1,7 +1,7 @@
-"""The metadata topic's one partition, over a Channel: where it is, where it ends, what is in it.
+"""The metadata topic's only partition, over a Channel: its leader, its offsets, its records.
 
-Used by topic_feed to follow it, by the controller to learn where it ends once no one else can write.
-What the fetched bytes mean is proxy.net.metadata.transactions'.
+topic_feed follows it; the controller reads its end when no other process can write.
+proxy.net.metadata.transactions knows what the fetched bytes mean.
 """
 
 from collections.abc import AsyncIterator
@@ -16,10 +16,10 @@ from proxy.wire.error_codes import ErrorCode
 PARTITION = 0
 READ_COMMITTED = 1
 LATEST, EARLIEST = -1, -2
-"""Timestamps of ListOffsets; the latest offset under read_committed is the last stable one."""
+"""Timestamps of ListOffsets. Under read_committed the latest offset is the last stable offset."""
 
 FETCH_VERSIONS = (4, 12)
-"""Up to 12 a Fetch names topics, not their ids."""
+"""Up to version 12, Fetch has topic names instead of ids."""
 LIST_OFFSETS_VERSIONS = (2, 6)
 METADATA_VERSIONS = (5, 12)
 TOPIC_ID_SINCE_METADATA_VERSION = 10
@@ -29,16 +29,16 @@ FETCH_BYTES = 4 * 1024 * 1024
 
 
 class PartitionError(Exception):
-    """The partition cannot be read on over this channel: look for it again. The text says why."""
+    """The partition cannot be read over this channel; locate it again."""
 
 
-class NotHere(PartitionError):
+class NotLeader(PartitionError):
     """Another broker leads the partition."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where Metadata says that the partition is."""
+class PartitionLeader:
+    """The leader's address, as Metadata reports it."""
 
     topic_id: bytes
     host: str
@@ -46,14 +46,14 @@ class Place:
 
 
 class Partition:
-    """Partition 0 of a topic, as one broker knows it."""
+    """Partition 0 of a topic, at one broker."""
 
     def __init__(self, channel: Channel, topic: str) -> None:
         self._channel = channel
         self._topic = topic
 
-    async def locate(self) -> Place:
-        """The leader; PartitionError while there is no such topic, or it is not of one partition."""
+    async def locate(self) -> PartitionLeader:
+        """Return the leader. PartitionError if the topic does not exist, or does not have one partition."""
         version = self._channel.version(ApiKey.METADATA, METADATA_VERSIONS)
         wanted = types.MetadataRequest.MetadataRequestTopic(name=self._topic)
         request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
@@ -67,18 +67,18 @@ class Partition:
         if leader is None:
             raise PartitionError(f"topic {self._topic} has no leader")
         topic_id = bytes(topic.topic_id) if version >= TOPIC_ID_SINCE_METADATA_VERSION else b""
-        return Place(topic_id, leader.host, leader.port)
+        return PartitionLeader(topic_id, leader.host, leader.port)
 
     async def start_offset(self) -> int:
-        """The offset of the first record that is left."""
+        """Return the log start offset."""
         return await self._list_offset(EARLIEST)
 
     async def stable_offset(self) -> int:
-        """The last stable offset: everything before it is decided, committed or aborted."""
+        """Return the last stable offset: everything before it is committed or aborted."""
         return await self._list_offset(LATEST)
 
     async def fetch(self, offset: int) -> bytes:
-        """Record batches from `offset` on, read_committed; empty when none came within a long poll."""
+        """Return record batches from `offset` on, read_committed; empty if none came within MAX_WAIT_MS."""
         request = types.FetchRequest
         partition = request.FetchPartition(
             partition=PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
@@ -94,10 +94,10 @@ class Partition:
                 topics=[request.FetchTopic(topic=self._topic, partitions=[partition])],
             ),
         )
-        _refuse(response.error_code, "Fetch")
-        answer = response.responses[0].partitions[0]
-        _refuse(answer.error_code, "Fetch")
-        return bytes(answer.records or b"")
+        _check(response.error_code, "Fetch")
+        fetched = response.responses[0].partitions[0]
+        _check(fetched.error_code, "Fetch")
+        return bytes(fetched.records or b"")
 
     async def _list_offset(self, timestamp: int) -> int:
         request = types.ListOffsetsRequest
@@ -111,39 +111,41 @@ class Partition:
                 topics=[request.ListOffsetsTopic(name=self._topic, partitions=[partition])],
             ),
         )
-        answer = response.topics[0].partitions[0]
-        _refuse(answer.error_code, "ListOffsets")
-        return int(answer.offset)
+        listed = response.topics[0].partitions[0]
+        _check(listed.error_code, "ListOffsets")
+        return int(listed.offset)
 
 
 @asynccontextmanager
-async def at_leader(endpoint: EndpointSettings, topic: str) -> AsyncIterator[tuple[Partition, Place]]:
-    """The partition, over a channel to its leader.
+async def at_leader(
+    endpoint: EndpointSettings, topic: str
+) -> AsyncIterator[tuple[Partition, PartitionLeader]]:
+    """Open a channel to the leader of the partition.
 
-    The endpoint itself is tried first: where brokers advertise the proxies in front of them, Metadata's
-    addresses would lead back into a proxy.
+    The endpoint itself is tried first: if brokers advertise their proxies, the addresses in Metadata lead
+    into a proxy.
     """
     async with await Channel.open(endpoint) as channel:
         partition = Partition(channel, topic)
-        place = await partition.locate()
+        leader = await partition.locate()
         if await _leads(partition):
-            yield partition, place
+            yield partition, leader
             return
-    async with await Channel.open(endpoint.at(place.host, place.port)) as channel:
-        yield Partition(channel, topic), place
+    async with await Channel.open(endpoint.at(leader.host, leader.port)) as channel:
+        yield Partition(channel, topic), leader
 
 
 async def _leads(partition: Partition) -> bool:
     try:
         await partition.stable_offset()
-    except NotHere:
+    except NotLeader:
         return False
     return True
 
 
-def _refuse(error_code: int, api: str) -> None:
+def _check(error_code: int, api: str) -> None:
     if error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-        raise NotHere(f"{api}: {_name(error_code)}")
+        raise NotLeader(f"{api}: {_name(error_code)}")
     if error_code != ErrorCode.NONE:
         raise PartitionError(f"{api}: {_name(error_code)}")
 

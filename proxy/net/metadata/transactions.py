@@ -1,7 +1,7 @@
-"""Fetched record batches -> whole committed transactions, in the order of their commit markers.
+"""Fetched record batches -> complete committed transactions, in the order of their commit markers.
 
-Fed by proxy.net.metadata.topic_feed with the records of Fetch responses, at whatever byte a response ended. A
-transaction counts from its commit marker on and is returned whole, even if it spans several batches: one
+proxy.net.metadata.topic_feed passes the records of Fetch responses, which may end within a batch. A
+transaction counts from its commit marker on, and is returned as a whole even if it spans several batches: one
 request of the controller is one transaction, and no reader may see a part of it. This module does not know
 what the values mean. aiokafka parses the batches; it has no types, so `LogBatch` and `LogRecord` describe
 them.
@@ -15,8 +15,8 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 
-PIECE_RECORDS = 500
-"""About a millisecond's work."""
+SLICE_RECORDS = 500
+"""Records that take about a millisecond."""
 
 
 class LogRecord(Protocol):
@@ -46,24 +46,24 @@ class LogBatch(Protocol):
 
 
 class BrokenBatch(Exception):
-    """A record batch is not what its checksum or its header says."""
+    """A record batch does not match its checksum or its header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A step of the log: these values became visible at this offset (none: only the offset moves)."""
+    """A step of the log: these values became visible at this offset. Without values only the offset moves."""
 
     last_offset: int
     values: tuple[bytes, ...]
     offsets: tuple[int, int] | None = None
-    """Of the first and the last value."""
+    """Offsets of the first and the last value."""
     headers: tuple[tuple[str, bytes], ...] = ()
-    """Of the first value's record."""
+    """Headers of the first value's record."""
 
 
 @dataclass(slots=True)
 class _Values:
-    """Records that belong together, as far as they were read."""
+    """The records of one transaction that were read so far."""
 
     values: list[bytes] = field(default_factory=list)
     offsets: tuple[int, int] | None = None
@@ -80,29 +80,29 @@ class _Values:
 
 
 class TransactionReader:
-    """Follows one partition from `position` on; what is undecided waits for its marker."""
+    """Reads one partition from `position` on. Records of an open transaction wait for its marker."""
 
     def __init__(self, position: int) -> None:
         self.position = position
         """The offset to fetch next."""
-        self._undecided: dict[int, _Values] = {}
-        self._undecided_since: dict[int, int] = {}
+        self._open: dict[int, _Values] = {}
+        self._open_since: dict[int, int] = {}
 
     @property
     def settled_offset(self) -> int:
-        """Everything up to here has been given out: the offset before the first undecided record."""
-        return min([self.position, *self._undecided_since.values()]) - 1
+        """The last offset before the first open transaction: all steps up to here are returned."""
+        return min([self.position, *self._open_since.values()]) - 1
 
     def feed(self, records: bytes) -> list[Committed]:
-        """What the records (one or more batches, the last perhaps cut off) bring to an end."""
+        """Read one or more batches, the last of which may be cut off; return the steps that they complete."""
         return [step for step in self.steps(records) if step is not None]
 
     def steps(self, records: bytes) -> Iterator[Committed | None]:
-        """As `feed`, one by one; None after each PIECE_RECORDS, for who lets others go on in between."""
+        """Like `feed`, but yield the steps one by one, and None after each SLICE_RECORDS."""
         batches = MemoryRecords(records)
         while batches.has_next():
             batch = _checked(batches)
-            # The first batch of a Fetch may begin before the offset that was asked for.
+            # The first batch of a Fetch response may begin before the requested offset.
             if batch.next_offset <= self.position:
                 continue
             step = yield from self._step(batch, batch.next_offset - 1)
@@ -117,23 +117,23 @@ class TransactionReader:
             values = _Values()
             yield from self._read(batch, values)
             return values.committed(last_offset)
-        self._undecided_since.setdefault(batch.producer_id, batch.base_offset)
-        yield from self._read(batch, self._undecided.setdefault(batch.producer_id, _Values()))
+        self._open_since.setdefault(batch.producer_id, batch.base_offset)
+        yield from self._read(batch, self._open.setdefault(batch.producer_id, _Values()))
         return None
 
     def _decide(self, batch: LogBatch, last_offset: int) -> Committed:
-        waiting = self._undecided.pop(batch.producer_id, _Values())
-        self._undecided_since.pop(batch.producer_id, None)
+        waiting = self._open.pop(batch.producer_id, _Values())
+        self._open_since.pop(batch.producer_id, None)
         markers = [ControlRecord.parse(record.key) for record in batch]
         committed = COMMIT_MARKER in markers
         return waiting.committed(last_offset) if committed else Committed(last_offset, ())
 
     def _read(self, batch: LogBatch, into: _Values) -> Iterator[None]:
-        # A null value is a tombstone: the log has none of ours, and says nothing if another put it there.
+        # A null value is a tombstone. Penstock writes none to this log, and ignores those of others.
         for number, record in enumerate(batch, 1):
             if record.offset >= self.position and record.value is not None:
                 into.add(record, record.value)
-            if number % PIECE_RECORDS == 0:
+            if number % SLICE_RECORDS == 0:
                 yield
 
 

@@ -1,10 +1,10 @@
 """The HTTP port of a process, and its pages.
 
-http_port    the port as the configuration in effect has it
+http_port    the port of the configuration in effect
 http_server  serves /metrics, /livez, /readyz and pages of JSON
 http_stream  the bytes of one HTTP connection, plain or under TLS
-http_access  which credentials a page needs
+http_access  the credentials that a page needs
 readiness    the text of /readyz
 audit_page   /audit: the state of the audit trail
-quota_page   /quotas: who is limited, and who is throttled
+quota_page   /quotas: limited and throttled users, client ids and addresses
 """

@@ -1,6 +1,6 @@
-"""The HTTP port of one process and the files of its credentials, as the configuration in effect has them.
+"""The HTTP port of a process and the files of its credentials, by the configuration in effect.
 
-Made by a proxy, a supervisor of workers and a controller, each with pages of its own; a reload opens, moves,
+A proxy, a supervisor of workers and a controller have one each, with their own pages. A reload opens, moves,
 protects or closes it.
 """
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_access import HttpAccess, HttpFiles
 from proxy.net.pages.http_server import HttpServer
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.replaceable import ReplaceableTask
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedAccess:
-    """Another access, with its files read, which is not in effect."""
+    """A new access whose files are read, before it takes effect."""
 
     access: HttpAccess | None
     files: HttpFiles
 
 
 class HttpPort:
-    """`run` belongs in the process's TaskGroup."""
+    """The HTTP port; `run` belongs in the process's TaskGroup."""
 
     def __init__(
         self,
@@ -31,37 +31,37 @@ class HttpPort:
         server: Callable[[HttpAccess | None], HttpServer],
         reloads: FileReloads,
     ) -> None:
-        """`access` None: there is no port. TlsError or TokenFileError name a file that cannot be used."""
+        """`access`: None for no port. TlsError or TokenFileError name a file that cannot be used."""
         self._reloads = reloads
         self._server = server(access)
-        self._is_wanted = access is not None
+        self._is_configured = access is not None
         self._files = HttpFiles(access, reloads)
-        self._watching = InTurn(self._files.run)
+        self._watching = ReplaceableTask(self._files.run)
 
     @property
     def expiries(self) -> dict[Path, float]:
-        """Of its certificates, as of proxy.net.files.certificates."""
+        """By file of its certificates, in seconds since the epoch."""
         return self._files.expiries
 
     async def open(self) -> None:
-        """Listen, where there is to be a port. CannotListen."""
-        if self._is_wanted:
+        """Listen, if a port is configured. CannotListen."""
+        if self._is_configured:
             await self._server.start()
 
     async def run(self) -> None:
-        """Look at the files, until cancelled."""
+        """Watch the files until cancelled."""
         await self._watching.run()
 
     def prepare(self, access: HttpAccess | None) -> PreparedAccess:
-        """For `follow`, in a thread: files are read. TlsError or TokenFileError name a bad one."""
+        """Read the files of a new access; blocks. TlsError or TokenFileError name a bad file."""
         return PreparedAccess(access, HttpFiles(access, self._reloads))
 
-    async def follow(self, prepared: PreparedAccess) -> None:
-        """Put it into effect for new connections. CannotListen leaves all as it was."""
-        await self._server.follow(prepared.access)
+    async def reconfigure(self, prepared: PreparedAccess) -> None:
+        """Apply it to new connections. CannotListen leaves everything unchanged."""
+        await self._server.reconfigure(prepared.access)
         self._files = prepared.files
         self._watching.replace(prepared.files.run)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         await self._server.close()

@@ -1,8 +1,8 @@
-"""/metrics, /livez, /readyz and pages of JSON over HTTP/1.1, for Prometheus, the kubelet and operators.
+"""Serves /metrics, /livez, /readyz and JSON pages over HTTP/1.1, for Prometheus, the kubelet and operators.
 
-Run by the process beside its listeners; h11 reads and writes the messages (docs/decisions/0051). What is
-measured and whether the process is ready is handed in. Only GET and HEAD, one response per connection. /livez
-and /readyz are for everybody, the rest for who has a credential, where one is configured.
+The process runs it beside its listeners; h11 reads and writes the messages (docs/decisions/0051). Only GET
+and HEAD, one response per connection. /livez and /readyz are public; the other pages need a credential, if
+one is configured.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from prometheus_client.registry import Collector
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_stream import PlainStream, TlsStream
 from proxy.net.pages.readiness import Readiness
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.listening import CannotListen, opening
 
 MAX_CONNECTIONS = 64
-"""At a time; Prometheus and a kubelet have one each."""
+"""Prometheus and a kubelet have one connection each."""
 _MAX_HEAD_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
@@ -34,13 +34,13 @@ _READY = "/readyz"
 _METRICS = "/metrics"
 
 MAX_SAMPLES = 250
-"""Of one piece; about three milliseconds' work."""
+"""Of one slice; they take about three milliseconds."""
 
 log = structlog.get_logger(__name__)
 
 
-class _Answer(Exception):
-    """Ends the work on a request with a response other than 200."""
+class _ErrorResponse(Exception):
+    """Ends a request with a response other than 200."""
 
     def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:
         super().__init__(text)
@@ -50,7 +50,7 @@ class _Answer(Exception):
 
 
 class HttpServer:
-    """Serves until closed."""
+    """Serves HTTP until closed."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class HttpServer:
         pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`access`: where, and for whom; None: nowhere yet. `pages`: JSON by its path.
+        """`access`: address and credentials; None: closed. `pages`: JSON by path.
 
-        `before`: awaited with the path of each request, for who asks others.
+        `before`: awaited with the path of each request, to collect the state of other processes.
         """
         self._access = access
         self._registry = registry
@@ -72,27 +72,24 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._open = 0
         self._handshakes = asyncio.Lock()
-        # Those whose request is not there yet, the oldest first.
+        # Connections without a complete request, the oldest first.
         self._idle: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self) -> int:
-        """Listen; gives back the port, which differs from the one asked for when that was 0.
-
-        CannotListen.
-        """
+        """Listen; return the port, which the system chooses if the configured one is 0. CannotListen."""
         assert self._access is not None
         self._server = await self._bound(self._access)
         await self._server.start_serving()
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def follow(self, access: HttpAccess | None) -> None:
-        """The same from the next connection on; None: nowhere. CannotListen leaves all as it was."""
+    async def reconfigure(self, access: HttpAccess | None) -> None:
+        """Apply another access to new connections; None: close. CannotListen leaves everything unchanged."""
         before, old = self._access, self._server
         if access is not None and before is not None and access.address == before.address:
             self._access = access
             return
         if old is not None and access is not None and before is not None and access.port == before.port:
-            # One port at two addresses, of which one may be all of them.
+            # The same port at two addresses, one of which may be the wildcard address.
             old.close()
             old = None
         try:
@@ -108,7 +105,7 @@ class HttpServer:
             old.close()
 
     async def _bound(self, access: HttpAccess) -> asyncio.Server:
-        """Nobody is accepted yet: the credentials may still be those of before."""
+        # Accepts no connection yet: the old credentials are still in effect.
         with opening(*access.address):
             return await asyncio.start_server(
                 self._serve,
@@ -124,8 +121,8 @@ class HttpServer:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        access = self._access  # Of this connection to its end, whatever is in effect then.
-        if access is None or (self._open >= MAX_CONNECTIONS and not self._give_way()):
+        access = self._access  # A reload does not affect this connection.
+        if access is None or (self._open >= MAX_CONNECTIONS and not self._abort_oldest()):
             writer.close()
             return
         self._open += 1
@@ -136,9 +133,9 @@ class HttpServer:
                 await self._converse(stream, writer, access)
                 await stream.finish()
         except (TimeoutError, OSError):
-            pass  # Whoever it was did not speak HTTP, or left. Errors of TLS are OSErrors.
+            pass  # The client sent no HTTP, or disconnected. Errors of TLS are OSErrors.
         except Exception:  # the task boundary: a fault ends this connection alone
-            log.exception("fault while answering over HTTP")
+            log.exception("Failed to handle HTTP request")
         finally:
             self._open -= 1
             self._idle.pop(writer, None)
@@ -173,25 +170,25 @@ class HttpServer:
             headers, status = {"Content-Type": content_type}, HTTPStatus.OK
         except h11.RemoteProtocolError as error:
             status, headers, body = HTTPStatus(error.error_status_hint), {}, b"not HTTP/1.1\n"
-        except _Answer as answer:
-            status, headers, body = answer.status, {"Content-Type": _PLAIN} | answer.headers, answer.body
+        except _ErrorResponse as error:
+            status, headers, body = error.status, {"Content-Type": _PLAIN} | error.headers, error.body
         except Exception:  # a fault in a collector or a page is logged, and ends nothing else
-            log.exception("fault while answering over HTTP")
+            log.exception("Failed to handle HTTP request")
             status, headers, body = HTTPStatus.INTERNAL_SERVER_ERROR, {}, b"see the log\n"
         headers |= {"Content-Length": str(len(body)), "Connection": "close"}
         response = h11.Response(
             status_code=status, reason=status.phrase.encode(), headers=list(headers.items())
         )
         data = http.send(response) or b""
-        # To HEAD only the length of the body is sent (RFC 9110).
+        # The response to HEAD has only the length of the body (RFC 9110).
         await stream.write(data if method == b"HEAD" else data + body)
 
     async def _found(
         self, request: h11.Request, stream: PlainStream | TlsStream, access: HttpAccess
     ) -> tuple[str, bytes]:
-        """Content type and body; _Answer for everything that is not a 200."""
+        """Return content type and body; _ErrorResponse for every other status than 200."""
         if request.method not in (b"GET", b"HEAD"):
-            raise _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", Allow="GET, HEAD")
+            raise _ErrorResponse(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", Allow="GET, HEAD")
         path = request.target.decode("latin-1").partition("?")[0]
         if path in _ALIVE:
             return _PLAIN, b"alive\n"
@@ -199,7 +196,7 @@ class HttpServer:
         allowed = access.allows(authorization, has_certificate=stream.has_client_certificate)
         if not allowed and path != _READY:
             log.warning("HTTP request without a valid credential rejected", path=path[:100], stranger=True)
-            raise _Answer(
+            raise _ErrorResponse(
                 HTTPStatus.UNAUTHORIZED,
                 "send http.bearer.token.file as a bearer token, or a client certificate",
                 **{"WWW-Authenticate": "Bearer"},
@@ -212,17 +209,17 @@ class HttpServer:
             return CONTENT_TYPE_LATEST, await exposition(self._registry)
         if path in self._pages:
             return _JSON, await self._pages[path]()
-        raise _Answer(HTTPStatus.NOT_FOUND, " ".join((_METRICS, _ALIVE[0], _READY, *self._pages)))
+        raise _ErrorResponse(HTTPStatus.NOT_FOUND, " ".join((_METRICS, _ALIVE[0], _READY, *self._pages)))
 
     def _ready(self, *, detailed: bool) -> bytes:
         readiness = self._readiness()
         text = readiness.text(detailed=detailed)
         if readiness.blocked:
-            raise _Answer(HTTPStatus.SERVICE_UNAVAILABLE, text.rstrip("\n"))
+            raise _ErrorResponse(HTTPStatus.SERVICE_UNAVAILABLE, text.rstrip("\n"))
         return text.encode()
 
-    def _give_way(self) -> bool:
-        """Close the oldest connection whose request has not come; False: there is none."""
+    def _abort_oldest(self) -> bool:
+        """Abort the oldest connection without a complete request; False if there is none."""
         oldest = next(iter(self._idle), None)
         if oldest is None:
             return False
@@ -232,7 +229,7 @@ class HttpServer:
 
 
 async def _request(http: h11.Connection, stream: PlainStream | TlsStream) -> h11.Request | None:
-    """The head of the request; None when the client has left before. RemoteProtocolError."""
+    """Return the head of the request; None if the client disconnected before. RemoteProtocolError."""
     while True:
         event = http.next_event()
         if isinstance(event, h11.Request):
@@ -246,12 +243,12 @@ async def _request(http: h11.Connection, stream: PlainStream | TlsStream) -> h11
 
 
 async def exposition(registry: Collector) -> bytes:
-    """What `generate_latest` would give, in whose format it is."""
+    """Return the text that `generate_latest` would return, built in slices."""
     text: list[bytes] = []
     before = ""
-    async for metric in in_pieces(_parts(registry.collect())):
+    async for metric in iterate_in_slices(_parts(registry.collect())):
         lines = generate_latest(_One(metric))
-        # HELP and TYPE stand once.
+        # HELP and TYPE appear once for each metric.
         text.append(lines if metric.name != before else lines.split(b"\n", 2)[2])
         before = metric.name
     return b"".join(text)

@@ -1,7 +1,7 @@
-"""The bytes of one HTTP connection, in the clear or under TLS, over asyncio's streams.
+"""The bytes of one HTTP connection, plain or under TLS, over asyncio's streams.
 
-Used by proxy.net.pages.http_server. The handshake is made here and not by the loop, so that a connection
-counts, has its time limit and can give way to others from its first byte on.
+Used by proxy.net.pages.http_server. The TLS handshake is made here, not by the loop, so that limits on
+connections and time count from the first byte.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ Done = TypeVar("Done")
 
 
 class PlainStream:
-    """Not encrypted."""
+    """An unencrypted connection."""
 
     has_client_certificate = False
 
@@ -25,7 +25,7 @@ class PlainStream:
         self._writer = writer
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end."""
+        """Return some bytes; none at the end."""
         return await self._reader.read(READ_BYTES)
 
     async def write(self, data: bytes) -> None:
@@ -33,11 +33,11 @@ class PlainStream:
         await self._writer.drain()
 
     async def finish(self) -> None:
-        """Nothing more is written."""
+        """Do nothing: there is no end to write."""
 
 
 class TlsStream:
-    """Encrypted, with the certificate of the moment; begins with `handshake`."""
+    """A TLS connection with the current certificate; begins with `handshake`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
@@ -49,18 +49,18 @@ class TlsStream:
 
     @property
     def has_client_certificate(self) -> bool:
-        """The client has shown one, and the listener's CA has signed it: another one fails the handshake."""
+        """Whether the client has a certificate. The handshake has verified it."""
         return bool(self._tls.getpeercert(binary_form=True))
 
     async def handshake(self, turns: asyncio.Lock) -> None:
-        """ssl.SSLError when there is no agreement. `turns`: of all connections of the port.
+        """ssl.SSLError when the handshake fails. `turns`: a lock of the port, shared by its connections.
 
-        A step costs a millisecond or more, and with the lock there is one in each turn of the loop.
+        A step takes a millisecond or more; with the lock there is one in each turn of the loop.
         """
         await self._driven(self._tls.do_handshake, turns)
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end."""
+        """Return some bytes; none at the end."""
         try:
             return await self._driven(lambda: self._tls.read(READ_BYTES))
         except ssl.SSLZeroReturnError:
@@ -69,12 +69,12 @@ class TlsStream:
     async def write(self, data: bytes) -> None:
         view = memoryview(data)
         for at in range(0, len(view), READ_BYTES):
-            piece = view[at : at + READ_BYTES]
-            await self._driven(lambda piece=piece: self._tls.write(piece))  # type: ignore[misc]
+            chunk = view[at : at + READ_BYTES]
+            await self._driven(lambda chunk=chunk: self._tls.write(chunk))  # type: ignore[misc]
 
     async def finish(self) -> None:
-        """Say that nothing more comes, so that the end cannot be taken for a cut."""
-        # It would wait for the other side's word; ours is written.
+        """Write the close_notify alert."""
+        # unwrap() would wait for the client's alert; ours is in the buffer.
         with suppress(ssl.SSLError):
             self._tls.unwrap()
         await self._send()
@@ -91,7 +91,7 @@ class TlsStream:
                     raise ConnectionResetError("the connection was closed within TLS") from None
                 self._incoming.write(data)
             except ssl.SSLError:
-                await self._send()  # The alert that says why.
+                await self._send()  # The alert with the reason.
                 raise
             else:
                 await self._send()

@@ -1,8 +1,7 @@
-"""Who is limited, how fast they are, who is throttled and by whose quota: /quotas, as JSON.
+"""The page /quotas as JSON: limited users, client ids and addresses, their rates and throttle times.
 
-Fed with the buckets of the proxy and the sessions there are, at each request for the page; nothing is kept
-up to date for it in between, and clients are served while it is made. What is configured but not in use is
-`penstock shell`'s to show.
+Made from the proxy's buckets and sessions for each request, in slices, so that clients are served meanwhile.
+`penstock shell` shows quotas that are configured and not in use.
 """
 
 import heapq
@@ -10,13 +9,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.quota.connections import AddressQuota
 from proxy.quota.throttle import Bucket, ClientQuotas
 from proxy.session.session import Session
 
 MAX_ROWS = 1_000
-"""Of one page; those that are throttled and fast come first."""
+"""Of one page. Those with the longest throttle time and the highest rate come first."""
 
 _STATIC = {"producer_byte_rate": "quota.producer.default", "consumer_byte_rate": "quota.consumer.default"}
 
@@ -26,16 +25,19 @@ Row = dict[str, str | int | float | None]
 async def quota_page(
     quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int, addresses: Iterable[AddressQuota] = ()
 ) -> bytes:
-    """The active quota-ids; `connections` are those whose last request was by this quota-id.
+    """Return the page of active quota-ids. `connections` counts those whose last request used the quota-id.
 
-    `addresses`: those that a rate of connections is set for, and that came lately.
+    `addresses`: those with a limited connection rate that have connected recently.
     """
     holders = await _holders(list(sessions))
     buckets = quotas.active(now_ms)
-    rates = [bucket.byte_rate(now_ms) async for bucket in in_pieces(buckets)]
+    rates = [bucket.byte_rate(now_ms) async for bucket in iterate_in_slices(buckets)]
     waits = [max(bucket.throttled_until_ms - now_ms, 0) for bucket in buckets]
     shown = heapq.nlargest(MAX_ROWS, range(len(buckets)), key=lambda at: (waits[at], rates[at]))
-    rows = [_row(buckets[at], rates[at], holders[id(buckets[at])], now_ms) async for at in in_pieces(shown)]
+    rows = [
+        _row(buckets[at], rates[at], holders[id(buckets[at])], now_ms)
+        async for at in iterate_in_slices(shown)
+    ]
     mode = "enforce" if quotas.enforced else "observe"
     limited = await _addresses(addresses)
     head = json.dumps({"mode": mode, "time_ms": now_ms, "active": len(buckets), "addresses": limited})
@@ -44,8 +46,8 @@ async def quota_page(
 
 
 async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
-    """Those that come fastest."""
-    found = [address async for address in in_pieces(addresses)]
+    """Return the rows of the addresses with the highest rates."""
+    found = [address async for address in iterate_in_slices(addresses)]
     shown = heapq.nlargest(MAX_ROWS, found, key=lambda each: each.rate)
     return [
         {
@@ -59,16 +61,16 @@ async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
 
 
 async def _holders(sessions: list[Session]) -> Counter[int]:
-    """How many sessions hold a bucket, by its identity."""
+    """Return how many sessions hold each bucket, by the bucket's id()."""
     holders: Counter[int] = Counter()
-    async for session in in_pieces(sessions):
+    async for session in iterate_in_slices(sessions):
         client = session.machine.client
         holders.update((id(client.producer), id(client.consumer), id(client.request)))
     return holders
 
 
 def _row(bucket: Bucket, rate: float, connections: int, now_ms: int) -> str:
-    """Limits and rates are bytes a second, or percent; `governed_by` is what `penstock shell` calls it."""
+    """Limits and rates are bytes a second, or percent; `governed_by` is a path of `penstock shell`."""
     throttled = bucket.throttled_until_ms > now_ms
     governed_by = _STATIC.get(bucket.key) if bucket.entity is None else f"/config/{bucket.entity.path}"
     row: Row = {

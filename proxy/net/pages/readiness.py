@@ -1,7 +1,7 @@
-"""What /readyz says: why traffic should not come yet, and what does not work although it may.
+"""The text of /readyz: why the process is not ready, and what is degraded.
 
-Made by each process of its parts at the moment of the question. Each line has two forms: one for everybody,
-and one with addresses, users and errors for who has a credential of the HTTP port.
+Each process makes it from its parts for each request. Each line has two forms: one for everyone, and one with
+addresses, users and errors for readers with a credential of the HTTP port.
 """
 
 import json
@@ -17,47 +17,47 @@ BEING_READ = Cause("it is being read")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line, for everybody and for operators."""
+    """One line of /readyz, in both forms."""
 
     public: str
     detailed: str
 
     @classmethod
     def of(cls, what: str, cause: Cause | None = None) -> "Note":
-        """`what` is so because of `cause`."""
+        """Make a line of a state and its cause."""
         if cause is None:
             return cls(what, what)
         return cls(f"{what}: {cause.reason}", f"{what}: {cause.text(detailed=True)}")
 
-    def said_by(self, who: str) -> "Note":
-        """The same of one of several."""
+    def prefixed(self, who: str) -> "Note":
+        """Return the line prefixed with the name of one of several parts."""
         return Note(f"{who}: {self.public}", f"{who}: {self.detailed}")
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Ready, unless something is `blocked`."""
+    """The lines of /readyz. The process is ready unless something is `blocked`."""
 
     blocked: tuple[Note, ...] = ()
     """Why no client can be served."""
     others: tuple[Note, ...] = ()
-    """What does not work all the same."""
+    """What is degraded."""
     headline: str = READY
 
     def text(self, *, detailed: bool) -> str:
-        """A line each; the first one begins with "ready" or "not ready"."""
+        """Return the lines; the first one begins with "ready" or "not ready"."""
         lines = [f"not ready: {_form(note, detailed)}" for note in self.blocked] or [self.headline]
         return "\n".join(dict.fromkeys([*lines, *(_form(note, detailed) for note in self.others)])) + "\n"
 
     def encoded(self) -> bytes:
-        """For `decoded`, in another process."""
+        """Encode the lines for `decoded` in another process."""
         return json.dumps(
             [[(note.public, note.detailed) for note in notes] for notes in self._notes]
         ).encode()
 
     @classmethod
     def decoded(cls, page: bytes) -> "Readiness":
-        """What `encoded` made."""
+        """Return the lines that `encoded` was called on."""
         blocked, others = (tuple(Note(*forms) for forms in notes) for notes in json.loads(page))
         return cls(blocked, others)
 
@@ -67,7 +67,7 @@ class Readiness:
 
 
 def degraded(what: str, cause: Cause | None) -> Iterable[Note]:
-    """A line about what does not work; none without a cause."""
+    """Return a line about a degraded part; none without a cause."""
     return () if cause is None else (Note.of(f"degraded: {what}", cause),)
 
 

@@ -1,14 +1,14 @@
-"""What every process of Penstock needs, whatever it serves.
+"""Parts that every process of Penstock needs.
 
 clock              the one reader of time
-chunked            long work in slices, so that clients are served in between
+chunked            long work in slices, so that the event loop serves clients in between
 garbage_collector  keeps Python's garbage collector from holding the event loop
-replaceable        a background task that a reload may replace
-stop_signals       SIGTERM and SIGINT: drain, then end
-hangup             SIGHUP: read the configuration again
-descriptors        the limit of open files, and how many connections it allows
-listening          errors of listening sockets, in words
+replaceable        a background task that a reload can replace
+stop_signals       SIGTERM and SIGINT start the drain, a second one ends it
+hangup             SIGHUP reloads the configuration
+descriptors        the limit of open files, and the number of connections it allows
+listening          readable errors of listening sockets
 inherited_sockets  listening sockets that systemd holds
-reachability       whether a peer can be reached, and when to try again
-cause              why something does not work: a reason for everybody, a detail for operators
+reachability       whether a peer is reachable, and when to retry
+cause              the cause of a failure: a public reason, and a detail for operators
 """

@@ -1,7 +1,7 @@
-"""Why something does not work: a few words that anybody may read, and the text of the error.
+"""Causes of failures: a short reason that anyone may read, and the text of the error.
 
-Errors of proxy.net that a peer causes have a `reason`. Shown by /readyz, whose details are for who has a
-credential, and by log lines.
+Errors of proxy.net that a peer causes have a `reason`. Log lines and /readyz show it; /readyz adds the detail
+only for readers with a credential.
 """
 
 import errno
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 REFUSED = "connection refused"
-UNKNOWN_HOST = "host name not known"
+UNKNOWN_HOST = "unknown host name"
 UNREACHABLE = "network unreachable"
 CERTIFICATE = "certificate not trusted"
 TLS = "TLS handshake failed"
-TIMED_OUT = "no answer in time"
+TIMED_OUT = "timed out"
 LOGIN = "login rejected"
 VERSION = "no common version"
 CLOSED = "connection closed"
@@ -32,33 +32,33 @@ _BY_NUMBER = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`detail` may name addresses and users."""
+    """A reason, and the error's text as `detail`, which may contain addresses and user names."""
 
     reason: str
     detail: str = ""
 
     def text(self, *, detailed: bool) -> str:
-        """With the detail only for those who may know it."""
+        """Return the reason, with the detail if `detailed` and if it adds anything."""
         if not detailed or self.detail in ("", self.reason):
             return self.reason
         return f"{self.reason} ({self.detail})"
 
 
 def cause_of(error: Exception) -> Cause:
-    """Of an error of ours that may have a `reason`."""
+    """Return the cause of an error, which has a `reason` if it is one of proxy.net."""
     text = str(error) or repr(error)
     return Cause(getattr(error, "reason", None) or text, text)
 
 
-def all_of(causes: Iterable[Cause]) -> Cause:
-    """Of several attempts, each reason once."""
+def combined(causes: Iterable[Cause]) -> Cause:
+    """Combine the causes of several attempts; each reason and detail appears once."""
     found = list(causes)
     reasons = dict.fromkeys(cause.reason for cause in found)
     return Cause(", ".join(reasons), "; ".join(dict.fromkeys(cause.detail for cause in found)))
 
 
 def reason_of_connecting(error: OSError) -> str:
-    """In plain words, why no connection came about."""
+    """Return the reason for a failed connection attempt."""
     if isinstance(error, socket.gaierror):
         return UNKNOWN_HOST
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -67,6 +67,6 @@ def reason_of_connecting(error: OSError) -> str:
         return TLS
     if error.errno in _BY_NUMBER:
         return _BY_NUMBER[error.errno]
-    # A name with several addresses that failed in several ways has no number, but the text of each.
+    # asyncio joins the texts of several addresses that failed differently into one error without a number.
     named = (reason for number, reason in _BY_NUMBER.items() if f"[Errno {number}]" in str(error))
     return next(named, NOT_CONNECTED)

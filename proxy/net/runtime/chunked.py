@@ -1,7 +1,7 @@
-"""Long work in pieces, so that clients are served in between.
+"""Long work in slices, so that the event loop serves clients in between.
 
-For everything on the event loop whose length depends on how much there is: the metadata log, connections,
-rows of a page. One piece takes SLICE_MS of CPU time, whatever its items are; the loop then has a turn.
+For all work on the event loop that grows with the data: the metadata log, connections, rows of a page. A
+slice takes SLICE_MS of CPU time; then the loop gets a turn.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from proxy.wire.work import Pace, Work
 T = TypeVar("T")
 
 SLICE_MS = 2
-"""CPU time. SPEC O8 allows the loop to be held for 20 ms, and one item may take a slice of its own on top."""
+"""CPU time. SPEC O8 allows 20 ms at a time, and one item may take a slice of its own on top."""
 
 
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
-async def in_pieces(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[T]:
-    """Each of the items; the loop has a turn before each SLICE_MS of work.
+async def iterate_in_slices(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[T]:
+    """Yield the items; the loop gets a turn before each SLICE_MS of work.
 
-    `share`: how much of the time this work may take at most, for work that is not urgent.
+    `share`: the largest share of the time that this work may take, for work that is not urgent.
     """
     pause_s = SLICE_MS / 1000 * (1 / share - 1)
     await _turn()
@@ -38,14 +38,14 @@ async def in_pieces(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[
             since_ns = thread_time_ns()
 
 
-async def done_in_pieces(steps: Iterable[object], *, share: float = 1.0) -> None:
-    """Take all steps of some work, as `in_pieces` does."""
-    async for _ in in_pieces(steps, share=share):
+async def run_in_slices(steps: Iterable[object], *, share: float = 1.0) -> None:
+    """Run all steps, in slices like `iterate_in_slices`."""
+    async for _ in iterate_in_slices(steps, share=share):
         pass
 
 
-async def in_slices(function: Callable[[], T]) -> T:
-    """What `function` returns. It is paused where it says that it has worked (proxy.wire.work)."""
+async def call_in_slices(function: Callable[[], T]) -> T:
+    """Return the result of `function`, which is paused at its calls of proxy.wire.work.Pace."""
     pace = Pace(thread_time_ns)
     work = Work(function, pace)
     pace.begin()
@@ -57,7 +57,7 @@ async def in_slices(function: Callable[[], T]) -> T:
 
 
 async def _turn() -> None:
-    """Let the loop turn. Of several works that are in pieces one has its piece in each turn, in order."""
+    """Yield to the loop. Only one of all sliced works runs in each turn of the loop; they take turns."""
     gate = _gates.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     async with gate:
         await asyncio.sleep(0)

@@ -1,7 +1,6 @@
-"""How many files this process may have open, and how many connections that is good for.
+"""The limit of open files, and the number of connections that it allows.
 
-Used by the entry points, which raise the limit, by proxy.net.clients.admission, which keeps to it, and by
-`penstock check`.
+The entry points raise the limit. proxy.net.clients.admission and `penstock check` compute with it.
 """
 
 import os
@@ -9,51 +8,51 @@ import resource
 from contextlib import suppress
 
 RESERVED = 256
-"""For all that is no client's connection: spool, logs, HTTP, controllers and brokers."""
+"""Files for everything but client connections: spool, logs, HTTP, controllers and brokers."""
 MAX_HELD = 1_000
-"""Connections that were turned away and wait for being closed."""
+"""The most rejected connections that wait for being closed."""
 PER_CONNECTION = 2
-"""The client's socket and the broker's."""
+"""A socket to the client, and one to the broker."""
 UNLIMITED = 1 << 20
 
 
 def raise_limit() -> int:
-    """Raise the soft limit to the hard one, as a JVM does; the limit in effect."""
+    """Raise the soft limit to the hard one, as a JVM does, and return the limit in effect."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with suppress(OSError, ValueError):  # Not everywhere may it be unlimited.
+    with suppress(OSError, ValueError):  # Some systems do not allow an unlimited number.
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return limit()
 
 
 def limit() -> int:
-    """How many files may be open now."""
+    """Return the soft limit of open files."""
     return _number(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def highest_limit() -> int:
-    """How many that may be after `raise_limit`."""
+    """Return the hard limit of open files, which `raise_limit` sets."""
     return _number(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
-def held(files: int) -> int:
-    """How many connections that were turned away may wait."""
+def rejected_connections(files: int) -> int:
+    """Return how many rejected connections may wait for being closed."""
     return max(0, min(MAX_HELD, (files - RESERVED) // 20))
 
 
 def connections(files: int) -> int:
-    """How many clients find room with so many files open."""
-    return max(1, (files - RESERVED - held(files)) // PER_CONNECTION)
+    """Return how many clients can connect if `files` may be open."""
+    return max(1, (files - RESERVED - rejected_connections(files)) // PER_CONNECTION)
 
 
 def needed(clients: int) -> int:
-    """How many files have to be open at most for so many clients."""
+    """Return how many files must be allowed for so many clients."""
     sockets = PER_CONNECTION * clients
     return RESERVED + sockets + min(MAX_HELD, sockets // 19 + 1)
 
 
 def open_count() -> int:
-    """How many are open now; 0 where the kernel does not say."""
-    # To list them takes 60 ms where there are 18,000: kernels before 6.2 have no other way, and say 0.
+    """Return how many files are open; 0 where the kernel does not say."""
+    # Kernels before 6.2 report 0 here. Listing the files instead takes 60 ms for 18,000 of them.
     try:
         return os.stat("/proc/self/fd").st_size
     except OSError:

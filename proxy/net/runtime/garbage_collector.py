@@ -1,10 +1,11 @@
-"""The garbage collector, kept from holding the event loop (decision 0045).
+"""Settings of Python's garbage collector that prevent it from holding the event loop (decision 0045).
 
-Used by the processes at their start, by the feeds around each batch that they apply, and by the proxy's
-sweep. An image of 100,000 ACLs is some million objects that the collector would look at, half a second at
-a time. Images have no cycles, so they are taken out of its sight: what is dropped of them is freed at once.
-It looks at what is young only, and at what is older while that is little. So whatever comes in great numbers,
-as connections do, has to be free of cycles when it ends.
+An image of 100,000 ACLs has some million objects; a full collection takes half a second. Images have no
+cycles, so they are frozen: the collector ignores them, and reference counting frees them. The collector looks
+at young objects only, and at older ones while there are few. So objects that come in great numbers, such as
+connections, must be free of cycles when they end.
+
+The processes call `start`, the feeds `apply_image` for each batch, and the proxy's sweep `collect_if_few`.
 """
 
 import gc
@@ -12,23 +13,23 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from proxy.net.runtime.chunked import in_pieces
+from proxy.net.runtime.chunked import iterate_in_slices
 
 YOUNG_OBJECTS = 10_000
-"""The collector looks at so many new objects at a time, or at three times as many: up to ten milliseconds."""
+"""New objects between two collections. A collection looks at up to three times as many, in up to 10 ms."""
 FEW_BLOCKS = 60_000
-"""With so many blocks of memory allocated since the last image there are some 30,000 objects to look at,
-which takes ten milliseconds. Blocks are counted because to count the objects is to list them all."""
+"""So many blocks of memory belong to some 30,000 objects, and collecting these takes 10 ms. Counting blocks
+is cheap; counting the objects would list them all."""
 _NEVER = 1_000_000_000
 
 
 _settled_blocks = 0
-"""Allocated when the collector last lost sight of everything."""
+"""Blocks that were allocated at the last freeze."""
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import what lives as long as the process: the collector does not look at it, now or later."""
+    """Import modules in this block without collections, and freeze their objects."""
     gc.disable()
     try:
         yield
@@ -38,21 +39,21 @@ def importing() -> Iterator[None]:
 
 
 def start() -> None:
-    """What was made so far lives as long as the process; what comes is looked at in small numbers."""
+    """Freeze all objects that exist, and let the collector look at small numbers of new ones."""
     _settle()
     gc.set_threshold(YOUNG_OBJECTS, 1, _NEVER)
 
 
 async def apply_image(steps: Iterable[object]) -> None:
-    """Take all steps of applying records, in pieces; the collector does not look at what they make."""
+    """Run the steps that apply records to an image, in slices, and freeze the objects that they create."""
     gc.collect(1)
-    async for _ in in_pieces(steps):
+    async for _ in iterate_in_slices(steps):
         gc.freeze()
     _settle()
 
 
 def collect_if_few() -> None:
-    """Look for cycles among all objects since the last image, unless there are too many of them."""
+    """Collect cycles among all objects that are not frozen, unless there are too many."""
     if sys.getallocatedblocks() - _settled_blocks <= FEW_BLOCKS:
         gc.collect()
 

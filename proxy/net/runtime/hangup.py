@@ -1,7 +1,7 @@
-"""SIGHUP: the request to read the configuration again. It never ends a process that serves.
+"""SIGHUP: the request to reload the configuration. It never ends a process that serves.
 
-Installed by proxy.__main__ before most is imported, and never removed: a signal that comes before the event
-loop runs is kept, one that comes after it is ignored.
+proxy.__main__ installs the handler before it imports most modules. A signal that arrives before the event
+loop runs is remembered; one that arrives after it is ignored.
 """
 
 import signal
@@ -11,37 +11,37 @@ from types import FrameType
 
 
 class Hangup:
-    """Of one process."""
+    """The handler of SIGHUP."""
 
     def __init__(self) -> None:
-        self._came = False
-        self._tell: Callable[[], None] | None = None
+        self._pending = False
+        self._callback: Callable[[], None] | None = None
 
     def install(self) -> None:
-        """From now on the signal does not end the process."""
+        """Install the handler; the signal no longer ends the process."""
         signal.signal(signal.SIGHUP, self._on_signal)
 
     def end(self) -> None:
-        """Ignore the signal to the last: the interpreter takes handlers away before the process ends."""
+        """Ignore the signal from now on: the interpreter removes handlers before the process ends."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    def tell(self, tell: Callable[[], None] | None) -> None:
-        """Call `tell` at each signal, and now if one came before. None: signals are ignored.
+    def on_signal(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback` for each signal, and now if one is pending. None: signals are remembered.
 
-        It is called between two instructions of the main thread, so it should only wake up a loop.
+        The callback runs between two instructions of the main thread, so it should only wake up a loop.
         """
-        self._tell = tell
-        if tell is not None and self._came:
-            self._came = False
+        self._callback = callback
+        if callback is not None and self._pending:
+            self._pending = False
             self._on_signal(signal.SIGHUP, None)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        if self._tell is None:
-            self._came = True
+        if self._callback is None:
+            self._pending = True
             return
-        with suppress(RuntimeError):  # The loop has ended: there is nothing to reload any more.
-            self._tell()
+        with suppress(RuntimeError):  # The loop has ended: there is nothing left to reload.
+            self._callback()
 
 
 HANGUP = Hangup()
-"""The process's."""
+"""The handler of this process."""

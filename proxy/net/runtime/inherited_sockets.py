@@ -1,7 +1,7 @@
-"""Listening sockets that systemd holds open for a service, by the address that they are bound to.
+"""Listening sockets that systemd holds open for a service, by address.
 
-Read by proxy.process at its start, used by proxy.listeners. While a proxy restarts, its clients' connections
-wait in the queue of such a socket; without it they are refused (decision 0065). See sd_listen_fds(3).
+proxy.process reads them at the start, proxy.listeners uses them. While a proxy restarts, new connections wait
+in the queue of such a socket; otherwise they fail (decision 0065). See sd_listen_fds(3).
 """
 
 import os
@@ -15,16 +15,16 @@ VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
 class InheritedSockets:
-    """Open as long as the process: what a listener closes is a copy, so that connections go on waiting."""
+    """The sockets, open as long as the process. Listeners get copies: connections wait after a close."""
 
     def __init__(self, sockets: Iterable[socket.socket] = ()) -> None:
         self._sockets = {_address(each): each for each in sockets}
 
     @classmethod
     def of_service(cls, environment: MutableMapping[str, str]) -> "InheritedSockets":
-        """Those in LISTEN_FDS, if they are for this process; the variables are removed.
+        """Read LISTEN_FDS, if it is for this process, and remove the variables.
 
-        ValueError for a descriptor that is no listening TCP socket.
+        ValueError for a descriptor that is not a listening TCP socket.
         """
         pid, count, _ = (environment.pop(name, None) for name in VARIABLES)
         if pid != str(os.getpid()) or count is None:
@@ -36,7 +36,7 @@ class InheritedSockets:
         return len(self._sockets)
 
     def require_no_workers(self) -> None:
-        """ValueError if there are any: workers accept at sockets of their own."""
+        """ValueError if there are any: workers listen at sockets of their own."""
         if self._sockets:
             raise ValueError(
                 "workers: several processes cannot share the sockets that systemd holds for this service"
@@ -44,12 +44,12 @@ class InheritedSockets:
             )
 
     def at(self, host: str, port: int) -> socket.socket | None:
-        """A copy of the one that is bound to this address; None if there is none."""
+        """Return a copy of the socket that is bound to this address; None if there is none."""
         addresses = _resolved(host, port) if self._sockets and port else []
         return next((self._sockets[each].dup() for each in addresses if each in self._sockets), None)
 
     def unused(self, binds: Iterable[tuple[str, int]]) -> list[str]:
-        """Where none of `binds` would accept: whoever connects there would wait in vain."""
+        """Return the addresses that are in none of `binds`: connections to them would never be accepted."""
         if not self._sockets:
             return []
         used = {address for host, port in binds for address in _resolved(host, port)}
@@ -76,7 +76,7 @@ def _listening(descriptor: int) -> socket.socket:
 
 
 def _resolved(host: str, port: int) -> list[Address]:
-    """As a listening socket of our own would be bound. CannotListen for a name that has no address."""
+    """Resolve an address as for a listening socket. CannotListen for a name without an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with opening(host, port):
         found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)

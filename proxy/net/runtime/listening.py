@@ -1,6 +1,6 @@
-"""What to say when an address cannot be listened on: one line for the operator, not a traceback.
+"""Readable errors of listening sockets: one line for the operator, not a traceback.
 
-Raised by what opens listening sockets; proxy.process, proxy.workers and forwarding end with exit code 2.
+proxy.process, proxy.workers and forwarding end with exit code 2 for them.
 """
 
 import errno
@@ -16,12 +16,12 @@ _REASONS = {
 
 
 class CannotListen(OSError):
-    """The address and the reason, and what to do."""
+    """An address cannot be listened on; the message names it, the reason and a remedy."""
 
 
 @contextmanager
 def opening(host: str, port: int) -> Iterator[None]:
-    """Around what opens a listening socket: CannotListen for its OSError."""
+    """Turn an OSError of the block, which opens a listening socket, into CannotListen."""
     try:
         yield
     except OSError as error:
@@ -30,16 +30,18 @@ def opening(host: str, port: int) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """In words, with what to do."""
+    """Describe the error, with a remedy where there is one."""
     if isinstance(error, socket.gaierror):
         return f"the name cannot be resolved ({error.strerror})"
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
-def refused(error: BaseException) -> CannotListen | None:
-    """The first one in an error, which may be a task group's; None: it is about something else."""
+def find_cannot_listen(error: BaseException) -> CannotListen | None:
+    """Return the first CannotListen in an error or exception group; None if there is none."""
     if isinstance(error, CannotListen):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((found for each in error.exceptions if (found := refused(each)) is not None), None)
+        return next(
+            (found for each in error.exceptions if (found := find_cannot_listen(each)) is not None), None
+        )
     return None

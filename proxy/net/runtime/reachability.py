@@ -1,8 +1,8 @@
-"""Whether a peer can be reached: one log line for each change of state, and when to try again.
+"""Whether a peer is reachable: one log line for each change of state, and when to retry.
 
-Used by everything that holds a connection to a broker, a controller or another server. The pauses between
-attempts grow to ten seconds, as with Kafka's reconnect.backoff.max.ms. An attempt comes earlier when a
-request waits for the peer, or when another connection has shown that the peer is back.
+Used for each connection to a broker, a controller or another server. The pauses between attempts grow to ten
+seconds, as with Kafka's reconnect.backoff.max.ms. An attempt comes earlier if a request waits for the peer,
+or if another connection has shown that the peer is back.
 """
 
 import asyncio
@@ -13,14 +13,15 @@ from dataclasses import dataclass
 
 import structlog
 
-from proxy.net.runtime.cause import Cause, all_of, cause_of
+from proxy.net.runtime.cause import Cause, cause_of, combined
 
 MAX_MS = 10_000
 
 HURRIED_MS = 1_000
-"""The longest pause while somebody waits; attempts never come faster for it than they otherwise may."""
+"""The longest pause while a request waits. Attempts are still never closer than the backoff allows."""
 REPEATED_AFTER_S = 10.0
-"""A peer that comes and goes is logged so often, and its pauses grow until it has stayed for so long."""
+"""The log lines of a peer that comes and goes are at least so far apart. Its pauses grow until a connection
+has lasted so long."""
 MAX_REASONS = 32
 
 log = structlog.get_logger(__name__)
@@ -28,43 +29,46 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Pauses that double up to a limit, each spread by chance so that many processes do not retry in step."""
+    """Pauses that double up to a limit, partly random so that processes do not retry at the same time."""
 
     initial_ms: int = 50
     maximum_ms: int = MAX_MS
 
     def pause_ms(self, attempt: int, chance: float, left_ms: int | None = None) -> int:
-        """The pause after the `attempt`-th attempt (from 1); `chance` in [0, 1). Never beyond `left_ms`."""
+        """Return the pause after the `attempt`-th attempt (from 1).
+
+        `chance` is in [0, 1); the pause is never longer than `left_ms`.
+        """
         grown_ms = min(self.maximum_ms, self.initial_ms << min(max(attempt, 1) - 1, 16))
         spread_ms = int(grown_ms * (0.8 + 0.4 * chance))
         return spread_ms if left_ms is None else max(0, min(left_ms, spread_ms))
 
 
 class StateLine:
-    """Two log lines, `up` and `down`, each written when the state changes, and `down` for each new reason."""
+    """Logs `up` and `down` when the state changes, and `down` also for each new reason."""
 
     def __init__(self, up: str, down: str) -> None:
         self.cause: Cause | None = None
-        """Why it is down; None while it is up, and before the first attempt."""
+        """Why the peer is down; None while it is up, and before the first attempt."""
         self._up = up
         self._down = down
         self._logged_s: dict[str, float] = {}
-        """Reason -> when it was logged last."""
+        """Reason -> the loop's time when it was last logged."""
         self._is_logged = False
         self._down_since_s: float | None = None
         self._was_up = False
 
     def is_up(self, **fields: object) -> bool:
-        """It works; whether that is a change."""
+        """Report that the peer is up; return whether this is a change."""
         changed = self.cause is not None or not self._was_up
-        # Of a peer that comes and goes both lines are left out.
+        # If "down" was left out, because the peer comes and goes, "up" is left out too.
         if self._is_logged or not self._was_up:
             log.info(self._up, after_ms=self._after_ms(), **fields)
         self.cause, self._down_since_s, self._is_logged, self._was_up = None, None, False, True
         return changed
 
     def is_down(self, cause: Cause, *, level: str = "warning", **fields: object) -> None:
-        """It does not work; within one outage each reason is logged once."""
+        """Report that the peer is down; within one outage each reason is logged once."""
         now_s = asyncio.get_running_loop().time()
         if self._down_since_s is None:
             self._down_since_s = now_s
@@ -86,57 +90,57 @@ class StateLine:
         return int((asyncio.get_running_loop().time() - self._down_since_s) * 1000)
 
 
-class Reach:
-    """One peer, at one address or several that are tried in turn."""
+class Reachability:
+    """The state of one peer, which has one address or several that are tried in turn."""
 
     def __init__(self, up: str, down: str, initial_ms: int = 100, addresses: int = 1) -> None:
-        """`addresses`: the peer is away when so many attempts in a row have failed."""
+        """`addresses`: the peer counts as down after so many failed attempts in a row."""
         self._line = StateLine(up, down)
         self._backoff = Backoff(initial_ms)
         self._addresses = addresses
         self._causes: dict[str, Cause] = {}
         self._in_a_row = 0
         self._failures = 0
-        """Since a connection that has lasted."""
+        """Failed attempts since the last connection that lasted."""
         self._reached_s: float | None = None
         self._waiting = 0
         self._hurried = asyncio.Event()
-        self._others: tuple[Reach, ...] = ()
+        self._others: tuple[Reachability, ...] = ()
 
     @property
     def cause(self) -> Cause | None:
-        """Why the peer is not reached; None while it is, and until all of its addresses were tried."""
+        """Why the peer is down; None while it is up, and until all addresses have failed."""
         return self._line.cause
 
-    def follow(self, addresses: int) -> None:
-        """From now on there are so many addresses, and others than before."""
-        self._addresses = addresses
+    def replace_addresses(self, count: int) -> None:
+        """Forget the failures: from now on the peer has `count` other addresses."""
+        self._addresses = count
         self._causes.clear()
         self._in_a_row = 0
-        self.poke()
+        self.retry_soon()
 
     def reached(self, **fields: object) -> None:
-        """A connection is there, and did what it is for."""
+        """Report that a connection was made and works."""
         self._causes.clear()
         self._in_a_row = 0
         self._reached_s = asyncio.get_running_loop().time()
         if self._line.is_up(**fields):
             for other in self._others:
-                other.poke()
+                other.retry_soon()
 
-    def lost(
+    def failed(
         self, error: Exception | Cause, address: str = "", *, level: str = "warning", **fields: object
     ) -> None:
-        """An attempt or a connection has failed."""
+        """Report that an attempt or a connection has failed."""
         self._settle()
         self._failures += 1
         self._causes[address] = error if isinstance(error, Cause) else cause_of(error)
         self._in_a_row += 1
         if self._in_a_row >= self._addresses:
-            self._line.is_down(all_of(self._causes.values()), level=level, **fields)
+            self._line.is_down(combined(self._causes.values()), level=level, **fields)
 
     async def pause(self, at_most_ms: int | None = None) -> None:
-        """Before the next attempt. Cut short, but not below a second, when there is reason to hope."""
+        """Wait before the next attempt; `retry_soon` and `wanted` shorten the pause to a second."""
         self._settle()
         attempt = self._failures // self._addresses + 1 if self._addresses > 1 else self._failures
         pause_ms = self._backoff.pause_ms(attempt, secrets.randbelow(1_000) / 1_000, at_most_ms)
@@ -147,13 +151,13 @@ class Reach:
         if not self._waiting:
             self._hurried.clear()
 
-    def poke(self) -> None:
-        """The next attempt may well succeed."""
+    def retry_soon(self) -> None:
+        """Shorten the current pause: the next attempt is likely to succeed."""
         self._hurried.set()
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
-        """Somebody waits for the peer within this block."""
+        """Shorten pauses during this block, because the caller waits for the peer."""
         self._waiting += 1
         self._hurried.set()
         try:
@@ -164,7 +168,7 @@ class Reach:
                 self._hurried.clear()
 
     def _settle(self) -> None:
-        """Forget failures that lie before a connection which has lasted."""
+        """Reset the count of failures if the last connection has lasted."""
         reached_s, self._reached_s = self._reached_s, None
         if reached_s is None:
             return
@@ -172,7 +176,7 @@ class Reach:
             self._failures = 0
 
 
-def together(*reaches: Reach) -> None:
-    """When one of them is reached, the others are tried too: all lead to the same place."""
-    for reach in reaches:
-        reach._others = tuple(other for other in reaches if other is not reach)
+def link(*peers: Reachability) -> None:
+    """Let each of these peers, which lead to the same server, retry soon when another is reached."""
+    for peer in peers:
+        peer._others = tuple(other for other in peers if other is not peer)

@@ -1,7 +1,7 @@
-"""Audit events in, log lines out: the same names in the log of a proxy, a controller and in the audit trail.
+"""Log lines of audit events, with the same names as in the audit trail.
 
-Called by proxy.net.telemetry.event_metrics and by the controller's process with each event. What is counted
-or summarised, and what has a log line of its own already, gets none here.
+proxy.net.telemetry.event_metrics calls it for each event of a proxy, and the controller's process for its
+own. Events that are counted or summarised have no line, nor have those that are logged elsewhere.
 """
 
 import structlog
@@ -16,7 +16,7 @@ QUIET_EVENTS = frozenset(
         "high_water",
         "throttled",
         "quota_used",
-        # Whoever loads a file logs what came of it.
+        # The loader of a file logs the outcome.
         "configuration_changed",
         "settings_changed",
     )
@@ -56,13 +56,13 @@ LOGGED_FIELDS = (
     "count",
 )
 STRANGERS = (None, str(ANONYMOUS))
-"""Principals that anybody has: their lines are sampled (proxy.net.telemetry.log_lines)."""
+"""Principals of clients without a login: their lines are sampled (proxy.net.telemetry.log_lines)."""
 
 log = structlog.get_logger(__name__)
 
 
 def log_event(event: AuditEvent) -> None:
-    """One line, without the fields that do not apply; a warning for what failed or was denied."""
+    """Log an event, without empty fields; as a warning if it is a failure or a denial."""
     if event.event in QUIET_EVENTS:
         return
     known = {name: value for name in LOGGED_FIELDS if (value := getattr(event, name)) is not None}

@@ -1,7 +1,7 @@
-"""Events in, log lines and Prometheus metrics out: two more readers of what the audit log keeps (SPEC O2).
+"""Prometheus metrics of audit events, and of the proxy's counts (SPEC O2).
 
-`read` is called by proxy.net.audit.audit_log with each event. What is too frequent for events (requests,
-bytes, open connections) is kept as plain numbers where it happens, and collected here at each scrape.
+proxy.net.audit.audit_log calls `read` for each event. What is too frequent for events (requests, bytes, open
+connections) is counted where it happens, and collected here at each scrape.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,13 +27,13 @@ from proxy.session.gate import Gate, ListenerPolicy
 
 
 class Telemetry:
-    """The counters that events move."""
+    """The metrics of audit events."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
-        Info("penstock_build", "Which Penstock, on which Python", registry=registry).info(
+        Info("penstock_build", "Versions of Penstock and Python", registry=registry).info(
             {"version": version("penstock"), "python": python_version()}
         )
         self.opened_count: dict[str, int] = {}
@@ -41,11 +41,13 @@ class Telemetry:
         self._connections = counter("penstock_connections_total", "Connections accepted", "listener")
         self._accept_errors = counter(
             "penstock_accept_errors_total",
-            "Connections that could not be accepted: no descriptors or no memory",
+            "Failures to accept a connection, for lack of descriptors or memory",
             "listener",
             "error",
         )
-        self._closed = counter("penstock_connections_closed_total", "Connections ended", "listener", "reason")
+        self._closed = counter(
+            "penstock_connections_closed_total", "Connections closed", "listener", "reason"
+        )
         self._logins = LoginMetrics(registry)
         self._denied = counter(
             "penstock_authorization_denied_total",
@@ -62,10 +64,13 @@ class Telemetry:
         registry.register(self._throttled)
         self._audit_records = counter("penstock_audit_records_total", "Audit records", "event")
         self._protocol_errors = counter(
-            "penstock_protocol_errors_total", "Requests that could not be taken", "listener", "kind"
+            "penstock_protocol_errors_total",
+            "Requests rejected as malformed or unsupported",
+            "listener",
+            "kind",
         )
         self._upstream_errors = counter(
-            "penstock_upstream_errors_total", "Failures to reach the broker", "kind"
+            "penstock_upstream_errors_total", "Failures to connect to the broker", "kind"
         )
         self._readers: dict[str, Callable[[AuditEvent], None]] = {
             "authorization": self._read_authorization,
@@ -75,7 +80,7 @@ class Telemetry:
         }
 
     def read(self, event: AuditEvent) -> None:
-        """One event, as metrics and as a log line."""
+        """Count an event and log it."""
         self._audit_records.labels(event.event).inc()
         self._logins.read(event)
         reader = self._readers.get(event.event)
@@ -105,7 +110,7 @@ class Telemetry:
                 self._not_ready.inc()
 
     def end_idle_quotas(self, now_ms: int) -> Iterator[None]:
-        """End the series of quota-ids that nobody was throttled by for an hour, a step each."""
+        """Remove the series of quota-ids that throttled no client for an hour; one step each."""
         return self._throttled.end_idle(now_ms)
 
     def _read_refused(self, event: AuditEvent) -> None:
@@ -114,17 +119,19 @@ class Telemetry:
 
 
 def authorizer_errors(authorizer: Authorizer) -> Metric:
-    """How often the configured authorizer raised an exception."""
+    """Return the metric of errors that the configured authorizer raised."""
     inner = unprotected(authorizer)
     errors = inner.error_count if isinstance(inner, GuardedAuthorizer) else 0
-    return CounterMetricFamily("penstock_authorizer_errors_total", "Errors that became denials", errors)
+    return CounterMetricFamily(
+        "penstock_authorizer_errors_total", "Errors of the authorizer; each was a denial", errors
+    )
 
 
 class AuthorizerCollector(Collector):
-    """For a process that has no `StateCollector`: the controller."""
+    """The authorizer's metric of a controller, which has no `StateCollector`."""
 
     def __init__(self, authorizer: Callable[[], Authorizer]) -> None:
-        """`authorizer`: the one in effect."""
+        """`authorizer` returns the one in effect."""
         self._authorizer = authorizer
 
     def collect(self) -> Iterable[Metric]:
@@ -132,7 +139,7 @@ class AuthorizerCollector(Collector):
 
 
 class StateCollector(Collector):
-    """What is read off the parts at each scrape."""
+    """Collects the state of a proxy's parts at each scrape."""
 
     def __init__(
         self,
@@ -159,47 +166,53 @@ class StateCollector(Collector):
 
     def _traffic(self) -> Iterable[Metric]:
         requests = CounterMetricFamily(
-            "penstock_requests_total", "Requests taken", labels=["listener", "api"]
+            "penstock_requests_total", "Requests received", labels=["listener", "api"]
         )
-        taken = CounterMetricFamily("penstock_request_bytes_total", "Bytes of clients", labels=["listener"])
-        given = CounterMetricFamily(
-            "penstock_response_bytes_total", "Bytes of the broker", labels=["listener"]
+        received = CounterMetricFamily(
+            "penstock_request_bytes_total", "Bytes received from clients", labels=["listener"]
         )
-        connections = GaugeMetricFamily("penstock_connections", "Connections open", labels=["listener"])
-        untold = GaugeMetricFamily(
-            "penstock_brokers_not_told", "Brokers that clients have no address for", labels=["listener"]
+        sent = CounterMetricFamily(
+            "penstock_response_bytes_total", "Bytes received from the broker", labels=["listener"]
+        )
+        connections = GaugeMetricFamily("penstock_connections", "Open connections", labels=["listener"])
+        unknown = GaugeMetricFamily(
+            "penstock_brokers_not_told",
+            "Brokers without an advertised address for clients",
+            labels=["listener"],
         )
         for policy in self._policies:
             for api_key, count in policy.counts.requests.items():
                 requests.add_metric([policy.name, name_of_api(api_key)], count)
-            taken.add_metric([policy.name], policy.counts.request_bytes)
-            given.add_metric([policy.name], policy.counts.response_bytes)
+            received.add_metric([policy.name], policy.counts.request_bytes)
+            sent.add_metric([policy.name], policy.counts.response_bytes)
             opened = self._telemetry.opened_count.get(policy.name, 0)
             connections.add_metric([policy.name], opened - self._telemetry.closed_count.get(policy.name, 0))
-            untold.add_metric([policy.name], len(policy.unreachable))
-        return (requests, taken, given, connections, untold)
+            unknown.add_metric([policy.name], len(policy.unreachable))
+        return (requests, received, sent, connections, unknown)
 
     def _memory(self) -> Iterable[Metric]:
         memory = self._gate.memory
         yield GaugeMetricFamily(
             "penstock_request_memory_bytes",
-            "Incomplete requests, waiting input, unread responses",
+            "Memory of incomplete requests, waiting input and unread responses",
             memory.used_bytes,
         )
         yield GaugeMetricFamily(
-            "penstock_requests_without_room", "Clients that wait for memory", memory.waiting
+            "penstock_requests_without_room", "Clients that wait for request memory", memory.waiting
         )
 
     def _metadata(self) -> Iterable[Metric]:
         image, authorizer = self._gate.image, self._gate.authorizer
         yield GaugeMetricFamily(
             "penstock_controller_connected",
-            "1 while a controller is reached: without one data flows, admin writes do not",
+            "Whether a controller is connected: without one, admin changes wait",
             int(self._controller_connected()),
         )
-        yield GaugeMetricFamily("penstock_metadata_ready", "1 once the log is loaded", int(image is not None))
+        yield GaugeMetricFamily(
+            "penstock_metadata_ready", "Whether the metadata log is loaded", int(image is not None)
+        )
         if image is not None:
-            yield GaugeMetricFamily("penstock_metadata_offset", "Offset of the image in force", image.offset)
+            yield GaugeMetricFamily("penstock_metadata_offset", "Offset of the image in effect", image.offset)
             yield GaugeMetricFamily(
                 "penstock_acls", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
             )

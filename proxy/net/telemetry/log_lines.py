@@ -1,9 +1,9 @@
-"""How log lines look: one JSON object a line, on standard error, with level, UTC time, process and logger.
+"""Log lines: one JSON object a line on standard error, with level, UTC time, process and logger.
 
-Each process's entry point calls `configure` once; all other code only calls structlog. Proxies and
+The entry point of each process calls `configure` once; all other code only calls structlog. Proxies and
 controllers write through a queue (proxy.net.telemetry.log_queue), commands write directly. Lines that any
 client can cause are marked `stranger=True` by the caller: of each such event ten lines a second are written,
-and the next line says how many were left out.
+and the next one has the number of those that were left out.
 """
 
 import atexit
@@ -31,7 +31,7 @@ STRANGER = "stranger"
 LINES_A_SECOND = 10
 
 LAST_LINES_S = 1.0
-"""How long the end of a process may wait for its last lines to be written."""
+"""How long the end of a process waits until its last lines are written."""
 
 log = structlog.get_logger(__name__)
 _queues: list[LogQueue] = []
@@ -45,11 +45,11 @@ class _Seen:
 
 
 class Sampling:
-    """Allows LINES_A_SECOND lines of each event a second. Events are few: their names are in the code."""
+    """Allows LINES_A_SECOND lines a second of each event. Events are few: their names are in the code."""
 
     def __init__(self, clock_ms: Callable[[], int] = now_ms) -> None:
         self.suppressed = 0
-        """Lines of all events that were left out."""
+        """Lines that were left out."""
         self._clock_ms = clock_ms
         self._seen: dict[str, _Seen] = {}
 
@@ -76,10 +76,10 @@ _sampling = Sampling()
 
 
 def configure(level: str, process: Mapping[str, object] | None = None, *, queued: bool = False) -> None:
-    """`level`: DEBUG, INFO, WARNING or ERROR. Lines of libraries' own loggers come the same way.
+    """Configure structlog and the standard library's loggers alike. `level`: DEBUG, INFO, WARNING or ERROR.
 
-    `process`: what each line says of the process besides its pid: proxy_id or controller_id, worker.
-    `queued`: nothing waits for standard error.
+    `process`: fields of each line besides the pid: proxy_id or controller_id, worker.
+    `queued`: write through a queue, which never blocks.
     """
     identity = dict(process or {}) | {"pid": os.getpid()}
     file = _queue(identity) if queued else sys.stderr
@@ -109,11 +109,11 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
     logging.basicConfig(handlers=[handler], force=True)
     set_level(level)
     if queued:
-        _wrap_the_interpreters_own_lines()
+        _log_uncaught_exceptions()
 
 
 def set_level(level: str) -> None:
-    """DEBUG, INFO, WARNING or ERROR, from the next line on, also of loggers that are in use already."""
+    """Set the level, DEBUG, INFO, WARNING or ERROR, of all loggers from the next line on."""
     number = logging.getLevelNamesMapping()[level]
     filtering = structlog.make_filtering_bound_logger(number)
     for name in _LEVEL_METHODS:
@@ -122,7 +122,7 @@ def set_level(level: str) -> None:
 
 
 class _Filtering(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
-    """Loggers are cached at their first use, so a level is changed in their class: no line pays for it."""
+    """A bound logger whose methods `set_level` replaces, because loggers are cached at their first use."""
 
 
 _LEVEL_METHODS = tuple(
@@ -135,7 +135,7 @@ _LEVEL_METHODS = tuple(
 
 
 class _Logger(structlog.WriteLogger):
-    """Has the name that structlog's `add_logger_name` asks for."""
+    """A logger with the name that structlog's `add_logger_name` needs."""
 
     def __init__(self, file: TextIO, name: str = "penstock") -> None:
         super().__init__(file)
@@ -148,29 +148,29 @@ def _finish(
     _method: str,
     event: structlog.typing.EventDict,
 ) -> structlog.typing.EventDict:
-    """Say which process it is; a field without a value is left out."""
+    """Add the process's fields, and remove fields without a value."""
     return {name: value for name, value in event.items() if value is not None} | identity
 
 
 def _queue(identity: dict[str, object]) -> TextIO:
-    # Closed at our start: the number may be a spool's file or a socket soon.
+    # If stderr was closed at the start, its number may be reused for a spool's file or a socket.
     descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
     queue = LogQueue(descriptor, partial(_report, identity))
     _queues.append(queue)
     atexit.register(queue.finish, LAST_LINES_S)
-    # What the interpreter still writes by itself must not block either.
+    # What the interpreter itself writes must not block either.
     sys.stderr = cast(TextIO, queue)
     return sys.stderr
 
 
 def _report(identity: dict[str, object], lost: int) -> str:
     time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    line = {"lost": lost, "event": "log lines were lost", "logger": __name__, "level": "warning"}
+    line = {"lost": lost, "event": "log lines lost", "logger": __name__, "level": "warning"}
     return json.dumps(line | {"timestamp": time} | identity) + "\n"
 
 
-def _wrap_the_interpreters_own_lines() -> None:
-    """Warnings and uncaught exceptions become lines like all others; else they are text over many lines."""
+def _log_uncaught_exceptions() -> None:
+    """Write warnings and uncaught exceptions as log lines, not as text of several lines."""
     logging.captureWarnings(True)
 
     def uncaught(
@@ -180,12 +180,12 @@ def _wrap_the_interpreters_own_lines() -> None:
             log.error("uncaught exception", exc_info=(kind, error, traceback))
 
     sys.excepthook = uncaught
-    threading.excepthook = lambda told: uncaught(told.exc_type, told.exc_value, told.exc_traceback)
-    sys.unraisablehook = lambda told: uncaught(told.exc_type, told.exc_value, told.exc_traceback)
+    threading.excepthook = lambda args: uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.unraisablehook = lambda args: uncaught(args.exc_type, args.exc_value, args.exc_traceback)
 
 
 class LogSeries(Collector):
-    """What became of lines that were not written, at each scrape."""
+    """The number of log lines that were not written, at each scrape."""
 
     def collect(self) -> Iterable[Metric]:
         family = CounterMetricFamily(

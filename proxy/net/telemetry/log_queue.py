@@ -1,7 +1,7 @@
-"""Log lines on their way to standard error: text in, written by a thread. Logging never waits or fails.
+"""A queue of log lines and a thread that writes them to standard error. Logging never blocks or fails.
 
-Made by proxy.net.telemetry.log_lines for proxies and controllers. A line that finds the queue full, or that
-cannot be written, is lost: it is counted, and a line says so once writing works again.
+proxy.net.telemetry.log_lines makes it for proxies and controllers. A line is lost if the queue is full or if
+it cannot be written; lost lines are counted, and a line reports them when writing works again.
 """
 
 import io
@@ -20,22 +20,22 @@ FULL, FAILED = "queue_full", "write_failed"
 
 
 class LogQueue(io.TextIOBase):
-    """In place of sys.stderr. Each text that is written is a line, or several whole ones."""
+    """Replaces sys.stderr. Each written text consists of whole lines."""
 
     def __init__(self, descriptor: int, report: Callable[[int], str], max_bytes: int = MAX_BYTES) -> None:
-        """`report`: the line that says how many were lost."""
+        """`report` returns the line that reports so many lost lines."""
         self.lost: Counter[str] = Counter()
-        """By reason."""
+        """Lost lines by reason."""
         self._descriptor = descriptor
         self._report = report
         self._max_bytes = max_bytes
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._bytes = 0
-        # Of a kind that a signal handler or a finalizer may take again while it is held.
+        # Reentrant: a signal handler or a finalizer may log while the lock is held.
         self._lock = RLock()
         self._reported = 0
         self._reported_ms = now_ms()
-        self._torn = False  # Half a line was written.
+        self._torn = False  # The last line was written in part.
         self._thread = Thread(target=self._run, name="log lines", daemon=True)
         self._thread.start()
 
@@ -56,10 +56,10 @@ class LogQueue(io.TextIOBase):
         return self._descriptor
 
     def flush(self) -> None:
-        """Lines leave by themselves."""
+        """Do nothing: the thread writes all lines."""
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until all is written, but no longer than that. What is written later is lost."""
+        """Wait until all lines are written, at most for the timeout. Later lines are lost."""
         self._lines.put(None)
         self._thread.join(timeout_s)
 
@@ -77,7 +77,7 @@ class LogQueue(io.TextIOBase):
             self._reported, self._reported_ms = lost, now_ms()
 
     def _put(self, line: bytes) -> bool:
-        """Whether the whole line was written."""
+        """Write a line; return whether all of it was written."""
         left = b"\n" + line if self._torn else line
         while left:
             try:
@@ -93,7 +93,7 @@ class LogQueue(io.TextIOBase):
         return True
 
     def _wait(self) -> None:
-        # Somebody has made standard error non-blocking: it may be shared with other processes.
+        # Standard error may be shared with a process that has made it non-blocking.
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         poll.poll()

@@ -1,6 +1,7 @@
-"""What log lines need of a configuration file, whatever else is wrong with it: its level, and whose it is.
+"""The settings of log lines in a configuration file: the level, and the process's id.
 
-Read by the entry points before the file is checked, so that the lines about its errors look like all others.
+The entry points read them before the file is validated, so that the lines about its errors look like all
+others.
 """
 
 from pathlib import Path
@@ -14,7 +15,7 @@ IDS = {"proxy.id": "proxy_id", "controller.id": "controller_id"}
 
 
 def read(config_path: Path) -> tuple[str, dict[str, object]]:
-    """`log.level`, INFO where the file does not say; and proxy_id or controller_id, if the file has one."""
+    """Return `log.level`, INFO if the file has none; and proxy_id or controller_id, if the file has one."""
     document = _document(config_path)
     try:
         level = document["log"]["level"]

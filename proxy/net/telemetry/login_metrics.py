@@ -1,7 +1,7 @@
-"""Audit events of logins in, Kafka's authentication metrics out (KIP-368), for every listener that has SASL.
+"""Kafka's authentication metrics (KIP-368), from audit events of logins, for each listener with SASL.
 
-Fed by proxy.net.telemetry.event_metrics with the events of a proxy, and by forwarding.net.process with those
-of the controller's own listener, so that both have the same names and the same alerts.
+proxy.net.telemetry.event_metrics passes the events of a proxy, and forwarding.net.process those of the
+controller's listener, so that both have the same names and alerts.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from proxy.audit.record import AuditEvent
 
 
 class LoginMetrics:
-    """The counters that logins and the ends of sessions move."""
+    """The metrics of logins and of the ends of sessions."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -39,7 +39,7 @@ class LoginMetrics:
         )
         self._reauth_latency = Histogram(
             "penstock_reauthentication_latency_seconds",
-            "Kafka: reauthentication-latency-avg and -max derive from it",
+            "Kafka: reauthentication-latency-avg and -max",
             registry=registry,
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
         )
@@ -48,14 +48,16 @@ class LoginMetrics:
         )
         self._revoked = counter(
             "penstock_sessions_revoked_total",
-            "Connections closed because their credential was changed or removed",
+            "Connections closed because their credentials were changed or removed",
             "listener",
         )
         self._delayed = counter(
-            "penstock_authentication_delayed_total", "Logins answered late after many failures", "listener"
+            "penstock_authentication_delayed_total",
+            "Logins whose response was delayed, after many failures",
+            "listener",
         )
         self._delay = counter(
-            "penstock_authentication_delay_seconds_total", "For how long they were held", "listener"
+            "penstock_authentication_delay_seconds_total", "Delay of these responses", "listener"
         )
         self._readers: dict[str, Callable[[AuditEvent], None]] = {
             "authentication": self._read_authentication,
@@ -67,7 +69,7 @@ class LoginMetrics:
         }
 
     def read(self, event: AuditEvent) -> None:
-        """One event; those that are not about logins change nothing."""
+        """Count an event; events that are not about logins are ignored."""
         reader = self._readers.get(event.event)
         if reader is not None:
             reader(event)

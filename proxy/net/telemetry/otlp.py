@@ -1,8 +1,8 @@
-"""Trace spans to a receiver over OTLP/HTTP, with the OpenTelemetry SDK (the extra `otel`).
+"""Exports trace spans to a receiver over OTLP/HTTP, with the OpenTelemetry SDK (the extra `otel`).
 
-Imported only where the configuration has `telemetry.otlp`. Spans end on the event loop, which puts them into
-a bounded queue; a thread of the SDK sends them. A receiver that is away or slow costs spans, and they are
-counted, but never a client. `run` belongs in the process's TaskGroup, `close` comes after the last request.
+Imported only if the configuration has `telemetry.otlp`. Spans end on the event loop, which puts them in a
+bounded queue; a thread of the SDK sends them. If the receiver is slow or down, spans are dropped and counted;
+clients never wait. `run` belongs in the process's TaskGroup; `close` follows the last request.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ HEADERS_KIND = "otlp_headers"
 MAX_HEADERS = 32
 MAX_DETAIL_CHARACTERS = 200
 BATCH_SPANS = 256
-"""Of one request to the receiver."""
+"""Spans of one request to the receiver."""
 INTERVAL_MS = 1_000
-"""How long a span may wait for others to be sent with it."""
+"""How long a span may wait for others of the same request."""
 LIMITS = SpanLimits(
     max_span_attributes=64,
     max_span_attribute_length=256,
@@ -54,25 +54,25 @@ LIMITS = SpanLimits(
     max_attributes=64,
     max_attribute_length=256,
 )
-"""Client ids and names of topics are as long as clients like."""
+"""Clients choose client ids and topic names of any length."""
 
 QUEUE_FULL, NOT_EXPORTED, AT_END = "queue_full", "not_exported", "at_end"
 
 _KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT}
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)[ \t]*")
-_OURS = frozenset(("host", "content-type", "content-length", "content-encoding", "transfer-encoding"))
+_RESERVED = frozenset(("host", "content-type", "content-length", "content-encoding", "transfer-encoding"))
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpSettings:
-    """What `telemetry.otlp` says, and who we are."""
+    """The settings of `telemetry.otlp`, and the identity of the process."""
 
     endpoint: str
-    """Whole, with its path."""
+    """The complete URL, with its path."""
     instance: str
-    """proxy.id or controller.id; a worker's own."""
+    """proxy.id or controller.id; of a worker, its own."""
     version: str = ""
     service: str = "penstock"
     sampling_ratio: float = 0.001
@@ -88,25 +88,25 @@ class Headers(AuthBase):
     """HTTP headers from a file, one `Name: value` a line; they may be secrets."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """ValueError names the file and the line that cannot be used, OSError the file."""
+        """ValueError names the file and the line that cannot be used; OSError the file."""
         self._path = path
         self._headers: Mapping[str, str] = {}
         if path is not None:
-            self.take(path.read_bytes())
+            self.load(path.read_bytes())
 
-    def take(self, content: bytes) -> None:
-        """The file's content, now or after a change."""
+    def load(self, content: bytes) -> None:
+        """Replace the headers by the file's content. ValueError names a line that cannot be used."""
         found: dict[str, str] = {}
         lines = content.decode("ascii", "replace").splitlines()
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             matched = _HEADER.fullmatch(line.strip())
-            if matched is None or matched[1].lower() in _OURS or len(found) == MAX_HEADERS:
-                # What the line holds may be a secret.
+            if matched is None or matched[1].lower() in _RESERVED or len(found) == MAX_HEADERS:
+                # The message must not contain the line: it may be a secret.
                 raise ValueError(
                     f"headers.file: {self._path}:{number}: expected one of at most {MAX_HEADERS} lines like"
-                    f" `Authorization: Bearer TOKEN`, and none of {', '.join(sorted(_OURS))}"
+                    f" `Authorization: Bearer TOKEN`, and none of {', '.join(sorted(_RESERVED))}"
                 )
             found[matched[1]] = matched[2]
         if not found:
@@ -121,15 +121,15 @@ class Headers(AuthBase):
 
 
 class _HttpSession(requests.Session):
-    """Notes why the last request failed; the exporter only logs it."""
+    """Remembers the cause of the last failed request, which the exporter only logs."""
 
     def __init__(self, headers: Headers) -> None:
         super().__init__()
-        self.auth = headers  # Also keeps ~/.netrc out of it.
+        self.auth = headers  # Also prevents the use of ~/.netrc.
         self.cause: Cause | None = None
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
-        # Named, since REQUESTS_CA_BUNDLE would otherwise take the place of what is configured.
+        # Explicit, because REQUESTS_CA_BUNDLE would override the configuration.
         kwargs["verify"] = self.verify
         try:
             response = super().request(*args, **kwargs)
@@ -140,7 +140,7 @@ class _HttpSession(requests.Session):
             raise
         self.cause = None if response.status_code < 300 else Cause(f"HTTP status {response.status_code}")
         if 300 <= response.status_code < 400:
-            # The exporter would take it for success.
+            # The exporter would treat it as a success.
             raise requests.TooManyRedirects(f"HTTP status {response.status_code}")
         return response
 
@@ -155,7 +155,7 @@ def _cause_of(error: requests.RequestException) -> Cause:
 
 
 class _Queue(SpanProcessor):
-    """The SDK's queue and thread, with what does not fit counted. The thread alone changes `_taken`."""
+    """The SDK's queue and thread, which counts dropped spans. Only the thread changes `taken`."""
 
     def __init__(self, exporter: "_Exporter", max_spans: int, dropped: Counter) -> None:
         self._exporter = exporter
@@ -186,7 +186,7 @@ class _Queue(SpanProcessor):
 
 
 class _Exporter(SpanExporter):
-    """The SDK's exporter, with its outcomes counted and told; called by the thread."""
+    """The SDK's exporter, which counts and logs outcomes; the thread calls it."""
 
     def __init__(self, settings: OtlpSettings, headers: Headers, traces: "OtlpTraces") -> None:
         self.taken = 0
@@ -215,7 +215,7 @@ class _Exporter(SpanExporter):
 
 
 def _ca(configured: Path | None) -> str:
-    """The system's certificates unless others are configured; requests would take its own."""
+    """Return the configured CAs, or the system's; requests would use its own."""
     paths = ssl.get_default_verify_paths()
     return str(configured or paths.cafile or paths.capath or DEFAULT_CA_BUNDLE_PATH)
 
@@ -251,22 +251,22 @@ class OtlpTraces:
     """The traces of one process."""
 
     def __init__(self, settings: OtlpSettings, registry: CollectorRegistry, reloads: FileReloads) -> None:
-        """ValueError or OSError name what cannot be used. Threads begin with `run`."""
+        """ValueError or OSError name a setting that cannot be used. `run` starts the threads."""
         self._settings = settings
         self._headers = Headers(settings.headers_file)
         self._file: WatchedFile | None = None
         if settings.headers_file is not None:
-            self._file = WatchedFile(settings.headers_file, HEADERS_KIND, self._headers.take, reloads)
+            self._file = WatchedFile(settings.headers_file, HEADERS_KIND, self._headers.load, reloads)
             self._file.load()
         self.tracing = Tracing(self, Sampler(settings.sampling_ratio, SystemRandom().random), now_ns)
         self._exported = Counter(
             "penstock_trace_spans_exported_total",
-            "Trace spans that the receiver has taken",
+            "Trace spans delivered to the receiver",
             registry=registry,
         )
         self._dropped = Counter(
             "penstock_trace_spans_dropped_total",
-            "Trace spans that were not exported: the queue was full, the receiver away or slow",
+            "Trace spans dropped: the queue was full, or the receiver was slow or down",
             ("reason",),
             registry=registry,
         )
@@ -285,27 +285,27 @@ class OtlpTraces:
     def begin(
         self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
     ) -> OpenSpan:
-        """See proxy.net.telemetry.spans.Spans."""
+        """Start a span; see proxy.net.telemetry.spans.Spans."""
         if self._tracer is None:
             return NO_SPAN
         context = None if parent is None else _PROPAGATOR.extract({"traceparent": parent})
         return _Span(self._tracer.start_span(name, context, _KINDS[kind], start_time=start_ns))
 
     async def run(self) -> None:
-        """Begin to trace; then mind the file of headers until cancelled."""
+        """Start the export, then watch the file of headers until cancelled."""
         try:
             self.start()
         except Exception:
-            # Whatever the SDK makes of its environment: clients are served.
-            log.exception("there are no traces")
+            # The SDK reads environment variables, which may be wrong: clients must still be served.
+            log.exception("Failed to start the export of traces")
             return
         if self._file is not None:
             await self._file.run()
 
     def start(self) -> None:
-        """Begin to trace, on the running loop."""
+        """Start the export on the running loop."""
         self._loop = asyncio.get_running_loop()
-        # Each failure of each batch would be a line, and more with retries: `_line` has the changes of state.
+        # The exporter logs each failed batch and each retry; `_line` logs changes of state.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
         settings = self._settings
         exporter = _Exporter(settings, self._headers, self)
@@ -317,16 +317,16 @@ class OtlpTraces:
                 "service.version": settings.version,
             }
         )
-        # What is sampled was chosen before (Sampler), or by whoever began the trace.
+        # Sampling was decided before, by Sampler or by the parent's process.
         self._provider = TracerProvider(
             ParentBased(ALWAYS_ON), resource, shutdown_on_exit=False, span_limits=LIMITS
         )
         self._provider.add_span_processor(self._queue)
         self._tracer = self._provider.get_tracer("penstock", settings.version)
-        log.info("traces are exported", endpoint=settings.endpoint, ratio=settings.sampling_ratio)
+        log.info("exporting traces", endpoint=settings.endpoint, ratio=settings.sampling_ratio)
 
     def exported(self, count: int, cause: Cause | None) -> None:
-        """What came of a batch; called by the thread."""
+        """Count the outcome of a batch; the thread calls it."""
         if cause is None:
             self._exported.inc(count)
         else:
@@ -336,7 +336,7 @@ class OtlpTraces:
             self._loop.call_soon_threadsafe(self._note, cause)
 
     async def close(self, timeout_ms: int) -> None:
-        """Send what is left, for so long at most."""
+        """Export the remaining spans, at most for the timeout."""
         provider, queue = self._provider, self._queue
         self._provider = self._tracer = None
         if provider is None or queue is None:
@@ -348,7 +348,7 @@ class OtlpTraces:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(is_sent.set)
 
-        # A thread of our own: the end of the process does not wait for it.
+        # A daemon thread: the end of the process does not wait for it.
         threading.Thread(target=send, name="otlp-close", daemon=True).start()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -358,7 +358,7 @@ class OtlpTraces:
         finally:
             if queue.waiting:
                 self._dropped.labels(AT_END).inc(queue.waiting)
-                log.warning("trace spans were not exported at the end", spans=queue.waiting)
+                log.warning("trace spans dropped at the end", spans=queue.waiting)
 
     def _note(self, cause: Cause | None) -> None:
         if cause is not None:

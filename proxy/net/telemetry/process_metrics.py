@@ -1,9 +1,9 @@
-"""Metrics of this process: CPU time, memory, open files and how late its event loop is (SPEC O12).
+"""Metrics of this process: CPU time, memory, open files, and the lag of its event loop (SPEC O12).
 
-Read at each scrape, in proxy, workers and controller, under the names that all Prometheus clients use.
-prometheus_client has a collector for these, but it lists /proc/self/fd to count open files: with 18,000
-connections that holds the event loop for 60 ms. `LoopLag` sets a timer ten times a second and measures how
-late it comes: so late was everything else in the loop, clients included.
+Collected at each scrape in proxies, workers and controllers, under the names of all Prometheus clients.
+prometheus_client's own collector lists /proc/self/fd to count open files: with 18,000 connections that holds
+the event loop for 60 ms. `LoopLag` sets a timer ten times a second and measures its delay: everything else in
+the loop, clients included, is delayed as much.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from prometheus_client.registry import Collector
 from proxy.net.runtime import descriptors
 
 _UTIME, _STIME, _START, _VIRTUAL, _RESIDENT = 11, 12, 19, 20, 21
-"""Places in /proc/self/stat, behind the name of the command (proc(5))."""
+"""Positions in /proc/self/stat, after the name of the command (proc(5))."""
 
 INTERVAL_S = 0.1
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""A loop is held for 20 ms at most (decision 0045); a timer itself is late by up to 1 ms."""
+"""A loop is held for at most 20 ms (decision 0045); a timer itself is late by up to 1 ms."""
 
 
 class ProcessSeries(Collector):
-    """CPU time, memory, start and open files; Linux only, nothing elsewhere but the files' limit."""
+    """CPU time, memory, start time and open files on Linux; elsewhere only the limit of open files."""
 
     def __init__(self, directory: Path = Path("/proc")) -> None:
         self._stat = directory / "self" / "stat"
@@ -42,26 +42,26 @@ class ProcessSeries(Collector):
             yield GaugeMetricFamily(
                 "process_open_fds", "Open files and sockets; kernels before 6.2 do not count them", count
             )
-        yield GaugeMetricFamily("process_max_fds", "How many files may be open", descriptors.limit())
+        yield GaugeMetricFamily("process_max_fds", "Limit of open files", descriptors.limit())
 
     def _used(self) -> Iterable[Metric]:
         try:
-            # The command's name stands in parentheses, and may hold anything.
+            # The command's name is in parentheses and may contain anything.
             fields = self._stat.read_bytes().rpartition(b")")[2].split()
         except OSError:
             return
         seconds = (int(fields[_UTIME]) + int(fields[_STIME])) / self._ticks
-        yield CounterMetricFamily("process_cpu_seconds_total", "CPU time, of user and system", seconds)
+        yield CounterMetricFamily("process_cpu_seconds_total", "User and system CPU time", seconds)
         yield GaugeMetricFamily("process_virtual_memory_bytes", "Virtual memory", int(fields[_VIRTUAL]))
         resident_bytes = int(fields[_RESIDENT]) * self._page_bytes
         yield GaugeMetricFamily("process_resident_memory_bytes", "Resident memory", resident_bytes)
         if self._boot_s is not None:
             started_s = self._boot_s + int(fields[_START]) / self._ticks
-            yield GaugeMetricFamily("process_start_time_seconds", "Start, since the epoch", started_s)
+            yield GaugeMetricFamily("process_start_time_seconds", "Start time, since the epoch", started_s)
 
 
 def _boot_s(stat: Path) -> int | None:
-    """When the machine was started, since the epoch."""
+    """Return the boot time of the machine, in seconds since the epoch."""
     try:
         lines = stat.read_bytes().splitlines()
     except OSError:
@@ -70,18 +70,18 @@ def _boot_s(stat: Path) -> int | None:
 
 
 class LoopLag:
-    """Of one event loop."""
+    """Measures the lag of one event loop."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lag = Histogram(
             "penstock_event_loop_lag_seconds",
-            "How late a timer of the event loop was, of ten each second; with workers, of each of them",
+            "Delay of an event loop timer that is set ten times a second",
             registry=registry,
             buckets=BUCKETS,
         )
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Measure until cancelled."""
         time_s = asyncio.get_running_loop().time
         while True:
             due_s = time_s() + INTERVAL_S

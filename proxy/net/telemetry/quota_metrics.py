@@ -1,8 +1,8 @@
-"""The metrics of quotas: rates and limits of active quota-ids, and how often each was throttled.
+"""Metrics of quotas: rates and limits of active quota-ids, and their throttling.
 
-Read by proxy.net.telemetry.event_metrics at each scrape, and fed by it with `throttled` events. There may be
+proxy.net.telemetry.event_metrics collects them at each scrape, and passes `throttled` events. There may be
 thousands of quota-ids, so a metric comes in parts, between which the loop serves clients
-(proxy.net.pages.http_server). Clients choose their client ids, so only some have series of their own
+(proxy.net.pages.http_server). Clients choose their client ids, so only some have their own series
 (`ShownClients`); the others are summed as `other` (decision 0054). `review` belongs in the proxy's sweep.
 """
 
@@ -20,18 +20,18 @@ from proxy.quota.request_time import REQUEST_PERCENTAGE
 from proxy.quota.throttle import IDLE_MS, Bucket, ClientQuotas
 
 MAX_SHOWN = 100
-"""Client ids by kind of quota."""
+"""Client ids with their own series, by kind of quota."""
 MAX_REPLACED = 10
-"""In one review: series that come and go are as dear as many series."""
+"""In one review: series that come and go cost as much as many series."""
 OTHER = "other"
 _AT_LEAST_TIMES = 2
-"""So much more traffic than the least shown one has a client id that takes its place."""
+"""A client id needs so many times the traffic of the least shown one to replace it."""
 
 _Name = tuple[str, str]
 """User and client id."""
 
 PART = 250
-"""Series in one part."""
+"""Series of one part."""
 Labels = tuple[str, str, str]
 Row = tuple[Labels, float]
 _NAMES = ("quota", "user", "client_id")
@@ -39,15 +39,15 @@ _PERCENT = 100
 
 
 class ShownClients:
-    """The client ids with most traffic, but for short changes."""
+    """The client ids with most traffic; short changes are ignored."""
 
     def __init__(self) -> None:
         self._shown: dict[str, set[_Name]] = {}
 
     def label(self, quota_key: str, user: str, client_id: str) -> str:
-        """The client id, or `other`. One that is new gets a place as long as there is one.
+        """Return the client id, or `other`. A new one is shown as long as there is room.
 
-        A quota of a user alone has no client id, and always its series: users are known.
+        A quota of a user alone has no client id, and always has its series: the users are known.
         """
         if not client_id:
             return client_id
@@ -57,13 +57,13 @@ class ShownClients:
         return client_id if self.shows(quota_key, user, client_id) else OTHER
 
     def shows(self, quota_key: str, user: str, client_id: str) -> bool:
-        """Whether it has series of its own now."""
+        """Return whether it has its own series now."""
         return not client_id or (user, client_id) in self._shown.get(quota_key, ())
 
     def review(self, quotas: ClientQuotas, now_ms: int) -> Iterator[None]:
-        """Give places of those that are idle for an hour, or have little traffic, to those that have more.
+        """Replace client ids that were idle for an hour, or have little traffic, by those that have more.
 
-        A step for each quota-id.
+        One step for each quota-id.
         """
         rates: dict[str, dict[_Name, float]] = {key: {} for key in self._shown}
         heaviest: dict[str, list[tuple[float, _Name]]] = {key: [] for key in self._shown}
@@ -80,9 +80,9 @@ class ShownClients:
             yield
         for key, shown in self._shown.items():
             shown &= set(rates.get(key, ()))
-            self._admit(shown, rates.get(key, {}), heaviest.get(key, []))
+            self._replace(shown, rates.get(key, {}), heaviest.get(key, []))
 
-    def _admit(
+    def _replace(
         self, shown: set[_Name], rates: dict[_Name, float], heaviest: list[tuple[float, _Name]]
     ) -> None:
         least = sorted(shown, key=lambda name: rates[name], reverse=True)
@@ -95,7 +95,7 @@ class ShownClients:
 
 
 def quota_series(quotas: ClientQuotas, shown: ShownClients, now_ms: int) -> Iterable[Metric]:
-    """Of the quota-ids that are active."""
+    """Return the metrics of the active quota-ids."""
     active = quotas.active(now_ms)
     timed = [bucket for bucket in active if bucket.key == REQUEST_PERCENTAGE]
     others = [bucket for bucket in active if bucket.key != REQUEST_PERCENTAGE]
@@ -111,59 +111,60 @@ def quota_series(quotas: ClientQuotas, shown: ShownClients, now_ms: int) -> Iter
 
 
 @dataclass(slots=True)
-class _Told:
+class _Throttling:
     count: int = 0
     seconds: float = 0
     last_ms: int | None = None
 
 
 class ThrottledSeries(Collector):
-    """Who was told to wait, by quota-id."""
+    """Throttling by quota-id."""
 
     def __init__(self, shown: ShownClients) -> None:
         self._shown = shown
-        self._told: dict[Labels, _Told] = {}
+        self._by_labels: dict[Labels, _Throttling] = {}
 
     def read(self, event: AuditEvent) -> None:
-        """One `throttled` event."""
+        """Count a `throttled` event."""
         key = event.quota_key or ""
         user, _, client_id = (event.quota_id or "").partition(":")
-        told = self._told.setdefault((key, user, self._shown.label(key, user, client_id)), _Told())
-        told.count += event.count or 0
-        told.seconds += (event.throttle_time_ms or 0) / 1000
-        told.last_ms = event.interval_end_ms
+        labels = key, user, self._shown.label(key, user, client_id)
+        throttling = self._by_labels.setdefault(labels, _Throttling())
+        throttling.count += event.count or 0
+        throttling.seconds += (event.throttle_time_ms or 0) / 1000
+        throttling.last_ms = event.interval_end_ms
 
     def end_idle(self, now_ms: int) -> Iterator[None]:
-        """End the series of quota-ids that nobody was throttled by for an hour, or that are not shown now.
+        """Remove the series of quota-ids that throttled no client for an hour, or that are not shown now.
 
-        A step for each.
+        One step for each.
         """
-        for labels, told in list(self._told.items()):
+        for labels, throttling in list(self._by_labels.items()):
             if labels[2] != OTHER and not self._shown.shows(*labels):
-                del self._told[labels]
-            elif told.last_ms is None:
-                told.last_ms = now_ms
-            elif now_ms - told.last_ms >= IDLE_MS:
-                del self._told[labels]
+                del self._by_labels[labels]
+            elif throttling.last_ms is None:
+                throttling.last_ms = now_ms
+            elif now_ms - throttling.last_ms >= IDLE_MS:
+                del self._by_labels[labels]
             yield
 
     def collect(self) -> Iterable[Metric]:
-        told = list(self._told.items())
-        yield from _in_parts(_throttled, ((labels, each.count) for labels, each in told))
-        yield from _in_parts(_throttle_time, ((labels, each.seconds) for labels, each in told))
+        rows = list(self._by_labels.items())
+        yield from _in_parts(_throttled, ((labels, each.count) for labels, each in rows))
+        yield from _in_parts(_throttle_time, ((labels, each.seconds) for labels, each in rows))
 
 
 class AcceptSeries(Collector):
-    """How long listeners have waited before they treated a connection."""
+    """The time that listeners delayed new connections."""
 
     def __init__(self, waited_ms: Mapping[str, int]) -> None:
-        """By listener: those with a limit alone."""
+        """`waited_ms`: by listener, for those with a limit."""
         self._waited_ms = waited_ms
 
     def collect(self) -> Iterable[Metric]:
         waited = CounterMetricFamily(
             "penstock_accept_throttle_time_seconds_total",
-            "Kafka: connection-accept-throttle-time of max.connection.creation.rate, added up",
+            "Kafka: connection-accept-throttle-time of max.connection.creation.rate, summed",
             labels=["listener"],
         )
         for listener, waited_ms in self._waited_ms.items():
@@ -174,7 +175,7 @@ class AcceptSeries(Collector):
 def _rows(
     buckets: Iterable[Bucket], shown: ShownClients, value: Callable[[Bucket], float]
 ) -> Iterator[Row | None]:
-    """A row for each bucket that is shown, and for the sum of each user's others; None for each of these."""
+    """Yield a row for each shown bucket, None for each other one, and a row for each user's sum of these."""
     others: dict[tuple[str, str], float] = {}
     for bucket in buckets:
         label = shown.label(bucket.key, bucket.user_tag, bucket.client_tag)
@@ -189,7 +190,7 @@ def _rows(
 
 
 def _limits(buckets: Iterable[Bucket], shown: ShownClients, divided_by: float) -> Iterator[Row | None]:
-    """A sum of limits would be the limit of nobody."""
+    # `other` has no row: a sum of limits means nothing.
     for bucket in buckets:
         label = shown.label(bucket.key, bucket.user_tag, bucket.client_tag)
         labels = bucket.key, bucket.user_tag, label
@@ -199,7 +200,7 @@ def _limits(buckets: Iterable[Bucket], shown: ShownClients, divided_by: float) -
 def _in_parts(
     family: Callable[[], CounterMetricFamily | GaugeMetricFamily], rows: Iterable[Row | None]
 ) -> Iterator[Metric]:
-    """At least one part, so that the metric is known before anyone is in it."""
+    """Yield at least one part, so that the metric exists before it has series."""
     left = iter(rows)
     part = list(islice(left, PART))
     while True:
@@ -242,13 +243,15 @@ def _request_time_limit() -> GaugeMetricFamily:
 
 def _throttled() -> CounterMetricFamily:
     return CounterMetricFamily(
-        "penstock_quota_throttled_total", "Answers that told to wait, or would have", labels=_NAMES
+        "penstock_quota_throttled_total",
+        "Responses with a throttle time; with quota.mode=observe, those that would have one",
+        labels=_NAMES,
     )
 
 
 def _throttle_time() -> CounterMetricFamily:
     return CounterMetricFamily(
         "penstock_quota_throttle_time_seconds_total",
-        "Time that clients were told to wait, or with quota.mode=observe would have been",
+        "Sum of throttle times; with quota.mode=observe, of those that would have been sent",
         labels=_NAMES,
     )

@@ -1,7 +1,7 @@
 """The outcome of the last reload: a file in the spool directory for `penstock reload`, and two metrics.
 
-Written by the process that holds the directory's lock, replaced as a whole. No value of a key is in it but
-those that stay in effect until a restart.
+The process that holds the directory's lock replaces the file as a whole. Of the configuration's values it has
+only those that stay in effect until a restart.
 """
 
 import json
@@ -22,24 +22,24 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadStatus:
-    """What a process says of its last reload, or of its start (`reloads` 0)."""
+    """The outcome of a process's last reload, or of its start (`reloads` 0)."""
 
     pid: int
     config: str
-    """Path of the file that it reads."""
+    """Path of the configuration file."""
     reloads: int
-    """How many it has tried."""
+    """Attempts so far."""
     began_ms: int
-    """When it began to read the file."""
+    """When the attempt began to read the file."""
     error: str | None = None
-    """Why the file cannot be used: the configuration before it stays in effect."""
+    """Why the file cannot be used; the previous configuration stays in effect."""
     changed: Sequence[str] = ()
-    """Keys that have taken effect."""
+    """Keys that took effect."""
     restart: Sequence[str] = ()
-    """Keys that need a restart, each with the value in effect."""
+    """Keys that need a restart, each with its value in effect."""
 
     def write(self, directory: Path) -> None:
-        """OSError when the disk does not take it."""
+        """Replace the file. OSError when it cannot be written."""
         make_directory(directory)
         beside = directory / f"{STATUS}.{self.pid}"
         with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
@@ -48,7 +48,7 @@ class ReloadStatus:
 
     @classmethod
     def read(cls, directory: Path) -> "ReloadStatus | None":
-        """None: there is none, or it cannot be read."""
+        """Return the outcome; None if there is none, or it cannot be read."""
         try:
             with (directory / STATUS).open("rb") as file:
                 return cls(**json.loads(file.read(_MAX_BYTES)))
@@ -57,7 +57,7 @@ class ReloadStatus:
 
 
 class ReloadMetrics:
-    """Beside penstock_file_reloads_total{file_kind="configuration"}, which counts reloads."""
+    """Metrics besides penstock_file_reloads_total{file_kind="configuration"}, which counts reloads."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._success = Gauge(
@@ -73,13 +73,13 @@ class ReloadMetrics:
         self._success.set(now_ms() / 1000)
 
     def read(self, status: ReloadStatus) -> None:
-        """A reload has ended."""
+        """Record the outcome of a reload."""
         if status.error is None:
             self._success.set(status.began_ms / 1000)
             self._restart.set(len(status.restart))
 
 
-def written(status: ReloadStatus, directory: Path) -> None:
-    """As far as the disk takes it: a full one costs only `penstock reload` its answer."""
+def write_if_possible(status: ReloadStatus, directory: Path) -> None:
+    """Replace the file, and ignore a disk error: only `penstock reload` misses it."""
     with suppress(OSError):
         status.write(directory)

@@ -1,7 +1,7 @@
-"""How long requests took and which errors their responses carried, for Prometheus (SPEC O12).
+"""Latency of requests and error codes of their responses, as metrics (SPEC O12).
 
-Read off the listeners' counts (proxy.session.accounting.request_counts) at each scrape. The number of series
-is bounded: by Kafka's APIs and error codes, and by the listeners.
+Collected from the listeners' counts (proxy.session.accounting.request_counts) at each scrape. The number of
+series is bounded by Kafka's APIs and error codes and by the listeners.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from proxy.session.accounting.request_counts import Durations, name_of_api, name
 from proxy.session.gate import ListenerPolicy
 
 EXPORTED_BUCKETS = 17
-"""From 1 ms to 65.536 s, each twice as long as the one before; what took longer is in +Inf alone."""
+"""From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
 
 
 class RequestSeries(Collector):
@@ -26,18 +26,18 @@ class RequestSeries(Collector):
     def collect(self) -> Iterable[Metric]:
         requests = HistogramMetricFamily(
             "penstock_request_duration_seconds",
-            "From taking a request to handing over its response; a Fetch may wait for records",
+            "Time from receiving a request to sending its response; a Fetch may wait for records",
             labels=["listener", "api"],
         )
         broker = HistogramMetricFamily(
             "penstock_upstream_request_duration_seconds",
-            "From sending a request to the broker to having its whole response",
+            "Time from sending a request to the broker to receiving its whole response",
             labels=["listener", "api"],
         )
         errors = CounterMetricFamily(
             "penstock_request_errors_total",
-            "Responses by error code, each code once a response; responses that pass unread (Fetch, most of"
-            " Produce, and whatever is not decoded) are not counted",
+            "Responses by error code, each code once per response; responses that are not decoded (Fetch,"
+            " most of Produce, and others) are not counted",
             labels=["listener", "api", "error"],
         )
         for policy in self._policies:
@@ -46,7 +46,7 @@ class RequestSeries(Collector):
             _add(broker, policy.name, counts.broker_durations())
             named: dict[tuple[str, str], int] = {}
             for (api_key, code), count in counts.errors.items():
-                # Codes that are not in the table share a name.
+                # Unknown codes share a name.
                 name = name_of_api(api_key), name_of_error(code)
                 named[name] = named.get(name, 0) + count
             for (api, error), count in named.items():

@@ -1,7 +1,7 @@
-"""Trace spans as the rest of Penstock sees them: begun, given events, ended. OpenTelemetry is not known here.
+"""The interface of trace spans for the rest of Penstock, which does not know OpenTelemetry.
 
-Made by proxy.net.telemetry.otlp where the configuration has `telemetry.otlp`; NO_SPANS stands for it where it
-has not. A parent is named by its `traceparent` (W3C Trace Context), so that it may be in another process.
+proxy.net.telemetry.otlp implements it if the configuration has `telemetry.otlp`; otherwise NO_SPANS does. A
+`traceparent` (W3C Trace Context) identifies a parent, so that it may be in another process.
 """
 
 import sys
@@ -15,26 +15,26 @@ Kind = Literal["server", "client"]
 
 
 class OpenSpan(Protocol):
-    """A span that has begun."""
+    """A span that has started and not ended."""
 
     @property
     def traceparent(self) -> str | None:
-        """What names it as a parent; None: it is not recorded."""
+        """Identifies the span as a parent; None if it is not recorded."""
 
     def event(self, name: str, attributes: Attributes) -> None:
-        """Something that happened within it, now."""
+        """Add an event at the current time."""
 
     def end(self, attributes: Attributes, error: str | None = None, end_ns: int | None = None) -> None:
-        """`error`: what went wrong, as one word of few; `end_ns`: since the epoch, None: now."""
+        """End the span. `error`: a keyword of few values; `end_ns`: since the epoch, None: now."""
 
 
 class Spans(Protocol):
-    """Where spans begin."""
+    """Starts spans."""
 
     def begin(
         self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
     ) -> OpenSpan:
-        """`name`: one of few. `parent`: a traceparent, from anywhere.
+        """Start a span. `name` has few values. `parent`: a traceparent, possibly of another process.
 
         `start_ns`: since the epoch; None: now.
         """
@@ -62,23 +62,23 @@ NO_SPANS: Spans = _NoSpans()
 
 
 class Sampler:
-    """Which requests get a span: each with the same probability, whatever was chosen before.
+    """Chooses the requests that get a span, each with the same probability and independently.
 
-    Random numbers are asked for once for each that is chosen, not once for each request.
+    It draws a random number for each chosen request, not for each request.
     """
 
     __slots__ = ("_random", "_ratio", "left")
 
     def __init__(self, ratio: float, random: Callable[[], float]) -> None:
-        """`ratio`: of all requests, 0 to 1; `random`: at least 0, less than 1."""
+        """`ratio`: the chosen share, 0 to 1; `random` returns a number from [0, 1)."""
         self._ratio = ratio
         self._random = random
         self.left = 0
-        """The next that is chosen is so many requests away; 1: the next one."""
+        """Requests up to the next chosen one, which is included; 1: it is the next request."""
         self.renew()
 
     def chooses(self) -> bool:
-        """Whether the next request is chosen."""
+        """Return whether the next request is chosen."""
         self.left -= 1
         if self.left > 0:
             return False
@@ -86,19 +86,19 @@ class Sampler:
         return True
 
     def renew(self) -> None:
-        """One was chosen."""
+        """Draw the distance to the next chosen request."""
         if self._ratio >= 1:
             self.left = 1
         elif self._ratio <= 0:
             self.left = sys.maxsize
         else:
-            # The distance between two that are chosen is distributed geometrically.
+            # The distance between chosen requests has a geometric distribution.
             self.left = 1 + int(log1p(-self._random()) / log1p(-self._ratio))
 
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """What a traced session needs."""
+    """The tracing of sessions."""
 
     spans: Spans
     sampler: Sampler
@@ -107,7 +107,7 @@ class Tracing:
 
 
 class Traces(Protocol):
-    """Made from the configuration."""
+    """The traces of a process, made from the configuration."""
 
     @property
     def tracing(self) -> Tracing | None:
@@ -117,20 +117,20 @@ class Traces(Protocol):
     def spans(self) -> Spans: ...
 
     async def run(self) -> None:
-        """Until cancelled, or until there is nothing more to do."""
+        """Run until cancelled, or until there is nothing left to do."""
 
     async def close(self, timeout_ms: int) -> None:
-        """Export what is left, for so long at most."""
+        """Export the remaining spans, at most for the timeout."""
 
 
 class NoTraces:
-    """There is no `telemetry.otlp`."""
+    """The traces of a process without `telemetry.otlp`."""
 
     tracing = None
     spans = NO_SPANS
 
     async def run(self) -> None:
-        """There is nothing to do."""
+        """Return: there is nothing to do."""
 
     async def close(self, timeout_ms: int) -> None:
-        """There is nothing to export."""
+        """Return: there is nothing to export."""

@@ -73,7 +73,7 @@ def test_what_is_not_shipped_of_a_segment_that_disappears_is_kept_in_a_new_one(
 
     assert spool.losses == [Loss(segment, fault)]
     assert (
-        spool.losses[0].in_words()
+        spool.losses[0].description()
         == f"segment {segment} was {fault} while this process used it: no record is lost"
     )
     put(spool, 3)
@@ -136,7 +136,7 @@ def test_what_is_lost_of_a_segment_that_is_cut_short_is_told_by_its_numbers(tmp_
     assert [(loss.fault, loss.first, loss.last, loss.count) for loss in spool.losses] == [
         (TRUNCATED, 1, 4, 4)
     ]
-    assert spool.losses[0].in_words().endswith("records 1 to 4 are lost")
+    assert spool.losses[0].description().endswith("records 1 to 4 are lost")
     put(spool, 7)
     assert numbers(spool) == [0, 5, 6, 7]
     spool.close()
@@ -176,7 +176,7 @@ def test_a_closed_segment_that_disappears_is_told_with_what_was_in_it(
 
     spool.watch()
 
-    words = [loss.in_words() for loss in spool.losses]
+    words = [loss.description() for loss in spool.losses]
     assert [loss.count for loss in spool.losses] == [0, 1]
     assert words[0].endswith("bytes of records of earlier boots are lost")
     assert words[1].endswith("records 0 to 0 are lost")

@@ -172,7 +172,7 @@ def test_a_broken_file_leaves_the_last_good_one_and_is_told_once(watching: Watch
     assert (watching.counted("loaded"), watching.counted("failed")) == (0, 1)
     assert lines == [
         {
-            "event": "file not loaded, the last good one stays in force",
+            "event": "Failed to reload file; keeping the previous version",
             "log_level": "warning",
             "file": str(watching.path),
             "file_kind": "acls",

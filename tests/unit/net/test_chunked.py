@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.runtime.chunked import SLICE_MS, done_in_pieces, in_pieces
+from proxy.net.runtime.chunked import SLICE_MS, iterate_in_slices, run_in_slices
 
 
 def busy(count: int, item_ms: float) -> Iterator[int]:
@@ -34,8 +34,8 @@ async def turns_during(work: Coroutine[Any, Any, None]) -> int:
 async def test_the_loop_has_a_turn_after_each_slice_of_cpu_time_however_many_items_that_is() -> None:
     few_long, many_short = busy(8, SLICE_MS), busy(40, SLICE_MS / 4)
 
-    assert await turns_during(done_in_pieces(few_long)) >= 8
-    assert 8 <= await turns_during(done_in_pieces(many_short)) <= 25
+    assert await turns_during(run_in_slices(few_long)) >= 8
+    assert 8 <= await turns_during(run_in_slices(many_short)) <= 25
 
 
 @pytest.mark.spec("O8")
@@ -43,7 +43,7 @@ async def test_short_work_is_done_in_one_piece() -> None:
     found: list[int] = []
 
     async def work() -> None:
-        found.extend([number async for number in in_pieces(range(10))])
+        found.extend([number async for number in iterate_in_slices(range(10))])
 
     # One turn is for others that are in pieces.
     assert await turns_during(work()) <= 3
@@ -55,6 +55,6 @@ async def test_work_that_is_not_urgent_leaves_most_of_the_time_to_others() -> No
     loop = asyncio.get_running_loop()
     since_s, busy_s = loop.time(), 8 * SLICE_MS / 1000
 
-    await done_in_pieces(busy(8, SLICE_MS), share=0.25)
+    await run_in_slices(busy(8, SLICE_MS), share=0.25)
 
     assert loop.time() - since_s >= 3 * busy_s

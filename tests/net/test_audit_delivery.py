@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.net.audit import delivery
-from proxy.net.audit.delivery import AuditSink
-from proxy.net.audit.producer import NO_ANSWER, NOT_REACHED
+from proxy.net.audit.delivery import AuditDelivery
+from proxy.net.audit.producer import NO_RESPONSE, NOT_REACHED
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spec("D3")
 
 KEY, OTHER_KEY = b"proxy-1/cafe", b"proxy-1/beef"
 TIMEOUT_S = 60
-NOT_DELIVERED = "audit records not delivered, trying again"
+NOT_DELIVERED = "Failed to deliver audit records; retrying"
 NO_MATTER = ErrorCode.NONE
 
 NOT_APPENDED = (
@@ -60,9 +60,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def shipping_to(topic: FakeAuditTopic, **endpoint: int) -> AsyncIterator[AuditSink]:
+async def shipping_to(topic: FakeAuditTopic, **endpoint: int) -> AsyncIterator[AuditDelivery]:
     async with asyncio.timeout(TIMEOUT_S), topic.broker:
-        sink = AuditSink(endpoint_of(topic.broker.address, **endpoint), "audit")
+        sink = AuditDelivery(endpoint_of(topic.broker.address, **endpoint), "audit")
         try:
             yield sink
         finally:
@@ -78,7 +78,7 @@ def values(*sent: list[tuple[bytes, bytes]]) -> list[bytes]:
     return [value for batch in sent for _, value in batch]
 
 
-async def has_failed(sink: AuditSink, times: int) -> None:
+async def has_failed(sink: AuditDelivery, times: int) -> None:
     while sink.failed_count < times:  # noqa: ASYNC110 - a counter has no event
         await asyncio.sleep(0.001)
 
@@ -101,11 +101,11 @@ async def test_whatever_the_broker_says_all_arrives_once_and_in_order(
 
         assert topic.values == values(records(0, 15))
         assert dict(sink.failures) == {error.name: 3}
-        assert sink.trouble is None
+        assert sink.failure is None
     told = [(line["event"], line.get("reason"), line.get("reasons")) for line in logged]
     assert told == [
         (NOT_DELIVERED, error.name, None),
-        ("audit records are delivered again", None, [error.name]),
+        ("delivering audit records again", None, [error.name]),
     ]
 
 
@@ -118,9 +118,9 @@ async def test_a_record_that_is_refused_for_what_it_is_waits_and_is_named(error:
         sending = tasks.create_task(sink.send(records(5)))
         await has_failed(sink, 5)
         assert not sending.done()
-        assert sink.trouble is not None
-        assert sink.trouble.reason == error.name
-        assert "record proxy-1/cafe/5 of 80 bytes" in sink.trouble.detail
+        assert sink.failure is not None
+        assert sink.failure.reason == error.name
+        assert "record proxy-1/cafe/5 of 80 bytes" in sink.failure.detail
         assert topic.values == values(records(0))
 
         topic.faults.clear()
@@ -198,7 +198,7 @@ async def test_a_broker_that_says_nothing_is_asked_again_under_the_same_number()
         await sink.send(records(0))
 
         assert topic.values == values(records(0))
-        assert sink.failures[NO_ANSWER] >= 1
+        assert sink.failures[NO_RESPONSE] >= 1
 
 
 async def test_a_sending_that_was_given_up_does_not_lend_its_number_to_other_records() -> None:

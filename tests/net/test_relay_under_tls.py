@@ -7,10 +7,10 @@ import pytest
 import trustme
 import uvloop
 
-from proxy.net.clients.relay_protocol import ReceiveBuffers, Side
+from proxy.net.clients.relay_protocol import ReceiveBuffers, RelayProtocol
 
 
-class Echo(Side):
+class Echo(RelayProtocol):
     """Writes back what it reads, and notes before each write whether it is full with those before."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.net.runtime import reachability as reach_module
 from proxy.net.runtime.cause import CERTIFICATE, LOGIN, REFUSED, UNKNOWN_HOST, Cause
-from proxy.net.runtime.reachability import MAX_MS, Backoff, Reach, together
+from proxy.net.runtime.reachability import MAX_MS, Backoff, Reachability, link
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import FakeBroker
@@ -37,17 +37,17 @@ async def test_an_outage_is_one_line_for_each_reason_and_one_for_its_end(
     monkeypatch: pytest.MonkeyPatch, repeated_after_s: int
 ) -> None:
     monkeypatch.setattr(reach_module, "REPEATED_AFTER_S", repeated_after_s)
-    reach = Reach("broker reached", "broker not reached")
+    peer = Reachability("broker reached", "broker not reached")
     with capture_logs() as captured:
-        reach.reached()
+        peer.reached()
         for _ in range(50):
-            reach.lost(ChannelError("b:9092: cannot connect", REFUSED))
+            peer.failed(ChannelError("b:9092: cannot connect", REFUSED))
         for _ in range(50):
-            reach.lost(AuthenticationError("b:9092: PLAIN login as proxy"))
-        reach.lost(ChannelError("b:9092: cannot connect", REFUSED))
-        assert reach.cause == Cause(REFUSED, "b:9092: cannot connect")
-        reach.reached()
-        reach.reached()
+            peer.failed(AuthenticationError("b:9092: PLAIN login as proxy"))
+        peer.failed(ChannelError("b:9092: cannot connect", REFUSED))
+        assert peer.cause == Cause(REFUSED, "b:9092: cannot connect")
+        peer.reached()
+        peer.reached()
 
     assert lines(captured) == [
         ("info", "broker reached", None),
@@ -55,29 +55,29 @@ async def test_an_outage_is_one_line_for_each_reason_and_one_for_its_end(
         ("warning", "broker not reached", LOGIN),
         ("info", "broker reached", None),
     ]
-    assert reach.cause is None
+    assert peer.cause is None
 
 
 async def test_a_peer_that_comes_and_goes_does_not_fill_the_log() -> None:
-    reach = Reach("broker reached", "broker not reached")
+    peer = Reachability("broker reached", "broker not reached")
     with capture_logs() as captured:
         for _ in range(100):
-            reach.lost(ChannelError("closed"))
-            reach.reached()
+            peer.failed(ChannelError("closed"))
+            peer.reached()
 
     assert len(lines(captured)) == 2
 
 
-async def test_of_several_addresses_one_that_is_away_is_no_outage_and_all_of_them_are_one() -> None:
-    reach = Reach("controller reached", "controller not reached", addresses=2)
+async def test_of_several_addresses_one_that_is_away_is_no_outage_and_combined_them_are_one() -> None:
+    peer = Reachability("controller reached", "controller not reached", addresses=2)
     with capture_logs() as captured:
         for _ in range(3):
-            reach.lost(ChannelError("a", REFUSED), "a")
-            reach.reached()
-            assert reach.cause is None
+            peer.failed(ChannelError("a", REFUSED), "a")
+            peer.reached()
+            assert peer.cause is None
         for _ in range(5):
-            reach.lost(ChannelError("a", REFUSED), "a")
-            reach.lost(AuthenticationError("b"), "b")
+            peer.failed(ChannelError("a", REFUSED), "a")
+            peer.failed(AuthenticationError("b"), "b")
 
     assert lines(captured) == [
         ("info", "controller reached", None),
@@ -94,17 +94,17 @@ def test_pauses_grow_to_ten_seconds_and_are_spread() -> None:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> Reach:
+def patient(monkeypatch: pytest.MonkeyPatch) -> Reachability:
     """Would not try again before tomorrow."""
     monkeypatch.setattr(reach_module, "HURRIED_MS", 1)
-    reach = Reach("up", "down")
-    reach._backoff = Backoff(A_DAY_MS, A_DAY_MS)
-    return reach
+    peer = Reachability("up", "down")
+    peer._backoff = Backoff(A_DAY_MS, A_DAY_MS)
+    return peer
 
 
-async def test_a_request_that_waits_cuts_the_pause_short(patient: Reach) -> None:
+async def test_a_request_that_waits_cuts_the_pause_short(patient: Reachability) -> None:
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        patient.lost(ChannelError("closed"))
+        patient.failed(ChannelError("closed"))
         pausing = tasks.create_task(patient.pause())
         await asyncio.sleep(0.05)
         assert not pausing.done()
@@ -116,12 +116,14 @@ async def test_a_request_that_waits_cuts_the_pause_short(patient: Reach) -> None
                 await patient.pause()
 
 
-async def test_another_connection_that_reaches_the_same_peer_cuts_the_pause_short(patient: Reach) -> None:
-    other = Reach("up", "down")
-    together(patient, other)
+async def test_another_connection_that_reaches_the_same_peer_cuts_the_pause_short(
+    patient: Reachability,
+) -> None:
+    other = Reachability("up", "down")
+    link(patient, other)
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        patient.lost(ChannelError("closed"))
-        other.lost(ChannelError("closed"))
+        patient.failed(ChannelError("closed"))
+        other.failed(ChannelError("closed"))
         pausing = tasks.create_task(patient.pause())
         await asyncio.sleep(0.05)
         assert not pausing.done()

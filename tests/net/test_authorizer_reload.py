@@ -15,9 +15,9 @@ from proxy.check import check
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.net.files.authorizer_reload import AuthorizerUpkeep
+from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.runtime.replaceable import InTurn
+from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.process import EXIT_CONFIG, ProxyProcess, run_proxy
 from proxy.security.authorizer import Action, AllowAll, Decision, GuardedAuthorizer, RequestContext
 from proxy.security.principal import parse_principal
@@ -144,7 +144,7 @@ class Kept:
 
     def __init__(self, authorizer: Any) -> None:
         self.forgotten = 0
-        self.upkeep = AuthorizerUpkeep(
+        self.upkeep = AuthorizerReload(
             authorizer, FileReloads(CollectorRegistry()), self.forget, interval_ms=1
         )
 
@@ -193,7 +193,7 @@ async def test_another_authorizers_upkeep_takes_the_place_of_the_one_before() ->
             return 0
 
     first, second = Kept(Brief()), Kept(Brief())
-    in_turn = InTurn(first.upkeep.run)
+    in_turn = ReplaceableTask(first.upkeep.run)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(in_turn.run())
         await first.has_forgotten()
