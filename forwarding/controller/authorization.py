@@ -1,8 +1,7 @@
-"""The forwarded principal's rights at one image, each decision kept as an audit event.
+"""The forwarded principal's rights at one image; each decision becomes an audit event.
 
-Made by controller.py for each request. What is allowed is the authorizer's decision; this only asks it, with
-the forwarding principal in the context (KIP-590), and records. Requests here are administrative, so whatever
-is allowed is recorded.
+controller.py makes one for each request, with the forwarding principal in the context (KIP-590). The
+configured authorizer decides. These requests are administrative, so allowed actions are recorded too.
 """
 
 from collections.abc import Iterable
@@ -16,8 +15,8 @@ from proxy.security.authorizer import Action, Authorizer, Decision, RequestConte
 
 
 @dataclass(slots=True)
-class Access(Authorization):
-    """Who asks, at which image; `events` grows by one for each recorded decision."""
+class ForwardedAuthorization(Authorization):
+    """Authorizes one forwarded request; `events` collects an event for each recorded decision."""
 
     authorizer: Authorizer
     context: RequestContext
@@ -31,7 +30,7 @@ class Access(Authorization):
         return self.authorizer
 
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
-        """The names that the principal may do this to; those that are hidden are not recorded."""
+        """Return the names on which the principal may do this. Names that stay hidden are not recorded."""
         return self.granted_names(operation, resource_type, names)
 
     def note(self, action: Action, decision: Decision) -> None:

@@ -12,9 +12,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import SaslAuthenticateRequest
 
+from forwarding.net.aiokafka_hooks import RenewedConnection
 from forwarding.net.broker import Broker as BrokerChannel
 from forwarding.net.log import connection_arguments
-from forwarding.net.renewed_logins import RenewedConnection
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.controllers import (
     a_controller,
@@ -43,10 +43,10 @@ def ending_sessions(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.spec("R10")
 def test_aiokafka_still_has_what_we_hook_into() -> None:
-    """Where it fails, forwarding/net/renewed_logins.py has to follow aiokafka."""
+    """Where it fails, forwarding/net/aiokafka_hooks.py has to follow aiokafka."""
     for make in ("bootstrap", "_get_conn"):
         assert "create_conn(" in inspect.getsource(getattr(aiokafka.client.AIOKafkaClient, make)), make
-    assert aiokafka.client.create_conn.__module__ == "forwarding.net.renewed_logins"
+    assert aiokafka.client.create_conn.__module__ == "forwarding.net.aiokafka_hooks"
     login_source = inspect.getsource(AIOKafkaConnection._do_sasl_handshake)
     assert "self.send(SaslHandShakeRequest(" in login_source
     assert "self.send(SaslAuthenticateRequest(" in login_source
@@ -107,7 +107,7 @@ async def test_a_controller_keeps_its_leadership_over_many_sessions_at_the_broke
         with caplog.at_level(logging.WARNING, "aiokafka"):
             for number in range(12):
                 await create_acls(forwarder, f"t{number:02}")
-                assert controller.process.writer.active
+                assert controller.process.processor.active
                 # Longer than a session, so that it ends between two changes too.
                 await asyncio.sleep(0.3 if number % 4 else 1.2 * SESSION_MS / 1000)
         said = capsys.readouterr().out

@@ -1,7 +1,7 @@
-"""What the audit is told of a forwarded request once it is answered: one record of it, one per changed quota.
+"""The audit events of a forwarded request, and of changes that the controller makes by itself.
 
-Made by forwarding.net.writer from what was decided and committed. The order of the fields and their
-encoding are proxy.audit.record's.
+forwarding.net.request_processor makes them from decisions and commits. proxy.audit.record defines the order
+and the encoding of the fields.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import TypedDict
 
 from forwarding.controller.records import quota_entity
-from forwarding.envelope import Forwarded, Sender
+from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit import events
 from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
@@ -22,13 +22,13 @@ from proxy.wire.message import Message
 
 def forwarded_received(
     sender: Sender,
-    forwarded: Forwarded,
+    forwarded: ForwardedRequest,
     error_code: int,
     offsets: tuple[int | None, int | None],
     metadata_offset: int | None,
     message: str | None = None,
 ) -> AuditEvent:
-    """The controller's side of a forward; `offsets` are the first and last its records were committed at."""
+    """The controller's record of a forward. `offsets`: first and last offset of its records in the log."""
     return events.forwarded_received(
         **requester(sender, forwarded),
         error_code=error_code,
@@ -39,8 +39,8 @@ def forwarded_received(
     )
 
 
-def envelope_refused(sender: Sender, error_code: int, message: str) -> AuditEvent:
-    """An Envelope that was not even opened."""
+def envelope_rejected(sender: Sender, error_code: int, message: str) -> AuditEvent:
+    """An Envelope that was rejected before it was opened."""
     return events.request_refused(
         listener=sender.listener,
         host=sender.host,
@@ -53,7 +53,7 @@ def envelope_refused(sender: Sender, error_code: int, message: str) -> AuditEven
 
 
 def quotas_changed(records: Iterable[Message], last_offset: int | None) -> list[AuditEvent]:
-    """One event for each entity whose quotas changed, with the notification of KIP-55 (Q9)."""
+    """Return one event for each entity whose quotas changed, with the notification of KIP-55 (Q9)."""
     paths = dict.fromkeys(
         quota_entity(record.entity).path for record in records if isinstance(record, types.ClientQuotaRecord)
     )
@@ -68,9 +68,13 @@ def quotas_changed(records: Iterable[Message], last_offset: int | None) -> list[
 
 
 def mutations_throttled(
-    sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int, throttle_time_ms: int
+    sender: Sender,
+    forwarded: ForwardedRequest,
+    quota: MutationQuota,
+    metadata_offset: int,
+    throttle_time_ms: int,
 ) -> AuditEvent:
-    """A client that has changed more partitions than its quota allows (KIP-599)."""
+    """A client changed more partitions than its quota allows (KIP-599)."""
     return events.throttled(
         **requester(sender, forwarded),
         **_quota(quota),
@@ -81,9 +85,9 @@ def mutations_throttled(
 
 
 def mutations_counted(
-    sender: Sender, forwarded: Forwarded, quota: MutationQuota, metadata_offset: int, now_ms: int
+    sender: Sender, forwarded: ForwardedRequest, quota: MutationQuota, metadata_offset: int, now_ms: int
 ) -> AuditEvent:
-    """How many partitions a request was charged for, before a broker carries it out."""
+    """The number of partitions that a request was charged for, before a broker carries it out."""
     return events.quota_used(
         **requester(sender, forwarded),
         **_quota(quota),
@@ -115,7 +119,7 @@ def _quota(quota: MutationQuota) -> _Quota:
 def tokens_expired(
     records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
-    """Delegation tokens that the controller removed by itself, and where in the log it did."""
+    """Expired delegation tokens that the controller removed, and the offsets of the removals."""
     return events.tokens_expired(
         method=ApiKey.name_of(ApiKey.EXPIRE_DELEGATION_TOKEN),
         count=len(records),
@@ -125,10 +129,10 @@ def tokens_expired(
     )
 
 
-def topics_gone(
+def topics_deleted(
     records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
-    """Topics deleted at a broker without us: what the log said of them is taken back."""
+    """Topics that were deleted directly at a broker: the log's records of them are removed."""
     return events.topics_gone(
         method=ApiKey.name_of(ApiKey.DELETE_TOPICS),
         count=sum(isinstance(record, types.RemoveTopicRecord) for record in records),
@@ -138,8 +142,8 @@ def topics_gone(
     )
 
 
-def requester(sender: Sender, forwarded: Forwarded) -> Requester:
-    """Who asked for what, through whom, and by which forward."""
+def requester(sender: Sender, forwarded: ForwardedRequest) -> Requester:
+    """The fields that identify a forwarded request: client, sender, request and forward id."""
     header = forwarded.header
     return {
         "listener": sender.listener,

@@ -1,7 +1,7 @@
-"""The last forwards that the log has, by their ids: how a new controller knows what an earlier one has done.
+"""The last forwards that the log has, by id: what an earlier controller has committed.
 
-Fed by the metadata feed with each transaction before it is applied, asked by forwarding.net.writer when a
-forward comes. Bounded: the oldest go first; a proxy asks again within its client's own time-out.
+The metadata feed calls `note` with each transaction before it is applied. The number of forwards is bounded,
+the oldest are dropped first; a proxy retries only within its client's request timeout.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,7 @@ MAX_FORWARDS = 500
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What one forward has put into the log."""
+    """The records that one forward has committed."""
 
     records: tuple[Message, ...]
     offsets: tuple[int, int]
@@ -31,49 +31,49 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Entry:
     step: Committed
     before: MetadataImage
-    """The image in force when it was read; behind while the feed is catching up."""
+    """The image when the transaction was read; it is older while the feed catches up."""
 
 
-class CarriedOut:
+class CommittedForwards:
     """Forward id -> its transaction."""
 
     def __init__(self, image: Callable[[], MetadataImage], max_forwards: int = MAX_FORWARDS) -> None:
         self._image = image
         self._max_forwards = max_forwards
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
     def note(self, step: Committed) -> None:
-        """A transaction of the log, not yet applied."""
+        """Remember a transaction of the log that is not yet applied."""
         forward_id = next((value for key, value in step.headers if key == FORWARD_ID_HEADER), None)
         if forward_id is None:
             return
-        self._kept[forward_id.decode("utf-8", "replace")] = _Kept(step, self._image())
-        while len(self._kept) > self._max_forwards:
-            self._kept.popitem(last=False)
+        self._entries[forward_id.decode("utf-8", "replace")] = _Entry(step, self._image())
+        while len(self._entries) > self._max_forwards:
+            self._entries.popitem(last=False)
 
     def find(self, forward_id: str | None) -> Transaction | None:
-        """None: the log has nothing of it, as far back as is known."""
-        kept = None if forward_id is None else self._kept.get(forward_id)
-        if kept is None or kept.step.offsets is None:
+        """Return the transaction of a forward, or None if the log has none as far back as is remembered."""
+        entry = None if forward_id is None else self._entries.get(forward_id)
+        if entry is None or entry.step.offsets is None:
             return None
-        records = _records(kept.step)
-        gone = [
+        records = _records(entry.step)
+        removed_ids = [
             uuid_text(bytes(r.id)) for r in records if isinstance(r, types.RemoveAccessControlEntryRecord)
         ]
-        return Transaction(records, kept.step.offsets, self._acls(gone, kept.before))
+        return Transaction(records, entry.step.offsets, self._acls(removed_ids, entry.before))
 
     def _acls(self, ids: list[str], before: MetadataImage) -> dict[str, Acl]:
         known = {acl_id: before.acls.by_id[acl_id] for acl_id in ids if acl_id in before.acls.by_id}
         if len(known) < len(ids):
-            # Made after that image: by one of the forwards that are kept too.
+            # Created after that image, by another of these forwards.
             known |= {acl.id: acl for acl in self._created() if acl.id in ids}
         return known
 
     def _created(self) -> Iterator[Acl]:
-        for record in chain.from_iterable(_records(kept.step) for kept in self._kept.values()):
+        for record in chain.from_iterable(_records(entry.step) for entry in self._entries.values()):
             if isinstance(record, types.AccessControlEntryRecord):
                 yield acl_from_record(record)
 
