@@ -128,12 +128,14 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 KNOWN = (
     Known("Topic configs `owner` and `acls`", "DescribeConfigs", _acls_of_a_topic),
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
-    Known(
-        "An invalid change of configs that is also denied", "IncrementalAlterConfigs", _fault_before_right
-    ),
+    Known("An invalid change of configs that is also denied", "IncrementalAlterConfigs", _fault_before_right),
     Known("A request that alters the configs of a resource twice", "AlterConfigs", _twice),
     Known("A request that alters the configs of a resource twice", "IncrementalAlterConfigs", _twice),
-    Known("Produce with a transactional id and records that are not transactional", "Produce", _not_transactional),
+    Known(
+        "Produce with a transactional id and records that are not transactional",
+        "Produce",
+        _not_transactional,
+    ),
     *(
         Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
         for api in ("Produce", "Metadata", "DescribeTopicPartitions")
