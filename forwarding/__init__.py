@@ -1,15 +1,15 @@
-"""The way to the controller, and the controller (KIP-590, KIP-801).
+"""Forwarding of administrative requests to the controller, and the controller itself (KIP-590, KIP-801).
 
-Pure, no IO:
+Pure, no I/O:
 
-envelope     a client's request, principal and address <-> an Envelope message; the errors that clients see
-retry        which responses are retried, and after what pause
-versions     ApiVersions that the proxy, its broker and the controller all speak
-controller/  request + metadata image -> Outcome(records, response)
+envelope     encodes and decodes Envelope messages; maps envelope errors to the errors that clients see
+retry        which envelope errors are retried, and at which controller
+versions     the API versions that the proxy, its broker and the controller all support
+controller/  decides: request + metadata image -> Outcome(records, response)
 
 With sockets:
 
-net/         the proxy's way to the active controller, the controller's listener, the metadata log
+net/         the proxy's connection to the active controller, the controller's listener, the metadata log
 config       the controller's configuration file
-__main__     `run_controller`: puts the controller process together
+__main__     `run_controller`: starts the controller process
 """

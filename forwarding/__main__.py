@@ -1,4 +1,4 @@
-"""The controller process: read its file, put the parts together, run until SIGTERM, drain.
+"""The controller process: reads its file, connects the parts, runs until SIGTERM, drains.
 
 Started by `penstock controller -c FILE` (proxy.__main__) or `python -m forwarding FILE`.
 """
@@ -62,29 +62,29 @@ from proxy.session.authentication import SaslListener
 
 AUDIT_CLOSE_MS = 5_000
 AT_ONCE_S = 1.0
-"""What the audit trail gets when nobody wants to wait for the end."""
+"""How long the audit trail may still be written after a second SIGTERM."""
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
 
 
 def run_controller(config_path: str | Path) -> int:
-    """Run one controller; 0 after a drain, 1 after a fault, 2 when it cannot start as configured."""
+    """Run one controller. Returns the exit status: 0 after a drain, 1 after a fault, 2 if it cannot start."""
     files = descriptors.raise_limit()
-    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each, that nobody reads
+    disable_created_metrics()  # type: ignore[no-untyped-call] # it adds a second series for each counter
     try:
         config = load(Path(config_path), ControllerConfig)
         authorizer = _authorizer(config)
         registry = CollectorRegistry()
         reloads = FileReloads(registry)
-        upkeep = ReplaceableTask(AuthorizerReload(authorizer, reloads, _nothing).run)
+        upkeep = ReplaceableTask(AuthorizerReload(authorizer, reloads, _invalidate_nothing).run)
         settings, users = process_settings(config, files), WatchedUsers(config.users_file, reloads)
         access = http_access(config.http)
         tracing = traces(config.telemetry, config.controller_id, registry, reloads)
         certificates = Certificates([settings.tls, settings.broker.tls], reloads)
         backoff = LoginBackoff(config.login_backoff.settings())
         logins = _Logins(config, users.known, key_sources(registry, reloads, now_ms), backoff)
-        logins.listener(lambda: None)  # ValueError for what cannot be used, before anything is opened.
+        logins.listener(lambda: None)  # Raises ValueError for unusable settings before anything is opened.
         author = Author(role="controller", proxy_id=config.controller_id, boot_id=secrets.token_hex(8))
         lock = lock_spool(
             config.audit.spool_dir, Holder.this_process(author.role, author.proxy_id, author.boot_id)
@@ -126,7 +126,7 @@ def run_controller(config_path: str | Path) -> int:
         if (taken := find_cannot_listen(error)) is not None:
             log.error("controller cannot start", error=str(taken))
             return EXIT_CONFIG
-        log.exception("controller ended by a fault")
+        log.exception("controller failed")
         return EXIT_FAULT
     return 0
 
@@ -160,7 +160,7 @@ async def _run(
     registry.register(LogSeries())
     registry.register(ProcessSeries())
     reloads.record = audit.append
-    kept = partial(audit.wait_until_durable, CLASSES)
+    until_durable = partial(audit.wait_until_durable, CLASSES)
     process = ControllerProcess(
         settings,
         logins.listener,
@@ -169,7 +169,7 @@ async def _run(
         registry,
         now_ms,
         audit.allows_change,
-        kept,
+        until_durable,
         None if isinstance(tracing, NoTraces) else tracing.spans,
     )
     stop = StopSignals(registry)
@@ -239,7 +239,7 @@ def _readiness(process: ControllerProcess, audit: AuditLog) -> Readiness:
 
 @dataclass(slots=True)
 class _Reload:
-    """Puts another configuration into effect; what is raised before that leaves everything as it was."""
+    """Applies a new configuration. An error leaves the old configuration in effect."""
 
     logins: "_Logins"
     process: ControllerProcess
@@ -273,7 +273,7 @@ class _Reload:
 
     def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerReload]:
         authorizer = _authorizer(new)
-        return authorizer, AuthorizerReload(authorizer, self.reloads, _nothing)
+        return authorizer, AuthorizerReload(authorizer, self.reloads, _invalidate_nothing)
 
     def _decide_by(self, new: ControllerConfig, other: tuple[Authorizer, AuthorizerReload] | None) -> None:
         if (new.authorizer, new.quota) == (self.config.authorizer, self.config.quota):
@@ -290,13 +290,13 @@ def _authorizer(config: ControllerConfig) -> Authorizer:
     return load_authorizer(config.authorizer.authorizer_class_name or "", config.authorizer.settings())
 
 
-def _nothing() -> None:
-    """Each request is decided anew here: there is nothing to forget."""
+def _invalidate_nothing() -> None:
+    """Do nothing: the controller caches no decisions, so a new authorizer invalidates none."""
 
 
 @dataclass(slots=True)
 class _Logins:
-    """How those who connect log in; `background` keeps what that takes up to date."""
+    """Builds the SASL settings of the listener; `background` holds the tasks that refresh its credentials."""
 
     config: ControllerConfig
     users: PlainUsers
@@ -305,7 +305,7 @@ class _Logins:
     background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
 
     def listener(self, image: Callable[[], MetadataImage | None]) -> SaslListener | None:
-        """Over the image in force; ValueError names a key that cannot be used."""
+        """Return the SASL settings for the listener, None without SASL. ValueError names the key at fault."""
         if not self.config.listener.uses_sasl:
             return None
         limit_ms = self.config.connections_max_reauth_ms
@@ -321,15 +321,15 @@ class _Logins:
         return replace(sasl_listener(self.config.listener, credentials), max_reauth_ms=self._max_reauth_ms)
 
     def _max_reauth_ms(self, mechanism: str) -> int:
-        """By the configuration in effect, which is another one after a reload."""
+        """Return the session lifetime of a mechanism, by the configuration in effect."""
         return self.config.listener.max_reauth_ms(mechanism, self.config.connections_max_reauth_ms)
 
 
 def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
-    """What decisions rest on besides the log, for whoever evaluates them again later."""
-    told = config.authorizer.recorded_settings() | config.quota.recorded_rules()
+    """Return the settings that decisions depend on besides the log, for the `settings` audit record."""
+    recorded = config.authorizer.recorded_settings() | config.quota.recorded_rules()
     quota = config.quota
-    return told | {
+    return recorded | {
         "controller.quota.window.num": str(quota.controller_quota_window_num),
         "controller.quota.window.size.seconds": str(quota.controller_quota_window_size_seconds),
         "metadata.topic": config.metadata.topic,

@@ -1,7 +1,7 @@
-"""The controller's configuration file: YAML in, checked settings and the parts they stand for out.
+"""The controller's configuration file: parses and checks the YAML, and builds settings from it.
 
-Read by forwarding.__main__; stands on the parts of proxy.config, so that a listener or a login is written
-the same way in both files.
+Read by forwarding.__main__. It uses the sections of proxy.config, so listeners and logins have the same keys
+in both files.
 """
 
 import sys
@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
+from forwarding.controller.api import TokenSettings
 from forwarding.controller.policy import Policies, PolicySettings, load_policies
-from forwarding.controller.served import TokenSettings
 from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.net.process import ProcessSettings
 from forwarding.net.server import ServerLimits
@@ -47,27 +47,27 @@ from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTION
 
 
 class BrokerPeer(Peer):
-    """One or several brokers of the cluster, tried in turn: each leads to the others."""
+    """Bootstrap brokers of the cluster, tried in order."""
 
     bootstrap: Bootstrap
 
 
 class MetadataLog(Part):
-    """The log this controller writes."""
+    """The metadata log that this controller writes."""
 
     topic: str = DEFAULT_METADATA_TOPIC
     transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
 
 
 class MutationQuota(QuotaRules):
-    """The burst of controller_mutation_rate is the rate times both."""
+    """The burst of controller_mutation_rate is the rate multiplied by both numbers."""
 
     controller_quota_window_num: Annotated[int, Field(ge=1)] = 11
     controller_quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
 
 
 class Topics(Part):
-    """What the controller does besides with topics that a broker creates for it."""
+    """Topic owners and topic policies, which the controller adds to the topics that brokers create."""
 
     model_config = without("topic_")
     repeated: ClassVar[str] = "topic."
@@ -78,7 +78,7 @@ class Topics(Part):
     policy_settings: PluginSettings = Field(default_factory=dict)
 
     def policies(self) -> Policies:
-        """ValueError names the key of a class that cannot be used."""
+        """Load the policy classes. ValueError names the key of a class that cannot be used."""
         create, alter = self.create_topic_policy_class_name, self.alter_config_policy_class_name
         return load_policies(PolicySettings(create, alter, self.policy_settings))
 
@@ -89,7 +89,7 @@ class Topics(Part):
 
 
 class ControllerConfig(Part):
-    """The controller's whole file."""
+    """The whole file."""
 
     controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
     listener: Listener
@@ -125,7 +125,7 @@ class ControllerConfig(Part):
     def _rates_are_not_for_controllers(self) -> None:
         if self.listener.max_connection_creation_rate is not None:
             key = "max.connection.creation.rate"
-            raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; take it out")
+            raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
 
     def _owners_are_known(self) -> None:
         if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):
@@ -136,13 +136,13 @@ class ControllerConfig(Part):
 
     @property
     def binds(self) -> tuple[Bind, ...]:
-        """What the process listens on, and by which key."""
+        """The addresses that the process listens on, each with the path of its key."""
         http = () if self.http is None else ((("http", "bind"), self.http.bind),)
         return ((("listener", "bind"), self.listener.bind), *http)
 
     @property
     def early_start(self) -> bool:
-        """KIP-801: unless it is set otherwise the controller's listener is an early-start listener."""
+        """Whether the listener opens before the log is loaded; by default it does (KIP-801)."""
         if "early_start_listeners" not in self.authorizer.model_fields_set:
             return True
         return self.listener.name in self.authorizer.early_start_listeners
@@ -154,7 +154,7 @@ def _knows_owners(authorizer: Authorizer) -> bool:
 
 
 def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> ProcessSettings:
-    """What the controller process is made of. `files`: how many it may have open."""
+    """Return the settings of the controller process. `files`: the limit on open file descriptors."""
     listener = config.listener
     host, port = split_host_port(listener.bind)
     return ProcessSettings(
@@ -185,7 +185,7 @@ def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> Proc
 
 
 def server_limits(config: ControllerConfig, files: int = sys.maxsize) -> ServerLimits:
-    """What a peer may make the controller hold. `files`: how many it may have open."""
+    """Return the limits on each peer and on all of them. `files`: the limit on open file descriptors."""
     limits, listener = config.limits, config.listener
     return ServerLimits(
         max_frame_bytes=limits.decoded_request_max_bytes,

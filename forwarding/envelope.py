@@ -1,7 +1,7 @@
-"""A client's request, principal and address <-> an Envelope message (KIP-590); which errors clients see.
+"""Envelope messages (KIP-590): a client's request, principal and address, and the errors that clients see.
 
-The proxy wraps and reads the answer, the controller unwraps and answers. Knows nothing of connections
-or of what the request inside asks for.
+The proxy wraps requests and reads responses; the controller unwraps requests and wraps responses. This module
+knows nothing of connections, nor of what the forwarded request does.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from proxy.wire.message import Message
 from proxy.wire.primitives import Buffer
 
 FORWARD_ID_TAG = 10_000
-"""Tagged field of EnvelopeRequest: the proxy's id for this forward, UTF-8. Kafka's controllers skip it."""
+"""Tagged field of EnvelopeRequest: the proxy's id of this forward, UTF-8. Kafka's controllers ignore it."""
 TRACEPARENT_TAG = 10_001
-"""Tagged field of EnvelopeRequest: the proxy's trace span, as W3C Trace Context writes it, ASCII.
-
-Kafka's controllers skip it."""
+"""Tagged field of EnvelopeRequest: the proxy's trace span in W3C Trace Context format, ASCII. Kafka's
+controllers ignore it."""
 LAST_OFFSET_TAG = 10_000
-"""Tagged field of EnvelopeResponse: the metadata offset the change was committed at, int64 big-endian."""
+"""Tagged field of EnvelopeResponse: the metadata offset of the committed change, int64 big-endian."""
 
 OWN_CODES_FROM = 10_000
 """Error codes from here on are Penstock's own, far outside Kafka's range."""
 OLDEST_VERSION, MAX_VERSION = 0, 1
-"""Version 1 is version 0 byte for byte; it says that the sender knows our own error codes (KIP-801's
-AUTHORIZER_NOT_READY). Only our controller offers it."""
+"""Version 1 has the layout of version 0. It states that the sender knows Penstock's error codes (KIP-801's
+AUTHORIZER_NOT_READY). Only Penstock's controller offers it."""
 
 LENGTH_PREFIX_BYTES = 4
 
 
 class HasThrottleTime(Protocol):
-    """A response of an API that can be throttled."""
+    """A response with a throttle time."""
 
     throttle_time_ms: int
 
@@ -59,20 +58,20 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
-    """What an Envelope held: a client's request as if the client had sent it here."""
+class ForwardedRequest:
+    """The request inside an Envelope, with the client's principal and address."""
 
     header: RequestHeader
     message: Any
     principal: Principal
     host: str
-    """The client's address as text."""
+    """The client's IP address as text."""
     forward_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Why an Envelope could not be opened: the envelope-level error and a message for our own log."""
+class RejectedEnvelope:
+    """Why an Envelope was rejected: the envelope-level error code, and a message for the controller's log."""
 
     error_code: int
     message: str
@@ -90,7 +89,7 @@ def wrap(
     forward_id: str,
     traceparent: str | None = None,
 ) -> types.EnvelopeRequest:
-    """The EnvelopeRequest that carries a request. `body` is the request without header."""
+    """Return the EnvelopeRequest that carries a request. `body` is the request without its header."""
     tags = {FORWARD_ID_TAG: forward_id.encode()}
     if traceparent is not None:
         tags[TRACEPARENT_TAG] = traceparent.encode("ascii")
@@ -107,68 +106,70 @@ def unwrap(
     envelope: types.EnvelopeRequest,
     deserialize_principal: Callable[[bytes], Principal],
     forwardable: Container[int],
-) -> Forwarded | Refused:
-    """The request inside; the checks come in the order in which Kafka's controller makes them.
+) -> ForwardedRequest | RejectedEnvelope:
+    """Return the request inside an Envelope, or why it is rejected.
 
-    A request that cannot be read is UNSUPPORTED_VERSION, so that INVALID_REQUEST is left for what is
-    wrong with the envelope itself.
+    The checks have the order of Kafka's controller. A request that cannot be decoded is UNSUPPORTED_VERSION,
+    so that INVALID_REQUEST always means a fault of the envelope itself.
     """
     principal = _principal(envelope.request_principal, deserialize_principal)
-    if isinstance(principal, Refused):
+    if isinstance(principal, RejectedEnvelope):
         return principal
     host = _host(bytes(envelope.client_host_address))
-    if isinstance(host, Refused):
+    if isinstance(host, RejectedEnvelope):
         return host
     data = envelope.request_data
     try:
         header = decode_request_header(data)
     except WireError as error:
-        return Refused(ErrorCode.UNSUPPORTED_VERSION, f"request header in the envelope: {error}")
+        return RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, f"request header in the envelope: {error}")
     name = ApiKey.name_of(header.api_key)
     if header.api_key not in codecs.live_api_keys():
-        return Refused(ErrorCode.UNSUPPORTED_VERSION, f"API {name} in the envelope")
+        return RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, f"API {name} in the envelope")
     if header.api_key not in forwardable:
-        return Refused(ErrorCode.INVALID_REQUEST, f"API {name} is not eligible for forwarding")
+        return RejectedEnvelope(ErrorCode.INVALID_REQUEST, f"API {name} is not eligible for forwarding")
     try:
         message, _ = codecs.request(header.api_key, header.api_version).decode(data, header.body_offset)
-        # For Kafka's controller a request is as good as unreadable with a number of an ACL that nobody knows.
+        # Kafka's controller treats an unknown number in an ACL like a request that cannot be decoded.
         TABLE[header.api_key].check(message)
     except WireError as error:
-        return Refused(ErrorCode.UNSUPPORTED_VERSION, f"request in the envelope: {error}")
-    return Forwarded(header, message, principal, host, forward_id(envelope))
+        return RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, f"request in the envelope: {error}")
+    return ForwardedRequest(header, message, principal, host, forward_id(envelope))
 
 
-def answer(header: RequestHeader, response: Message, last_offset: int | None) -> types.EnvelopeResponse:
-    """The EnvelopeResponse around the response to the request inside."""
+def wrap_response(
+    header: RequestHeader, response: Message, last_offset: int | None
+) -> types.EnvelopeResponse:
+    """Return the EnvelopeResponse around the response to the request inside."""
     body = codecs.response(header.api_key, header.api_version).encode(response)
     frame = encode_response(header.api_key, header.api_version, header.correlation_id, body)
     tags = None if last_offset is None else {LAST_OFFSET_TAG: last_offset.to_bytes(8, "big", signed=True)}
     return types.EnvelopeResponse(response_data=frame[LENGTH_PREFIX_BYTES:], unknown_tags=tags)
 
 
-def refusal(error_code: int, envelope_version: int) -> types.EnvelopeResponse:
-    """The EnvelopeResponse that says only what is wrong with the forwarding itself."""
+def error_response(error_code: int, envelope_version: int) -> types.EnvelopeResponse:
+    """Return an EnvelopeResponse that holds only an envelope-level error."""
     if error_code >= OWN_CODES_FROM and envelope_version < 1:
-        # KIP-801: an older sender gets the error it knows.
+        # KIP-801: an older sender gets an error that it knows.
         error_code = ErrorCode.UNKNOWN_SERVER_ERROR
     return types.EnvelopeResponse(error_code=error_code)
 
 
 def forward_id(envelope: types.EnvelopeRequest) -> str | None:
-    """The proxy's id for this forward; None from a sender that gives none."""
+    """Return the proxy's id of this forward; None from senders without ids, such as Kafka's brokers."""
     raw = (envelope.unknown_tags or {}).get(FORWARD_ID_TAG)
-    # Only for the audit trail, and never trusted: cut, and anything unreadable replaced.
+    # The id is untrusted: it is truncated, and bytes that are not UTF-8 are replaced.
     return None if raw is None else bytes(raw[:256]).decode("utf-8", "replace")
 
 
 def traceparent(envelope: types.EnvelopeRequest) -> str | None:
-    """What names the sender's trace span; it may be anything."""
+    """Return the sender's trace span. The text is untrusted and may have any format."""
     raw = (envelope.unknown_tags or {}).get(TRACEPARENT_TAG)
     return None if raw is None else bytes(raw[:64]).decode("ascii", "replace")
 
 
 def last_offset(response: types.EnvelopeResponse) -> int | None:
-    """The metadata offset an answer was committed at; None from Kafka's own controller."""
+    """Return the metadata offset of the committed change; None from Kafka's own controller."""
     raw = (response.unknown_tags or {}).get(LAST_OFFSET_TAG)
     if raw is None or len(raw) != 8:
         return None
@@ -176,42 +177,48 @@ def last_offset(response: types.EnvelopeResponse) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSees:
-    """What becomes of an envelope-level error at the client (E6)."""
+class ClientError:
+    """The error that a client gets for an envelope-level error, and whether its connection is closed (E6)."""
 
     error_code: int
     close: bool
 
 
-def client_sees(envelope_error: int) -> ClientSees:
-    """The table of KIP-590 as Kafka has it: a set-up fault of ours is none of the client's business."""
+def client_error(envelope_error: int) -> ClientError:
+    """Map an envelope-level error to the client's, as Kafka does: faults of forwarding itself stay hidden."""
     if envelope_error == ErrorCode.UNSUPPORTED_VERSION:
-        # The controller changed under the connection: a closed client asks for ApiVersions again.
-        return ClientSees(ErrorCode.UNSUPPORTED_VERSION, close=True)
+        # The controller was replaced by another version. A client that reconnects requests ApiVersions again.
+        return ClientError(ErrorCode.UNSUPPORTED_VERSION, close=True)
     if envelope_error == ErrorCode.REQUEST_TIMED_OUT:
-        return ClientSees(ErrorCode.REQUEST_TIMED_OUT, close=False)
-    return ClientSees(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)
+        return ClientError(ErrorCode.REQUEST_TIMED_OUT, close=False)
+    return ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)
 
 
 def throttled(response: Throttled, local_ms: int) -> Throttled:
-    """The response with the larger of the controller's and the local throttle_time_ms."""
+    """Return the response with the larger of the controller's and the proxy's throttle_time_ms."""
     response.throttle_time_ms = max(response.throttle_time_ms, local_ms)
     return response
 
 
-def _principal(data: Buffer | None, deserialize: Callable[[bytes], Principal]) -> Principal | Refused:
+def _principal(
+    data: Buffer | None, deserialize: Callable[[bytes], Principal]
+) -> Principal | RejectedEnvelope:
     if data is None:
-        return Refused(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, "the envelope names no principal")
+        return RejectedEnvelope(
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, "the envelope names no principal"
+        )
     try:
         return deserialize(bytes(data))
     except (WireError, ValueError) as error:
-        return Refused(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"principal in the envelope: {error}")
+        return RejectedEnvelope(
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"principal in the envelope: {error}"
+        )
 
 
-def _host(address: bytes) -> str | Refused:
+def _host(address: bytes) -> str | RejectedEnvelope:
     try:
         return host_address(address)
     except ValueError:
-        return Refused(
+        return RejectedEnvelope(
             ErrorCode.INVALID_REQUEST, f"client address of {len(address)} bytes in the envelope, not 4 or 16"
         )

@@ -1,21 +1,19 @@
-"""ApiVersions that everyone on a request's way speaks: proxy, broker and controller (KIP-590, E8).
-
-Fed with what each has told, gives what clients are told. Knows nothing of how the answers were got.
-"""
+"""The API versions that the proxy, its broker and the controller all support (KIP-590, E8)."""
 
 from collections.abc import Collection, Mapping
 
 from proxy.session.apis.table import FORWARDED
 
 TRANSACTIONAL_ID_TAG = 10_000
-"""Of the controller's ApiVersions response: the id that no client may use, UTF-8 (docs/decisions/0007)."""
+"""Tagged field of the controller's ApiVersions response: the transactional id that clients may not use, UTF-8
+(decision 0007)."""
 
 VersionRange = tuple[int, int]
-"""Lowest and highest version, both included."""
+"""Lowest and highest version, both inclusive."""
 
 
 def transactional_id_of(tags: Mapping[int, bytes]) -> str | None:
-    """The controller's transactional id, by the tags of its ApiVersions response; None: it does not say."""
+    """Return the controller's transactional id from the tagged fields of its ApiVersions response."""
     try:
         return tags.get(TRANSACTIONAL_ID_TAG, b"").decode() or None
     except UnicodeDecodeError:
@@ -23,7 +21,7 @@ def transactional_id_of(tags: Mapping[int, bytes]) -> str | None:
 
 
 def common(one: VersionRange, other: VersionRange) -> VersionRange | None:
-    """The versions in both ranges; None when there is none."""
+    """Return the versions in both ranges; None if there is none."""
     low, high = max(one[0], other[0]), min(one[1], other[1])
     return (low, high) if low <= high else None
 
@@ -32,17 +30,17 @@ def for_clients(
     proxy: Mapping[int, VersionRange],
     upstream: Mapping[int, VersionRange],
     controller: Mapping[int, VersionRange] | None,
-    answered_here: Collection[int] = (),
+    local_apis: Collection[int] = (),
 ) -> dict[int, VersionRange]:
-    """What ApiVersions answers: per API key the range that works on its whole way.
+    """Return the versions for the ApiVersions response to clients, by API key.
 
-    `controller` None: none was reached yet, so nothing forwardable is offered; a client that asks then
-    reconnects later. `answered_here`: APIs the proxy answers itself, whatever the broker speaks.
+    `controller` is None until one was reached: then no forwarded API is offered, and clients have to
+    reconnect to see them. `local_apis`: APIs that the proxy serves itself, whatever the broker supports.
     """
     offered = {}
     for api_key, spoken in proxy.items():
-        on_the_way = _others(api_key, upstream, controller, answered_here)
-        for other in on_the_way:
+        peers = _peer_versions(api_key, upstream, controller, local_apis)
+        for other in peers:
             spoken_by_both = common(spoken, other) if other is not None else None
             if spoken_by_both is None:
                 break
@@ -52,13 +50,13 @@ def for_clients(
     return offered
 
 
-def _others(
+def _peer_versions(
     api_key: int,
     upstream: Mapping[int, VersionRange],
     controller: Mapping[int, VersionRange] | None,
-    answered_here: Collection[int],
+    local_apis: Collection[int],
 ) -> list[VersionRange | None]:
-    if api_key in answered_here:
+    if api_key in local_apis:
         return []
     if api_key in FORWARDED:
         return [upstream.get(api_key), (controller or {}).get(api_key)]

@@ -12,7 +12,7 @@ from proxy.config.proxy_principals import proxy_principals
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.runtime.clock import now_ms
-from proxy.quota.rate import alone
+from proxy.quota.rate import unshared
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal_serde import load_principal_serde
@@ -48,7 +48,9 @@ def protect_writer(gate: Gate, transactional_id: str) -> bool:
     assert isinstance(guarded, ProtectedResources)
     if transactional_id in guarded.own.transactional_ids:
         return False
-    gate.authorizer = ProtectedResources(guarded.authorizer, guarded.own.with_writer(transactional_id))
+    gate.authorizer = ProtectedResources(
+        guarded.authorizer, guarded.own.with_transactional_id(transactional_id)
+    )
     return True
 
 
@@ -82,7 +84,7 @@ def authorizer(config: ProxyConfig) -> Authorizer:
 
 
 def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
-    quota, rates = config.quota, alone if member is None else member.rate
+    quota, rates = config.quota, unshared if member is None else member.rate
     return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
 
 

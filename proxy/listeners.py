@@ -40,7 +40,7 @@ from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
-from proxy.quota.rate import alone
+from proxy.quota.rate import unshared
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.workers.member import Member
 
@@ -118,7 +118,7 @@ class Listeners:
         """Listeners that accept no more, and still have connections."""
         self._tasks: asyncio.TaskGroup | None = None
         self._all_open = False
-        rates = self._rates = alone if member is None else member.rate
+        rates = self._rates = unshared if member is None else member.rate
         windows = self._windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
             _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates=rates

@@ -1,7 +1,7 @@
-"""The command line of the audit: `ingest`, `reconcile`, `report`, and `run` for all three in one JVM.
+"""The command line of the audit jobs: `ingest`, `reconcile`, `report`, and `run` for all three in one JVM.
 
 Run as `penstock audit ...`, `python -m spark_audit ...` or `spark-submit spark_audit/__main__.py ...`.
-Exit code: 0 clean, 1 there are findings, 2 it could not be done (the reason is on stderr).
+Exit code: 0 no findings, 1 findings, 2 failed (the reason is on stderr).
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 
 if not __package__:
-    # spark-submit puts this file's folder on the path, where schema.py would be a top-level module.
+    # spark-submit adds the folder of this file to the path, where schema.py would be a top-level module.
     sys.path[:] = [
         entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent
     ]
@@ -24,76 +24,86 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import schema as S
-from spark_audit import session, sources
-from spark_audit.findings import Summary
-from spark_audit.ingest import INTERVAL_MS, Topics, ingest, ingest_continuously
-from spark_audit.kraft_commit import SETTLE_MS
-from spark_audit.kraft_import import import_kraft_log
-from spark_audit.reconciliation import reconcile
+from spark_audit import session
+from spark_audit.ingest.reprocess import reprocess
+from spark_audit.ingest.streams import INTERVAL_MS, Topics, ingest, ingest_continuously
+from spark_audit.ingest.topics import kafka_options
+from spark_audit.kraft.commit import SETTLE_MS
+from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
-from spark_audit.reprocess import reprocess
-from spark_audit.retention import compact, expire, reconciled_days
-from spark_audit.sources import SourceError, Tables
-from spark_audit.topics import kafka_options
+from spark_audit.tables import delta, files, findings
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.findings import Summary
+from spark_audit.tables.retention import compact, expire, reconciled_days
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 Command = Callable[[SparkSession, argparse.Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code; argparse itself exits with 2 on a wrong command line."""
+    """Returns the exit code. argparse itself exits with 2 on a wrong command line."""
     arguments = parser().parse_args(argv)
     command: Command = arguments.command
     try:
         spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return command(spark, arguments)
-    except (SourceError, OSError) as error:
+    except (AuditError, OSError) as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
         return _failed(_reason(error))
     except KeyboardInterrupt:
-        return _failed("interrupted; an ingest goes on from its checkpoints when it is run again")
+        return _failed("interrupted; the next ingest continues from the checkpoints")
 
 
 def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
-        prog="penstock audit", description="Audit trail: ingest, reconcile, report."
+        prog="penstock audit", description="Reads, checks and reports the audit trail."
     )
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     reading = commands.add_parser("ingest", help="read the Kafka topics into tables")
     _kafka_arguments(reading)
     _kraft_arguments(reading, "--kraft-log-dir", required=False)
-    reading.add_argument("--continuous", action="store_true", help="keep reading until stopped")
-    rereading = commands.add_parser("reprocess", help="read the quarantine again, after an upgrade")
+    reading.add_argument("--continuous", action="store_true", help="read until stopped by a signal")
+    rereading = commands.add_parser("reprocess", help="decode quarantined records again, after an upgrade")
     _topic_arguments(rereading)
-    importing = commands.add_parser("import-kraft-log", help="read a KRaft node's own metadata log")
+    importing = commands.add_parser("import-kraft-log", help="import the metadata log of KRaft nodes")
     _kraft_arguments(importing, "--log-dir", required=True)
-    checking = commands.add_parser("reconcile", help="check the tables; exit code 1 when there are findings")
+    checking = commands.add_parser("reconcile", help="check the tables; exit code 1 if there are findings")
     checking.add_argument(
-        "--out", required=True, metavar="DIR", help="for findings.json and table `findings`"
+        "--out", required=True, metavar="DIR", help="directory for findings.json and table `findings`"
     )
     _checking_arguments(checking)
-    showing = commands.add_parser("report", help="write one HTML page")
-    showing.add_argument("--findings", required=True, metavar="DIR", help="what reconcile had as --out")
-    showing.add_argument("--out", required=True, metavar="FILE", help="the page")
+    showing = commands.add_parser("report", help="write an HTML page")
+    showing.add_argument("--findings", required=True, metavar="DIR", help="the --out directory of reconcile")
+    showing.add_argument("--out", required=True, metavar="FILE", help="path of the page")
     _days_argument(showing)
-    compacting = commands.add_parser("compact", help="few large files for many small ones, and a vacuum")
+    compacting = commands.add_parser(
+        "compact", help="compact small files, and delete old files of the tables"
+    )
     compacting.add_argument(
         "--retain-hours",
         type=_at_least(0, float),
         default=168.0,
         metavar="H",
-        help="versions kept; default a week",
+        help="retain old files for this many hours; default 168 (a week)",
     )
     expiring = commands.add_parser("expire", help="delete old days that were reconciled without findings")
-    expiring.add_argument("--before", required=True, type=_day, metavar="D", help="YYYY-MM-DD; kept itself")
-    expiring.add_argument("--confirm", action="store_true", required=True, help="yes, delete")
-    expiring.add_argument("--force", action="store_true", help="days not reconciled, or with findings, too")
+    expiring.add_argument(
+        "--before", required=True, type=_day, metavar="D", help="delete days before this day, YYYY-MM-DD"
+    )
+    expiring.add_argument("--confirm", action="store_true", required=True, help="confirm the deletion")
+    expiring.add_argument(
+        "--force", action="store_true", help="also delete days without reconciliation or with findings"
+    )
     everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
     _kafka_arguments(everything)
     _kraft_arguments(everything, "--kraft-log-dir", required=False)
-    everything.add_argument("--out", required=True, metavar="DIR", help="for findings.json and report.html")
+    everything.add_argument(
+        "--out", required=True, metavar="DIR", help="directory for findings.json and report.html"
+    )
     _checking_arguments(everything)
     for command, run in (
         (reading, _ingest),
@@ -111,66 +121,78 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _kafka_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="comma-separated brokers")
-    command.add_argument("--kafka-options", metavar="FILE", help="a Kafka client's properties file")
+    command.add_argument(
+        "--bootstrap", required=True, metavar="HOST:PORT", help="brokers, separated by commas"
+    )
+    command.add_argument("--kafka-options", metavar="FILE", help="properties file of a Kafka client")
     command.add_argument(
         "--reporting-interval",
         type=_at_least(1),
         default=INTERVAL_MS,
         metavar="MS",
-        help="how often to tell how far it is; default 10000",
+        help="interval of progress reports in milliseconds; default 10000",
     )
     _topic_arguments(command)
 
 
 def _topic_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--audit-topic", default="__penstock_audit", metavar="T")
+    command.add_argument(
+        "--audit-topic",
+        default="__penstock_audit",
+        metavar="T",
+        help="name of the audit topic; default __penstock_audit",
+    )
     command.add_argument(
         "--metadata-topic",
         default="__penstock_metadata",
         metavar="M",
-        help="'' for none: controller.mode kraft",
+        help="name of the metadata topic; default __penstock_metadata; '' with controller.mode kraft",
     )
 
 
 def _kraft_arguments(command: argparse.ArgumentParser, name: str, *, required: bool) -> None:
-    told = "a KRaft node's __cluster_metadata-0, in place of a topic (controller.mode kraft); repeatable"
+    purpose = "a KRaft node's __cluster_metadata-0, with controller.mode kraft; repeatable"
     command.add_argument(
-        name, action="append", default=[], required=required, dest="log_dirs", metavar="DIR", help=told
+        name, action="append", default=[], required=required, dest="log_dirs", metavar="DIR", help=purpose
     )
     command.add_argument(
         "--settle-ms",
         type=_at_least(0),
         default=SETTLE_MS,
         metavar="MS",
-        help=f"so far behind the log's end a record of several voters is committed; default {SETTLE_MS}",
+        help=f"age at which a record is committed if no majority proves it, in ms; default {SETTLE_MS}",
     )
 
 
 def _days_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--date", action="append", default=[], type=_day, metavar="D", help="YYYY-MM-DD; repeatable"
+        "--date",
+        action="append",
+        default=[],
+        type=_day,
+        metavar="D",
+        help="only this day, YYYY-MM-DD; repeatable",
     )
 
 
 def _checking_arguments(command: argparse.ArgumentParser) -> None:
     _days_argument(command)
-    command.add_argument("--chain-key", metavar="FILE", help="the key of the processes' audit.chain.key.file")
+    command.add_argument("--chain-key", metavar="FILE", help="the file of audit.chain.key.file")
 
 
 def _common_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--tables", required=True, metavar="DIR", help="directory or URI of the Delta tables"
     )
-    command.add_argument("--master", help="Spark master; default local[*]; under spark-submit its own")
-    command.add_argument("--ivy-dir", metavar="DIR", help="where Spark's packages are cached")
+    command.add_argument("--master", help="Spark master; default local[*], or that of spark-submit")
+    command.add_argument("--ivy-dir", metavar="DIR", help="cache directory of Spark's packages")
     command.add_argument(
         "--conf",
         action="append",
         default=[],
         type=_setting,
         metavar="KEY=VALUE",
-        help="a setting of Spark; repeatable",
+        help="Spark setting; repeatable",
     )
 
 
@@ -178,7 +200,7 @@ def _day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day as YYYY-MM-DD") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day in the form YYYY-MM-DD") from error
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -195,7 +217,7 @@ def _at_least(least: int, number: Callable[[str], float] = int) -> Callable[[str
         except ValueError:
             value = least - 1
         if not value >= least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} on")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {least}")
         return value
 
     return read
@@ -208,8 +230,8 @@ def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     if getattr(arguments, "continuous", False):
         if arguments.log_dirs:
-            raise SourceError(
-                "--continuous follows topics: leave --kraft-log-dir out, give --metadata-topic '', and run"
+            raise AuditError(
+                "--continuous reads topics only: omit --kraft-log-dir, pass --metadata-topic '', and run"
                 " import-kraft-log from time to time"
             )
         ingest_continuously(spark, topics, tables, _say, arguments.reporting_interval, _stop_on_signal())
@@ -226,7 +248,7 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
         tables,
         _say,
         settle_ms=arguments.settle_ms,
-        wanted_end=sources.offset_named(spark, tables) + 1,
+        wanted_end=delta.highest_metadata_offset(spark, tables) + 1,
     )
     return CLEAN
 
@@ -234,33 +256,33 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
     done = reprocess(spark, Tables(arguments.tables), arguments.audit_topic, arguments.metadata_topic)
     _say(
-        f"out of quarantine: {done.audit} audit records, {done.metadata_log} of the metadata log;"
-        f" {done.left} stay there"
+        f"moved out of quarantine: {done.audit} audit records, {done.metadata_log} metadata log records;"
+        f" {done.left} left"
     )
     return CLEAN
 
 
 def _stop_on_signal() -> Event:
-    wanted = Event()
+    requested = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: wanted.set())
-    return wanted
+        signal.signal(number, lambda _number, _frame: requested.set())
+    return requested
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
-    key = sources.chain_key(arguments.chain_key)
-    # The versions first: a table that is written meanwhile then counts as newer than what was checked.
-    versions = sources.versions(spark, tables)
+    key = files.read_chain_key(arguments.chain_key)
+    # The versions first, so that a table that is written meanwhile counts as newer than what was checked.
+    versions = delta.versions(spark, tables)
     audit, quarantine, log = _trail(spark, arguments)
     result = reconcile(
         *(audit, quarantine, log),
-        log_end=sources.log_end(spark, tables),
+        log_end=delta.log_end(spark, tables),
         days=arguments.date,
         chain_key=key,
-        expired=sources.read_state(spark, tables.expired, S.EXPIRED),
+        expired=delta.read_state(spark, tables.expired, S.EXPIRED),
     )
-    # The checks keep what several of them read; whoever comes next in this session needs none of it.
+    # Frees what the checks have persisted.
     spark.catalog.clearCache()
     summary: Summary = {
         **result.summary,
@@ -268,10 +290,10 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
         "tables": tables.root,
         "versions": versions,
     }
-    sources.write_findings(spark, arguments.out, result.findings, summary)
+    findings.write_findings(spark, arguments.out, result.findings, summary)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
     days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
-    sources.append_state(days, tables.reconciled, S.RECONCILED)
+    delta.append_state(days, tables.reconciled, S.RECONCILED)
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
     return FINDINGS if result.findings else CLEAN
@@ -290,23 +312,23 @@ def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    document = sources.read_findings(spark, arguments.findings)
-    versions = sources.versions(spark, Tables(arguments.tables))
+    document = findings.read_findings(spark, arguments.findings)
+    versions = delta.versions(spark, Tables(arguments.tables))
     try:
         text = render(*_trail(spark, arguments), document, arguments.date, versions)
     except NotChecked as error:
-        raise SourceError(f"{arguments.findings} does not fit: {error}") from error
-    sources.write_text(spark, arguments.out, text)
+        raise AuditError(f"{arguments.findings} cannot be used: {error}") from error
+    files.write_text(spark, arguments.out, text)
     _say(f"report: {arguments.out}")
     return CLEAN
 
 
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
     tables = Tables(arguments.tables)
-    audit = sources.read_table(spark, tables.audit, S.AUDIT)
-    sources.suit_plans(spark, tables)
-    quarantine = sources.read_table(spark, tables.quarantine, S.QUARANTINE)
-    return audit, quarantine, sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
+    delta.adapt_plans(spark, tables)
+    quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
+    return audit, quarantine, delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
@@ -327,7 +349,7 @@ def _failed(reason: str) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """In one line. Of an exception of the JVM the innermost cause: the outermost tells which call it was."""
+    """Returns the message on one line. For an exception of the JVM, that of its innermost cause."""
     first, *others = str(error).strip().splitlines()
     if not first.startswith("An error occurred while calling"):
         return first

@@ -1,7 +1,7 @@
 """The columns of the audit trail: names as constants, types as Spark's.
 
-The audit record is what proxy.audit.record writes; the two are held together by tests/contract, not by
-an import, so that an executor needs no proxy. Times end in `_ms` (since the epoch, UTC), sizes in `_bytes`.
+The audit record is what proxy.audit.record writes. A test in tests/contract compares the two, so that an
+executor does not need the proxy. Times end in `_ms` (since the epoch, UTC), sizes in `_bytes`.
 """
 
 from pyspark.sql import types as T
@@ -9,9 +9,9 @@ from pyspark.sql import types as T
 SCHEMA_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 CHAINED_SINCE = 2
-"""From this version on a line ends with the link of its boot's hash chain."""
+"""From this version on, a line ends with its link of the hash chain of its boot."""
 
-# Who wrote a record, and where it stands in what that process wrote.
+# Which process wrote the record, and its place among the records of that process.
 RECORD_SCHEMA_VERSION = "schema_version"
 ROLE = "role"
 PROXY_ID = "proxy_id"
@@ -19,6 +19,8 @@ BOOT_ID = "boot_id"
 SEQUENCE = "sequence"
 TIME_MS = "time_ms"
 EVENT = "event"
+BOOT_KEY = (PROXY_ID, BOOT_ID)
+RECORD_KEY = (*BOOT_KEY, SEQUENCE)
 # The session.
 CONNECTION_ID = "connection_id"
 LISTENER = "listener"
@@ -62,73 +64,76 @@ ENVELOPE_ERROR_CODE = "envelope_error_code"
 CHANGES = "changes"
 SETTINGS_GENERATION = "settings_generation"
 
-_STRING, _LONG, _INT = T.StringType(), T.LongType(), T.IntegerType()
+_STRING, _LONG, _INT, _DOUBLE = T.StringType(), T.LongType(), T.IntegerType(), T.DoubleType()
+_BOOLEAN, _BINARY, _DATE, _TIMESTAMP = T.BooleanType(), T.BinaryType(), T.DateType(), T.TimestampType()
 
-DATA = T.StructType(
-    [
-        T.StructField(RECORD_SCHEMA_VERSION, _INT),
-        T.StructField(ROLE, _STRING),
-        T.StructField(PROXY_ID, _STRING),
-        T.StructField(BOOT_ID, _STRING),
-        T.StructField(SEQUENCE, _LONG),
-        T.StructField(TIME_MS, _LONG),
-        T.StructField(EVENT, _STRING),
-        T.StructField(CONNECTION_ID, _STRING),
-        T.StructField(LISTENER, _STRING),
-        T.StructField(HOST, _STRING),
-        T.StructField(PRINCIPAL, _STRING),
-        T.StructField(FORWARDING_PRINCIPAL, _STRING),
-        T.StructField(CLIENT_ID, _STRING),
-        T.StructField(METHOD, _STRING),
-        T.StructField(API_VERSION, _INT),
-        T.StructField(CORRELATION_ID, _INT),
-        T.StructField(RESOURCE_TYPE, _STRING),
-        T.StructField(RESOURCE_NAME, _STRING),
-        T.StructField(PATTERN_TYPE, _STRING),
-        T.StructField(OPERATION, _STRING),
-        T.StructField(GRANTED, T.BooleanType()),
-        T.StructField(RULE, _STRING),
-        T.StructField(ACL_ID, _STRING),
-        T.StructField(METADATA_OFFSET, _LONG),
-        T.StructField(ERROR_CODE, _INT),
-        T.StructField(COUNT, _LONG),
-        T.StructField(REQUEST_BYTES, _LONG),
-        T.StructField(RESPONSE_BYTES, _LONG),
-        T.StructField(THROTTLE_TIME_MS, _LONG),
-        T.StructField(QUOTA_ID, _STRING),
-        T.StructField(QUOTA_KEY, _STRING),
-        T.StructField(QUOTA_LIMIT, T.DoubleType()),
-        T.StructField(ENTITY_PATH, _STRING),
-        T.StructField(FORWARD_ID, _STRING),
-        T.StructField(FIRST_OFFSET, _LONG),
-        T.StructField(LAST_OFFSET, _LONG),
-        T.StructField(SESSION_LIFETIME_MS, _LONG),
-        T.StructField(MECHANISM, _STRING),
-        T.StructField(INTERVAL_START_MS, _LONG),
-        T.StructField(INTERVAL_END_MS, _LONG),
-        T.StructField(MESSAGE, _STRING),
-        T.StructField(SETTINGS, T.MapType(_STRING, _STRING)),
-        T.StructField(ENVELOPE_ERROR_CODE, _INT),
-        T.StructField(CHANGES, T.ArrayType(T.ArrayType(_STRING))),
-        T.StructField(SETTINGS_GENERATION, _LONG),
-    ]
+
+def struct(*columns: tuple[str, T.DataType]) -> T.StructType:
+    """Returns a type with these columns, each a name and a type."""
+    return T.StructType([T.StructField(name, kind) for name, kind in columns])
+
+
+DATA = struct(
+    (RECORD_SCHEMA_VERSION, _INT),
+    (ROLE, _STRING),
+    (PROXY_ID, _STRING),
+    (BOOT_ID, _STRING),
+    (SEQUENCE, _LONG),
+    (TIME_MS, _LONG),
+    (EVENT, _STRING),
+    (CONNECTION_ID, _STRING),
+    (LISTENER, _STRING),
+    (HOST, _STRING),
+    (PRINCIPAL, _STRING),
+    (FORWARDING_PRINCIPAL, _STRING),
+    (CLIENT_ID, _STRING),
+    (METHOD, _STRING),
+    (API_VERSION, _INT),
+    (CORRELATION_ID, _INT),
+    (RESOURCE_TYPE, _STRING),
+    (RESOURCE_NAME, _STRING),
+    (PATTERN_TYPE, _STRING),
+    (OPERATION, _STRING),
+    (GRANTED, _BOOLEAN),
+    (RULE, _STRING),
+    (ACL_ID, _STRING),
+    (METADATA_OFFSET, _LONG),
+    (ERROR_CODE, _INT),
+    (COUNT, _LONG),
+    (REQUEST_BYTES, _LONG),
+    (RESPONSE_BYTES, _LONG),
+    (THROTTLE_TIME_MS, _LONG),
+    (QUOTA_ID, _STRING),
+    (QUOTA_KEY, _STRING),
+    (QUOTA_LIMIT, _DOUBLE),
+    (ENTITY_PATH, _STRING),
+    (FORWARD_ID, _STRING),
+    (FIRST_OFFSET, _LONG),
+    (LAST_OFFSET, _LONG),
+    (SESSION_LIFETIME_MS, _LONG),
+    (MECHANISM, _STRING),
+    (INTERVAL_START_MS, _LONG),
+    (INTERVAL_END_MS, _LONG),
+    (MESSAGE, _STRING),
+    (SETTINGS, T.MapType(_STRING, _STRING)),
+    (ENVELOPE_ERROR_CODE, _INT),
+    (CHANGES, T.ArrayType(T.ArrayType(_STRING))),
+    (SETTINGS_GENERATION, _LONG),
 )
-"""`data` of one audit record: every key is always there, null where it does not apply."""
+"""`data` of one audit record. Every key is present, with null where it does not apply."""
 
 CHAIN = "chain"
 CORRUPT = "_corrupt"
-ENVELOPE = T.StructType(
-    [
-        T.StructField("specversion", _STRING),
-        T.StructField("id", _STRING),
-        T.StructField("source", _STRING),
-        T.StructField("type", _STRING),
-        T.StructField("data", DATA),
-        T.StructField(CHAIN, _STRING),
-        T.StructField(CORRUPT, _STRING),
-    ]
+ENVELOPE = struct(
+    ("specversion", _STRING),
+    ("id", _STRING),
+    ("source", _STRING),
+    ("type", _STRING),
+    ("data", DATA),
+    (CHAIN, _STRING),
+    (CORRUPT, _STRING),
 )
-"""The CloudEvents line as far as it is read; `_corrupt` holds the line when it is not one."""
+"""The members of the CloudEvents line that are read. `_corrupt` holds a line that is not JSON."""
 
 EVENT_TYPE_PREFIX = "io.penstock."
 EVENTS = (
@@ -163,7 +168,7 @@ EVENTS = (
     "configuration_changed",
 )
 
-# Where in Kafka a row came from: the evidence that leads back to the bytes.
+# Where in Kafka a row came from: evidence that leads back to the bytes.
 DATE = "date"
 KAFKA_TOPIC = "kafka_topic"
 KAFKA_PARTITION = "kafka_partition"
@@ -171,146 +176,108 @@ KAFKA_OFFSET = "kafka_offset"
 KAFKA_TIMESTAMP = "kafka_timestamp"
 BODY_SHA256 = "body_sha256"
 LINE = "line"
-_KAFKA_PLACE = [
-    T.StructField(KAFKA_TOPIC, _STRING),
-    T.StructField(KAFKA_PARTITION, _INT),
-    T.StructField(KAFKA_OFFSET, _LONG),
-    T.StructField(KAFKA_TIMESTAMP, T.TimestampType()),
-]
-AUDIT = T.StructType(
-    [
-        T.StructField(DATE, T.DateType()),
-        *DATA.fields,
-        *_KAFKA_PLACE,
-        T.StructField(BODY_SHA256, T.BinaryType()),
-        T.StructField(CHAIN, T.BinaryType()),
-        T.StructField(LINE, _STRING),
-    ]
+_KAFKA_PLACE = (
+    (KAFKA_TOPIC, _STRING),
+    (KAFKA_PARTITION, _INT),
+    (KAFKA_OFFSET, _LONG),
+    (KAFKA_TIMESTAMP, _TIMESTAMP),
 )
-"""Table `audit`, partitioned by `date` (of time_ms). A record delivered twice stands in it twice.
+AUDIT = struct(
+    (DATE, _DATE),
+    *((field.name, field.dataType) for field in DATA),
+    *_KAFKA_PLACE,
+    (BODY_SHA256, _BINARY),
+    (CHAIN, _BINARY),
+    (LINE, _STRING),
+)
+"""Table `audit`, partitioned by `date` (of time_ms). A record that was delivered twice is in it twice.
 
-`line` is what the chain was computed over: the line as it came, up to its last member. Null in version 1.
+`line` is what the chain is computed over: the line as received, without its last member. Null in version 1.
 """
 
 RAW_KEY, RAW_VALUE, REASON = "key", "value", "reason"
-QUARANTINE = T.StructType(
-    [
-        T.StructField(DATE, T.DateType()),
-        T.StructField(REASON, _STRING),
-        T.StructField(RAW_KEY, T.BinaryType()),
-        T.StructField(RAW_VALUE, T.BinaryType()),
-        *_KAFKA_PLACE,
-    ]
-)
-"""Table `quarantine`: what could not be read as what its topic carries, as it came, and why."""
+QUARANTINE = struct((DATE, _DATE), (REASON, _STRING), (RAW_KEY, _BINARY), (RAW_VALUE, _BINARY), *_KAFKA_PLACE)
+"""Table `quarantine`: records that could not be decoded, as received, with the reason."""
 
-RECONCILED = T.StructType(
-    [
-        T.StructField(DATE, T.DateType()),
-        T.StructField("records", _LONG),
-        T.StructField("findings", _LONG),
-        T.StructField("audit_version", _LONG),
-        T.StructField("checked_at", T.TimestampType()),
-    ]
+RECONCILED = struct(
+    (DATE, _DATE),
+    ("records", _LONG),
+    ("findings", _LONG),
+    ("audit_version", _LONG),
+    ("checked_at", _TIMESTAMP),
 )
-"""Table `reconciled`: which days were checked at which version of table `audit`, and what was found then."""
+"""Table `reconciled`: the days that were checked, at which version of table `audit`, and their findings."""
 
-EXPIRED = T.StructType(
-    [
-        T.StructField(PROXY_ID, _STRING),
-        T.StructField(BOOT_ID, _STRING),
-        T.StructField("last_sequence", _LONG),
-        T.StructField("before", T.DateType()),
-    ]
-)
-"""Table `expired`: up to which sequence a boot's records were deleted as too old."""
+EXPIRED = struct((PROXY_ID, _STRING), (BOOT_ID, _STRING), ("last_sequence", _LONG), ("before", _DATE))
+"""Table `expired`: the last sequence of each boot whose records were deleted as too old."""
 
 LOG_OFFSET = "offset"
 LOG_TIMESTAMP = "timestamp"
 API_KEY, RECORD, RECORD_VERSION, BODY = "api_key", "record", "version", "body"
 ENTITY = "entity"
 FROM_SNAPSHOT = "from_snapshot"
-METADATA_LOG = T.StructType(
-    [
-        T.StructField(DATE, T.DateType()),
-        T.StructField(LOG_OFFSET, _LONG),
-        T.StructField(LOG_TIMESTAMP, T.TimestampType()),
-        T.StructField(API_KEY, _INT),
-        T.StructField(RECORD, _STRING),
-        T.StructField(RECORD_VERSION, _INT),
-        T.StructField(BODY, _STRING),
-        T.StructField(ENTITY, _STRING),
-        T.StructField(FROM_SNAPSHOT, T.BooleanType()),
-    ]
+DECODED = ((API_KEY, _INT), (RECORD, _STRING), (RECORD_VERSION, _INT), (BODY, _STRING), (REASON, _STRING))
+"""What kraft.metadata_records.decode_row returns."""
+METADATA_LOG = struct(
+    (DATE, _DATE),
+    (LOG_OFFSET, _LONG),
+    (LOG_TIMESTAMP, _TIMESTAMP),
+    *DECODED[:-1],
+    (ENTITY, _STRING),
+    (FROM_SNAPSHOT, _BOOLEAN),
 )
-"""Table `metadata_log`: one committed record each; `body` is JSON without secrets, `entity` the Kafka key.
+"""Table `metadata_log`: one row per committed record. `body` is JSON without secrets, `entity` the Kafka key.
 
-`from_snapshot` is null in the log of a topic. In Kafka's own it is false, or true of what a snapshot holds
-in place of all that was before: these rows stand at the last offset that the snapshot covers.
+`from_snapshot` is null in the log of a topic. In Kafka's own log it is true for the content of a snapshot
+that replaces older records, false otherwise. Rows of a snapshot have the last offset that it covers.
 """
 
 ID = "id"
-ACL_BODY = T.StructType(
-    [
-        T.StructField(ID, _STRING),
-        T.StructField(RESOURCE_TYPE, _STRING),
-        T.StructField(RESOURCE_NAME, _STRING),
-        T.StructField(PATTERN_TYPE, _STRING),
-        T.StructField(PRINCIPAL, _STRING),
-        T.StructField(HOST, _STRING),
-        T.StructField(OPERATION, _STRING),
-        T.StructField("permission_type", _STRING),
-    ]
-)
-"""`body` of AccessControlEntryRecord; RemoveAccessControlEntryRecord has the id only."""
+PERMISSION_TYPE = "permission_type"
+_ACL_FIELDS = (RESOURCE_TYPE, RESOURCE_NAME, PATTERN_TYPE, PRINCIPAL, HOST, OPERATION, PERMISSION_TYPE)
+ACL_BODY = struct(*((name, _STRING) for name in (ID, *_ACL_FIELDS)))
+"""`body` of AccessControlEntryRecord. RemoveAccessControlEntryRecord has only the id."""
 
-QUOTA_BODY = T.StructType(
-    [
-        T.StructField("entity", T.MapType(_STRING, _STRING)),
-        T.StructField("key", _STRING),
-        T.StructField("value", T.DoubleType()),
-        T.StructField("remove", T.BooleanType()),
-    ]
+QUOTA_BODY = struct(
+    ("entity", T.MapType(_STRING, _STRING)), ("key", _STRING), ("value", _DOUBLE), ("remove", _BOOLEAN)
 )
-"""`body` of ClientQuotaRecord: entity type -> name, null for the default."""
+"""`body` of ClientQuotaRecord. `entity` maps the entity type to a name, null for the default."""
 
-CONFIG_BODY = T.StructType(
-    [
-        T.StructField(RESOURCE_TYPE, _STRING),
-        T.StructField(RESOURCE_NAME, _STRING),
-        T.StructField("name", _STRING),
-        T.StructField("value", _STRING),
-    ]
-)
-"""`body` of ConfigRecord: of a topic with its value, of anything else without."""
+CONFIG_BODY = struct(*((name, _STRING) for name in (RESOURCE_TYPE, RESOURCE_NAME, "name", "value")))
+"""`body` of ConfigRecord. Only configs of topics have a value."""
 
-# API keys of the records that change what a client may do; all others are of no concern to the checks.
+# API keys of the metadata records that the checks read.
+REGISTER_BROKER_RECORD = 0
 UNREGISTER_BROKER_RECORD = 1
-PARTITION_RECORD = 3
-PARTITION_CHANGE_RECORD = 5
-FEATURE_LEVEL_RECORD = 12
 TOPIC_RECORD = 2
+PARTITION_RECORD = 3
 CONFIG_RECORD = 4
+PARTITION_CHANGE_RECORD = 5
 REMOVE_TOPIC_RECORD = 9
+DELEGATION_TOKEN_RECORD = 10
+USER_SCRAM_CREDENTIAL_RECORD = 11
+FEATURE_LEVEL_RECORD = 12
+CLIENT_QUOTA_RECORD = 14
 ACCESS_CONTROL_ENTRY_RECORD = 18
 REMOVE_ACCESS_CONTROL_ENTRY_RECORD = 19
-CLIENT_QUOTA_RECORD = 14
-USER_SCRAM_CREDENTIAL_RECORD = 11
+NO_OP_RECORD = 20
 REMOVE_USER_SCRAM_CREDENTIAL_RECORD = 22
-DELEGATION_TOKEN_RECORD = 10
+BEGIN_TRANSACTION_RECORD = 23
+END_TRANSACTION_RECORD = 24
+ABORT_TRANSACTION_RECORD = 25
 REMOVE_DELEGATION_TOKEN_RECORD = 26
+REGISTER_CONTROLLER_RECORD = 27
+CLEAR_ELR_RECORD = 28
 
 CHECK, SEVERITY, EXPLANATION, EVIDENCE = "check", "severity", "explanation", "evidence"
-FINDING = T.StructType(
-    [
-        T.StructField(ID, _STRING),
-        T.StructField(CHECK, _STRING),
-        T.StructField(SEVERITY, _STRING),
-        T.StructField(DATE, T.DateType()),
-        T.StructField(EXPLANATION, _STRING),
-        T.StructField(EVIDENCE, _STRING),
-    ]
+FINDING = struct(
+    (ID, _STRING),
+    (CHECK, _STRING),
+    (SEVERITY, _STRING),
+    (DATE, _DATE),
+    (EXPLANATION, _STRING),
+    (EVIDENCE, _STRING),
 )
-"""Table `findings`: `id` is a hash of check and evidence, so the same fault has the same id in every run."""
+"""Table `findings`. `id` is a hash of check and evidence: the same fault has the same id in every run."""
 
 SEVERITIES = ("critical", "high", "medium")

@@ -1,6 +1,6 @@
-"""The Spark session: its packages, its settings, and what PySpark would ask its JVM for again and again.
+"""Opens the Spark session with its packages and settings. Used by the command line, tests and benchmarks.
 
-Fed by the command line, tests and benchmarks; feeds everything that is given a session. Reads no table.
+Also caches Java classes that PySpark would look up again and again. Reads no table.
 """
 
 import os
@@ -11,7 +11,7 @@ import pyspark
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
-from spark_audit.sources import Java, SourceError
+from spark_audit.tables.files import AuditError, Java
 
 PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -24,47 +24,47 @@ _DELTA = {
 _UTC = {"spark.sql.session.timeZone": "UTC"}
 _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
-    # It would log each error with its stack, and looks at the caller's stack for each column.
+    # It logs each error with its stack, and inspects the caller's stack for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # What is kept in memory is named by its plan, written out: of ours that is megabytes each time.
+    # A persisted DataFrame is named by its plan as text, which for our plans is megabytes each time.
     "spark.sql.maxPlanStringLength": "10000",
-    # Of compiled plans; the default of 100 forgets those of one check before the next can use them.
+    # Compiled plans. The default of 100 evicts those of one check before the next can use them.
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
-# Defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
+# The defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
 _LAPTOP = {
     "spark.sql.shuffle.partitions": "4",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # What VACUUM lists directories with; the default is ten thousand tasks.
+    # VACUUM lists directories with this many tasks; the default is ten thousand.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.ui.enabled": "false",
-    # Of each plan, for the UI: "formatted" writes it out twice, and once more for each stage.
+    # The text of each plan for the UI: "formatted" writes it twice, and again for each stage.
     "spark.sql.ui.explainMode": "simple",
-    # Nobody looks at them without the UI, and a thousand queries with their plans fill a small heap.
+    # Useless without the UI, and a thousand queries with their plans fill a small heap.
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A run of half a minute ends before the second compiler has paid for itself: it costs a third more CPU.
-    # Without it the code cache is small by default, and would be full within minutes. Of a small heap the
-    # threads of a parallel collector are a sixth of the CPU.
+    # A run of half a minute is too short for the second compiler, which costs a third more CPU. Without it
+    # the default code cache is small and would be full within minutes. With a small heap, the threads of a
+    # parallel collector take a sixth of the CPU.
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     ),
 }
 _CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
-"""What PySpark looks up by these names whenever it makes a column, and the JVM then in hundreds of jars."""
+"""PySpark looks up these names for each column, and the JVM then searches hundreds of jars."""
 
 
 def open_session(
     master: str | None = None, ivy_dir: str | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Kafka and Delta. Under spark-submit its master and packages are kept.
+    """Returns a session with Kafka and Delta. Under spark-submit, its master and packages are used.
 
-    `ivy_dir` is where the two packages are cached (default: Ivy's own place in the home directory);
-    `settings` are Spark's own and win over ours, save the time zone: days are UTC's, in tables and findings.
+    `ivy_dir` is where the two packages are cached (default: Ivy's directory in the home directory).
+    `settings` of Spark override these, except the time zone: days in tables and findings are UTC.
     """
     builder = SparkSession.builder.appName("penstock audit")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -80,7 +80,7 @@ def open_session(
 
 
 def _require_packages(session: SparkSession) -> None:
-    # spark-submit starts the JVM before we are asked, so it alone can bring them.
+    # spark-submit starts the JVM before this program, so only its own options can add packages.
     jvm: Java = session.sparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for name in ("io.delta.tables.DeltaTable", "org.apache.spark.sql.kafka010.KafkaSourceProvider"):
@@ -88,7 +88,7 @@ def _require_packages(session: SparkSession) -> None:
             loader.loadClass(name)
         except Py4JJavaError as error:
             packages = ",".join(PACKAGES)
-            raise SourceError(
+            raise AuditError(
                 f"{name} is not on the class path: spark-submit --packages {packages}"
             ) from error
 
@@ -103,13 +103,13 @@ def _standalone(master: str, ivy_dir: str | None) -> dict[str, str]:
 
 
 def to_fetch(jars: Path) -> list[str]:
-    """Those of PACKAGES that are not among Spark's own jars, as they are in our image."""
+    """Returns the PACKAGES that are not among Spark's own jars. In the image they are."""
     named = {package: "{1}-{2}.jar".format(*package.split(":")) for package in PACKAGES}
     return [package for package, name in named.items() if not (jars / name).exists()]
 
 
 class _Members:
-    """A Java class whose static methods are looked up once."""
+    """Caches the static methods of a Java class."""
 
     def __init__(self, of: object) -> None:
         self._of = of
@@ -121,7 +121,7 @@ class _Members:
 
 
 def _remember_classes(session: SparkSession) -> None:
-    # Of a reconciliation, which makes some thousand columns, a twentieth of the CPU.
+    # Saves a twentieth of the CPU of a reconciliation, which makes some thousand columns.
     jvm: Java = session.sparkContext._jvm
     for name in _CLASSES:
         if not isinstance(jvm.__dict__.get(name), _Members):

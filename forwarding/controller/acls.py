@@ -1,7 +1,7 @@
 """CreateAcls and DeleteAcls (KIP-11, KIP-290, KIP-801): bindings and filters -> ACL records.
 
-Validation and per-binding errors are those of KRaft's controller. Called by controller.py once ALTER on the
-cluster is granted.
+Validation and errors of each binding are those of KRaft's controller. controller.py calls these functions
+once ALTER on the cluster is granted.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from enum import IntEnum
 
+from forwarding.controller.api import ControllerApi, DuplicateForward
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
-from forwarding.controller.served import Repeated, Served
 from proxy.metadata.acl import (
     CLUSTER_NAME,
     Acl,
@@ -33,7 +33,7 @@ from proxy.wire.work import paced
 def create_acls(
     request: types.CreateAclsRequest, image: MetadataImage, new_id: Callable[[], bytes]
 ) -> Outcome:
-    """One result for each binding, in order; one that exists already is a success without a record."""
+    """Create bindings: one result for each, in order. An existing binding succeeds without a record."""
     result = types.CreateAclsResponse.AclCreationResult
     results = []
     created: dict[Binding, Acl] = {}
@@ -53,7 +53,7 @@ def create_acls(
 
 
 def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Outcome:
-    """All filters are matched before anything is deleted, so two of them may report the same binding."""
+    """Delete the ACLs that match. All filters are matched first, so two may report the same binding."""
     response = types.DeleteAclsResponse
     removed: dict[str, Acl] = {}
     results = []
@@ -81,7 +81,7 @@ def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Outco
 
 
 def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
-    """What is wrong with a binding, in the words of KRaft's AclControlManager; None: nothing."""
+    """Return what is wrong with a binding, in the words of KRaft's AclControlManager, or None."""
     checks = (
         _not_one_of(creation.resource_type, ResourceType, "resourceType", _NO_RESOURCE),
         _name_fault(creation),
@@ -99,9 +99,9 @@ _NO_OPERATION = (Operation.UNKNOWN, Operation.ANY)
 _NO_PERMISSION = (PermissionType.UNKNOWN, PermissionType.ANY)
 
 
-def _not_one_of(number: int, kind: type[IntEnum], what: str, refused: Container[IntEnum]) -> str | None:
+def _not_one_of(number: int, kind: type[IntEnum], what: str, invalid: Container[IntEnum]) -> str | None:
     value = kind(number)
-    return f"Invalid {what} {value.name}" if value in refused else None
+    return f"Invalid {what} {value.name}" if value in invalid else None
 
 
 def _name_fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
@@ -125,7 +125,7 @@ def _principal_fault(principal: str) -> str | None:
 
 
 def _filter_fault(wanted: AclFilter) -> str | None:
-    """A number nobody knows must not come to match everything."""
+    """Return what is wrong with a filter. An unknown number must not match everything."""
     if wanted.resource_type == ResourceType.UNKNOWN or wanted.pattern_type == PatternType.UNKNOWN:
         return "Unknown patternFilter."
     if wanted.operation == Operation.UNKNOWN or wanted.permission_type == PermissionType.UNKNOWN:
@@ -160,7 +160,7 @@ def _record(acl: Acl) -> types.AccessControlEntryRecord:
 
 
 def _matching_acl(acl: Acl) -> types.DeleteAclsResponse.DeleteAclsMatchingAcl:
-    """A deleted ACL as a response tells it."""
+    """Return a deleted ACL in the form of the response."""
     return types.DeleteAclsResponse.DeleteAclsMatchingAcl(
         error_message=None,
         resource_type=acl.resource_type,
@@ -173,26 +173,26 @@ def _matching_acl(acl: Acl) -> types.DeleteAclsResponse.DeleteAclsMatchingAcl:
     )
 
 
-def _deleted_before(repeated: Repeated[types.DeleteAclsResponse]) -> types.DeleteAclsResponse:
-    """The ACLs that each filter matched then."""
-    request: types.DeleteAclsRequest = repeated.forwarded.message
-    for asked, result in zip(request.filters, repeated.response.filter_results, strict=True):
+def _deleted_by_duplicate(duplicate: DuplicateForward[types.DeleteAclsResponse]) -> types.DeleteAclsResponse:
+    """Report the ACLs that each filter matched in the first attempt."""
+    request: types.DeleteAclsRequest = duplicate.forwarded.message
+    for requested, result in zip(request.filters, duplicate.response.filter_results, strict=True):
         if result.error_code == ErrorCode.NONE:
-            wanted = AclFilter.requested(asked)
+            wanted = AclFilter.requested(requested)
             result.matching_acls = [
-                _matching_acl(acl) for acl in repeated.removed.values() if wanted.matches(acl)
+                _matching_acl(acl) for acl in duplicate.removed.values() if wanted.matches(acl)
             ]
-    return repeated.response
+    return duplicate.response
 
 
-SERVED = (
-    Served(
+CONTROLLER_APIS = (
+    ControllerApi(
         key=ApiKey.CREATE_ACLS,
-        decide=lambda asked: create_acls(asked.request, asked.image, asked.new_id),
+        decide=lambda inputs: create_acls(inputs.request, inputs.image, inputs.new_id),
     ),
-    Served(
+    ControllerApi(
         key=ApiKey.DELETE_ACLS,
-        decide=lambda asked: delete_acls(asked.request, asked.image),
-        repeated=_deleted_before,
+        decide=lambda inputs: delete_acls(inputs.request, inputs.image),
+        duplicate_response=_deleted_by_duplicate,
     ),
 )

@@ -1,19 +1,27 @@
-"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339): the allowed resources go on to a broker.
+"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339): the allowed resources are sent to a broker.
 
-ALTER_CONFIGS on the topic or the group, on the cluster for brokers and client metrics. Refused resources
-are put back into the broker's response in the order of the request. Of a topic, `owner` and `acls` are ours
-to keep (topic_owner.py): cut out, and committed once the broker has done its part, if it has one.
+A topic or group needs ALTER_CONFIGS on it; brokers and client metrics need ALTER_CONFIGS on the cluster.
+Rejected resources are merged into the broker's response in the order of the request. The metadata log stores
+`owner` and `acls` of a topic (topic_owner.py): they are removed from the request, and committed once the
+broker has carried out the rest, if there is any.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from forwarding.controller.access import Access
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome
+from forwarding.controller.api import ControllerApi, DecisionInputs
+from forwarding.controller.authorization import ForwardedAuthorization
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Decision, Outcome, SendToBroker
 from forwarding.controller.policy import Alterable, AlterableConfig
-from forwarding.controller.served import Asked, Served
-from forwarding.controller.topic_owner import KEYS, Keeping, later, owner_of, wanted, without
+from forwarding.controller.topic_owner import (
+    TOPIC_CONFIGS,
+    OwnerAndAcls,
+    authorization_fault,
+    broker_configs,
+    owner_of,
+    parse_configs,
+)
 from forwarding.controller.topic_records import Alteration, Altered
 from proxy.admin.configs import BROKER_LOGGER, DELETE, SET, TOPIC, denial, is_config_resource, resource_key
 from proxy.admin.rejection import in_request_order
@@ -30,114 +38,130 @@ Altering: TypeAlias = "types.AlterConfigsRequest | types.IncrementalAlterConfigs
 Fault = tuple[ErrorCode, str]
 
 
-def _kept_topics(request: Altering) -> list[TopicKey]:
-    """The topics whose `owner` or `acls` a request is about."""
-    return [(resource.resource_name, NO_TOPIC_ID) for resource in request.resources if _is_kept(resource)]
+def _topics_to_look_up(request: Altering) -> list[TopicKey]:
+    """Return the topics whose `owner` or `acls` a request changes."""
+    return [
+        (resource.resource_name, NO_TOPIC_ID)
+        for resource in request.resources
+        if _changes_owner_or_acls(resource)
+    ]
 
 
-def alter_configs(asked: Asked[Altering]) -> Decision:
-    """Serves both APIs: their requests and responses differ in what is inside a resource only."""
-    request, access, image, topic_ids = asked.request, asked.access, asked.image, asked.topic_ids
+def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
+    """Decide both APIs: their requests and responses differ only inside a resource."""
+    request, authorization = inputs.request, inputs.authorization
+    image, topic_ids = inputs.image, inputs.topic_ids
     times = Counter(resource_key(resource) for resource in request.resources)
-    faults = {resource: _fault(resource, count, access) for resource, count in times.items()}
+    faults = {resource: _fault(resource, count, authorization) for resource, count in times.items()}
     for resource in request.resources:
         key = resource_key(resource)
         if faults[key] is None:
-            faults[key] = asked.policies.of_alteration(resource, access)
-    keeping: dict[str, Keeping] = {}
-    for resource in filter(_is_kept, request.resources):
+            faults[key] = inputs.policies.alteration_fault(resource, authorization)
+    changes: dict[str, OwnerAndAcls] = {}
+    for resource in filter(_changes_owner_or_acls, request.resources):
         key = resource_key(resource)
         if faults[key] is None:
-            kept = _keeping(resource, access, image, topic_ids)
-            if isinstance(kept, Keeping):
-                keeping[resource.resource_name] = kept
+            change = _requested_change(resource, authorization, image, topic_ids)
+            if isinstance(change, OwnerAndAcls):
+                changes[resource.resource_name] = change
             else:
-                faults[key] = kept
+                faults[key] = change
     response = _response_of(request)
     rejected = {resource: _part(response, resource, *fault) for resource, fault in faults.items() if fault}
     resources = [resource for resource in request.resources if resource_key(resource) not in rejected]
-    alteration = Alteration(keeping, topic_ids, asked.new_id)
+    alteration = Alteration(changes, topic_ids, inputs.new_id)
     for_broker: list[Any] = [resource for resource in resources if _concerns_broker(resource)]
-    ours = [
+    without_broker = [
         _part(response, resource_key(resource), ErrorCode.NONE, None)
         for resource in resources
         if not _concerns_broker(resource)
     ]
 
-    def merge(answer: Altered) -> Altered:
-        parts = [*answer.responses, *ours, *rejected.values()]
-        answer.responses = in_request_order(times, parts, resource_key)
-        return answer
+    def merge(altered: Altered) -> Altered:
+        parts = [*altered.responses, *without_broker, *rejected.values()]
+        altered.responses = in_request_order(times, parts, resource_key)
+        return altered
 
     if not for_broker:
-        answer = merge(response(responses=[]))
-        return Outcome(() if request.validate_only else alteration.records(answer, image, {}), answer)
+        altered = merge(response(responses=[]))
+        return Outcome(() if request.validate_only else alteration.records(altered, image, {}), altered)
     for resource in for_broker:
-        if _is_kept(resource):
-            resource.configs = without(resource.configs)
-    return AskBroker(
+        if _changes_owner_or_acls(resource):
+            resource.configs = broker_configs(resource.configs)
+    return SendToBroker(
         type(request)(resources=for_broker, validate_only=request.validate_only),
         merge,
-        alteration if keeping and not request.validate_only else None,
+        alteration if changes and not request.validate_only else None,
     )
 
 
-def _is_kept(resource: Alterable) -> bool:
-    return resource.resource_type == TOPIC and any(config.name in KEYS for config in resource.configs)
+def _changes_owner_or_acls(resource: Alterable) -> bool:
+    return resource.resource_type == TOPIC and any(
+        config.name in TOPIC_CONFIGS for config in resource.configs
+    )
 
 
 def _concerns_broker(resource: Alterable) -> bool:
-    """AlterConfigs puts back to its default whatever it does not name: an empty one says a lot."""
-    return not _is_kept(resource) or not _is_incremental(resource) or bool(without(resource.configs))
+    """Whether a broker has to see the resource. AlterConfigs resets what it does not name."""
+    return (
+        not _changes_owner_or_acls(resource)
+        or not _is_incremental(resource)
+        or bool(broker_configs(resource.configs))
+    )
 
 
 def _is_incremental(resource: Alterable) -> bool:
     return all(hasattr(config, "config_operation") for config in resource.configs)
 
 
-def _keeping(
-    resource: Alterable, access: Access, image: MetadataImage, topic_ids: Mapping[str, bytes]
-) -> Keeping | Fault:
-    """What is to change of our configs of a topic, or why it cannot."""
+def _requested_change(
+    resource: Alterable,
+    authorization: ForwardedAuthorization,
+    image: MetadataImage,
+    topic_ids: Mapping[str, bytes],
+) -> OwnerAndAcls | Fault:
+    """Return the change of `owner` and `acls` that a resource requests, or why it is rejected."""
     name = resource.resource_name
     if name not in topic_ids:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
-    configs = [config for config in resource.configs if config.name in KEYS]
+    configs = [config for config in resource.configs if config.name in TOPIC_CONFIGS]
     if any(getattr(config, "config_operation", SET) not in (SET, DELETE) for config in configs):
         return ErrorCode.INVALID_CONFIG, "owner and acls are set or deleted; nothing is appended to them."
-    asked = wanted([(config.name, _value(config)) for config in configs], access)
-    if not isinstance(asked, Keeping):
-        return asked
-    asked = _changed(name, topic_ids[name], asked, image)
+    change = parse_configs([(config.name, _value(config)) for config in configs], authorization)
+    if not isinstance(change, OwnerAndAcls):
+        return change
+    change = _changed(name, topic_ids[name], change, image)
     if (
-        asked.acls is not None
-        and len(asked.acls) + len(topic_acls(image, name)) > MAX_RECORDS_PER_REQUEST - 4
+        change.acls is not None
+        and len(change.acls) + len(topic_acls(image, name)) > MAX_RECORDS_PER_REQUEST - 4
     ):
         return ErrorCode.POLICY_VIOLATION, f"More ACLs of topic {name} than one request may change."
-    fault = later(name, topic_ids[name], asked, access, image) if asked.anything else None
-    return asked if fault is None else fault
+    fault = (
+        authorization_fault(name, topic_ids[name], change, authorization, image) if change.is_any else None
+    )
+    return change if fault is None else fault
 
 
-def _changed(name: str, topic_id: bytes, asked: Keeping, image: MetadataImage) -> Keeping:
-    """Without what is so already: a tool that writes back all it was told needs no right for that."""
-    owner, acls = asked.owner, asked.acls
+def _changed(name: str, topic_id: bytes, change: OwnerAndAcls, image: MetadataImage) -> OwnerAndAcls:
+    """Leave out unchanged values: a tool that writes back what it has read needs no right for them."""
+    owner, acls = change.owner, change.acls
     if owner is not None and owner == owner_of(name, topic_id, image):
         owner = None
     if acls is not None and set(acls) == {stripped(acl) for acl in topic_acls(image, name)}:
         acls = None
-    return Keeping(owner, acls)
+    return OwnerAndAcls(owner, acls)
 
 
 def _value(config: AlterableConfig) -> str | None:
     return None if getattr(config, "config_operation", SET) == DELETE else config.value
 
 
-def _fault(resource: Resource, count: int, access: Access) -> Fault | None:
+def _fault(resource: Resource, count: int, authorization: ForwardedAuthorization) -> Fault | None:
     if not is_config_resource(resource[0]):
         return ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}."
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "Duplicate resource."
-    denied = denial(access, Operation.ALTER_CONFIGS, resource)
+    denied = denial(authorization, Operation.ALTER_CONFIGS, resource)
     if denied is None and resource[0] == BROKER_LOGGER:
         # Log levels belong to one broker's process: its own proxy serves them, not the controller.
         return ErrorCode.INVALID_REQUEST, "Log levels are altered at the broker."
@@ -155,7 +179,7 @@ def _response_of(request: Altering) -> Any:
     return types.IncrementalAlterConfigsResponse if incremental else types.AlterConfigsResponse
 
 
-SERVED = tuple(
-    Served(key=key, decide=alter_configs, to_broker=True, topics=_kept_topics)
+CONTROLLER_APIS = tuple(
+    ControllerApi(key=key, decide=alter_configs, to_broker=True, topics=_topics_to_look_up)
     for key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 )

@@ -1,8 +1,8 @@
-"""A forwarded request + the metadata image -> a decision (KIP-590 step 2, Kafka's ControllerApis).
+"""Decides forwarded requests on the metadata image (KIP-590 step 2, Kafka's ControllerApis).
 
-First whoever sends an Envelope needs CLUSTER_ACTION; then the principal inside is authorised as if it had
-asked itself, with the sender as forwarding principal in the context. Fed by forwarding.net.writer;
-knows nothing of sockets, nor of the log that commits the records.
+The sender of an Envelope needs CLUSTER_ACTION. Then the principal inside is authorized like a direct client,
+with the sender as forwarding principal in the context. forwarding.net.request_processor calls this; it knows
+nothing of sockets, nor of the log that commits the records.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from types import MappingProxyType
 from typing import Any
 
 from forwarding import controller
-from forwarding.controller.access import Access
-from forwarding.controller.facts import requester
-from forwarding.controller.outcome import AskBroker, Decision, Outcome
-from forwarding.controller.policy import NO_POLICIES, Policies, Tried
-from forwarding.controller.served import Asked, Repeated, Served, TokenSettings
+from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward, TokenSettings
+from forwarding.controller.audit_events import requester
+from forwarding.controller.authorization import ForwardedAuthorization
+from forwarding.controller.outcome import Decision, Outcome, SendToBroker
+from forwarding.controller.policy import NO_POLICIES, DryRunResult, Policies
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
-from forwarding.envelope import Forwarded, Refused, Sender, unwrap
+from forwarding.envelope import ForwardedRequest, RejectedEnvelope, Sender, unwrap
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.admin.rejection import MESSAGES
 from proxy.admin.topics import TopicKey
@@ -39,33 +39,35 @@ CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 PROXYS_PRINCIPAL = "A proxy's principal must not be used by clients for administrative requests."
 NO_TOKENS = TokenSettings()
 NO_IDS: Mapping[str, bytes] = MappingProxyType({})
-NOTHING_TRIED: Mapping[str, Tried] = MappingProxyType({})
+NO_DRY_RUN: Mapping[str, DryRunResult] = MappingProxyType({})
 
-SERVED: dict[int, Served] = collected(controller, "SERVED")
-"""The forwarded APIs that are decided by code of their own."""
+CONTROLLER_APIS: dict[int, ControllerApi] = collected(controller, "CONTROLLER_APIS")
+"""The forwarded APIs that the controller decides with its own code."""
 
-TO_BROKER = frozenset(key for key in FORWARDED if key not in SERVED or SERVED[key].to_broker)
-"""Those that a broker carries out: they are offered in the versions it speaks."""
+TO_BROKER = frozenset(
+    key for key in FORWARDED if key not in CONTROLLER_APIS or CONTROLLER_APIS[key].to_broker
+)
+"""The APIs that a broker carries out: they are offered in the versions that the broker supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision, and what the audit is told of how it came about."""
+    """A decision, and the audit events of its authorization."""
 
     decision: Decision
     events: tuple[AuditEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
-    """Who decides, and by which settings; a request is decided by one of these from its begin to its end."""
+class ActiveAuthorizer:
+    """The authorizer in effect and its settings generation; one request uses the same from start to end."""
 
     authorizer: Authorizer
     settings_generation: int = 0
 
 
 class Controller:
-    """Decides; holds no state but what it was made of, and by which settings."""
+    """Decides forwarded requests. It holds no state except the settings."""
 
     def __init__(
         self,
@@ -76,8 +78,8 @@ class Controller:
         owners: OwnerSettings = NO_OWNERS,
         policies: Policies = NO_POLICIES,
     ) -> None:
-        """`new_id`: 16 random bytes, for an ACL or a token."""
-        self._deciding = Deciding(authorizer)
+        """`new_id` returns 16 random bytes, for an ACL or a token."""
+        self._current = ActiveAuthorizer(authorizer)
         self._deserialize_principal = deserialize_principal
         self._new_id = new_id
         self._tokens = tokens
@@ -85,49 +87,52 @@ class Controller:
         self._policies = policies
 
     def decide_by(self, authorizer: Authorizer, settings_generation: int) -> None:
-        """From the next request on; the number is what audit records call these settings by."""
-        self._deciding = Deciding(authorizer, settings_generation)
+        """Use another authorizer from the next request on. Audit records name `settings_generation`."""
+        self._current = ActiveAuthorizer(authorizer, settings_generation)
 
     def open(
         self, envelope: types.EnvelopeRequest, sender: Sender, image: MetadataImage | None
-    ) -> tuple[Forwarded | Refused, tuple[AuditEvent, ...]]:
-        """The request inside, if its sender may forward at all; `image` None: nothing is loaded yet."""
-        deciding = self._deciding
+    ) -> tuple[ForwardedRequest | RejectedEnvelope, tuple[AuditEvent, ...]]:
+        """Return the request inside if its sender may forward, and audit events.
+
+        `image`: None before it is loaded.
+        """
+        current = self._current
         context = RequestContext(
             principal=sender.principal,
             host=sender.host,
             listener=sender.listener,
             client_id=sender.client_id,
             image=image,
-            settings_generation=deciding.settings_generation,
+            settings_generation=current.settings_generation,
         )
-        access = Access(deciding.authorizer, context, "Envelope", 0, 0)
-        if not access.allows_cluster(Operation.CLUSTER_ACTION):
-            return self._sender_refused(access, sender), tuple(access.events)
+        authorization = ForwardedAuthorization(current.authorizer, context, "Envelope", 0, 0)
+        if not authorization.allows_cluster(Operation.CLUSTER_ACTION):
+            return self._rejected_sender(authorization, sender), tuple(authorization.events)
         return unwrap(envelope, self._deserialize_principal, FORWARDED), ()
 
-    def topics_in_question(self, forwarded: Forwarded) -> Sequence[TopicKey]:
-        """The topics of which the decision will need to know whether they exist, their names and ids."""
-        served = SERVED.get(forwarded.header.api_key)
-        return () if served is None else served.topics(forwarded.message)
+    def topics_to_look_up(self, forwarded: ForwardedRequest) -> Sequence[TopicKey]:
+        """Return the topics whose existence, names and ids the decision needs."""
+        controller_api = CONTROLLER_APIS.get(forwarded.header.api_key)
+        return () if controller_api is None else controller_api.topics(forwarded.message)
 
-    def creation_to_try(self, forwarded: Forwarded) -> types.CreateTopicsRequest | None:
-        """The dry run of a creation whose response the decision will need; None: none."""
-        served = SERVED.get(forwarded.header.api_key)
-        return None if served is None else served.try_first(self._policies, forwarded.message)
+    def dry_run_request(self, forwarded: ForwardedRequest) -> types.CreateTopicsRequest | None:
+        """Return the dry run whose response the decision needs, or None."""
+        controller_api = CONTROLLER_APIS.get(forwarded.header.api_key)
+        return None if controller_api is None else controller_api.dry_run(self._policies, forwarded.message)
 
     def decide(
         self,
-        forwarded: Forwarded,
+        forwarded: ForwardedRequest,
         sender: Sender,
         image: MetadataImage,
         topic_names: Mapping[TopicKey, str],
         now_ms: int,
         topic_ids: Mapping[str, bytes] = NO_IDS,
-        tried: Mapping[str, Tried] = NOTHING_TRIED,
+        dry_run_results: Mapping[str, DryRunResult] = NO_DRY_RUN,
     ) -> Verdict:
-        """What is to become of a request that was opened; the image is one whole, read once."""
-        header, deciding = forwarded.header, self._deciding
+        """Decide an opened request on one image."""
+        header, current = forwarded.header, self._current
         context = RequestContext(
             principal=forwarded.principal,
             host=forwarded.host,
@@ -135,10 +140,10 @@ class Controller:
             client_id=header.client_id,
             forwarding_principal=sender.principal,
             image=image,
-            settings_generation=deciding.settings_generation,
+            settings_generation=current.settings_generation,
         )
-        access = Access(
-            deciding.authorizer,
+        authorization = ForwardedAuthorization(
+            current.authorizer,
             context,
             ApiKey.name_of(header.api_key),
             header.api_version,
@@ -146,10 +151,10 @@ class Controller:
             forwarded.forward_id,
         )
         if forwarded.principal == sender.principal != ANONYMOUS:
-            return _of_a_proxy(forwarded, sender, image)
-        asked = Asked(
+            return _proxy_principal_rejected(forwarded, sender, image)
+        inputs = DecisionInputs(
             request=forwarded.message,
-            access=access,
+            authorization=authorization,
             image=image,
             now_ms=now_ms,
             new_id=self._new_id,
@@ -158,55 +163,60 @@ class Controller:
             policies=self._policies,
             topic_names=topic_names,
             topic_ids=topic_ids,
-            tried=tried,
+            dry_run_results=dry_run_results,
         )
-        return Verdict(_decision(header.api_key, asked), tuple(access.events))
+        return Verdict(_decision(header.api_key, inputs), tuple(authorization.events))
 
-    def as_before(
+    def duplicate_response(
         self,
-        forwarded: Forwarded,
+        forwarded: ForwardedRequest,
         response: Message,
         records: Sequence[Message],
         removed: Mapping[str, Acl],
         now_ms: int,
     ) -> Message:
-        """The response to a forward that the log already has, from what was decided again: see `Repeated`."""
-        served = SERVED.get(forwarded.header.api_key)
-        if served is None:
-            return response
-        return served.repeated(Repeated(forwarded, response, records, removed, self._tokens.secret, now_ms))
+        """Return the response to a forward that the log already has.
 
-    def _sender_refused(self, access: Access, sender: Sender) -> Refused:
-        decided = access.events[-1]
+        Parameters are as in DuplicateForward.
+        """
+        controller_api = CONTROLLER_APIS.get(forwarded.header.api_key)
+        if controller_api is None:
+            return response
+        return controller_api.duplicate_response(
+            DuplicateForward(forwarded, response, records, removed, self._tokens.secret, now_ms)
+        )
+
+    def _rejected_sender(self, authorization: ForwardedAuthorization, sender: Sender) -> RejectedEnvelope:
+        decided = authorization.events[-1]
         if decided.rule == "authorizer.not.ready":
-            return Refused(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
-        return Refused(
+            return RejectedEnvelope(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
+        return RejectedEnvelope(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             f"Principal {sender.principal} does not have required CLUSTER_ACTION for envelope",
         )
 
 
-def _decision(api_key: int, asked: Asked[Any]) -> Decision:
-    """First the right on the cluster that the API's row names, then the controller's own code or a broker."""
-    request, access = asked.request, asked.access
-    right, served = TABLE[api_key].cluster_right, SERVED.get(api_key)
-    if right is not None and not access.allows_cluster(right):
-        return _rejected(asked, api_key, CLUSTER_DENIED, MESSAGES[CLUSTER_DENIED])
-    if served is not None:
-        return served.decide(asked)
+def _decision(api_key: int, inputs: DecisionInputs[Any]) -> Decision:
+    """Check the right on the cluster that the API's row names, then call the row's code or a broker."""
+    request, authorization = inputs.request, inputs.authorization
+    right, controller_api = TABLE[api_key].cluster_right, CONTROLLER_APIS.get(api_key)
+    if right is not None and not authorization.allows_cluster(right):
+        return _rejected(inputs, api_key, CLUSTER_DENIED, MESSAGES[CLUSTER_DENIED])
+    if controller_api is not None:
+        return controller_api.decide(inputs)
     if right is None:
         message = f"{ApiKey.name_of(api_key)} is not served by this controller."
-        return _rejected(asked, api_key, ErrorCode.UNSUPPORTED_VERSION, message)
-    return AskBroker(request, lambda response: response)
+        return _rejected(inputs, api_key, ErrorCode.UNSUPPORTED_VERSION, message)
+    return SendToBroker(request, lambda response: response)
 
 
-def _rejected(asked: Asked[Message], api_key: int, error_code: ErrorCode, message: str) -> Outcome:
-    version = asked.access.api_version
-    return Outcome((), rejection(api_key, version, asked.request, error_code, message))
+def _rejected(inputs: DecisionInputs[Message], api_key: int, error_code: ErrorCode, message: str) -> Outcome:
+    version = inputs.authorization.api_version
+    return Outcome((), rejection(api_key, version, inputs.request, error_code, message))
 
 
-def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> Verdict:
-    """A client logged in at the sending proxy with the proxy's own principal: it is no user (KIP-590)."""
+def _proxy_principal_rejected(forwarded: ForwardedRequest, sender: Sender, image: MetadataImage) -> Verdict:
+    """Reject a client that logged in with the principal of the proxy itself: that is no user (KIP-590)."""
     header = forwarded.header
     event = events.request_refused(
         **requester(sender, forwarded),
@@ -215,11 +225,11 @@ def _of_a_proxy(forwarded: Forwarded, sender: Sender, image: MetadataImage) -> V
         metadata_offset=image.offset,
         message=f"a client of the proxy {sender.principal} has logged in with the proxy's own principal",
     )
-    answer = rejection(
+    response = rejection(
         header.api_key,
         header.api_version,
         forwarded.message,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         PROXYS_PRINCIPAL,
     )
-    return Verdict(Outcome((), answer), (event,))
+    return Verdict(Outcome((), response), (event,))

@@ -1,8 +1,8 @@
-"""How many partitions a request about topics creates or deletes, and what the client's quota lets through.
+"""How many partitions a request creates or deletes, and which of its topics the client's quota admits.
 
-KIP-599, in the order of KRaft's controller: what is denied or cannot be done is not paid for, a dry run is
-paid for like the real thing, and each topic is taken or refused by itself. forwarding.net.mutations asks a
-broker for what has to be known first.
+KIP-599, in the order of KRaft's controller: topics that are denied or fail are not charged, a dry run is
+charged like a real request, and each topic is admitted or rejected by itself. forwarding.net.mutations looks
+up at a broker what has to be known first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from proxy.wire.error_codes import ErrorCode
 
 
 class ErrorFields(TypedDict):
-    """What the results of all these responses say of a topic that has failed."""
+    """The error fields in the results of all these responses."""
 
     error_code: int
     error_message: str
@@ -30,7 +30,7 @@ EXCEEDED = ErrorFields(
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class ExistingTopic:
     """A topic that a broker knows."""
 
     name: str
@@ -38,18 +38,18 @@ class Existing:
     partitions: int
 
 
-Topics = Mapping[TopicKey, Existing]
-"""Those of a request that exist, as it names them."""
+Topics = Mapping[TopicKey, ExistingTopic]
+"""The topics of a request that exist, by the keys that the request uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What became of a request."""
+    """A request after it was charged."""
 
-    left: Any
-    """The part of it that is to be carried out; None: no part."""
-    answered: list[Any]
-    """Results of the topics that are not in it."""
+    remaining: Any
+    """The part that is to be carried out; None: no part."""
+    failed: list[Any]
+    """The results of the topics that are not carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,79 +57,82 @@ class Charge:
     """How one API is charged."""
 
     strict_since: int
-    """From this version on a client knows THROTTLING_QUOTA_EXCEEDED; older ones are slowed down."""
+    """The first version whose clients know THROTTLING_QUOTA_EXCEEDED; older clients are only throttled."""
     response: str
     """The struct of its response, and the attribute of the results in it."""
     results: str
     charge: Callable[[Any, Any, MutationQuota, int], Charged]
-    """Gets the request, what was asked for before, the quota and the time in ms."""
+    """Takes the request, the topics or the dry run, the quota and the time in ms."""
     topics: Callable[[Any], Sequence[TopicKey]] | None
-    """The topics that a broker is asked about before; None: it makes a dry run of the request."""
+    """Returns the topics to look up at a broker first; None: the broker makes a dry run of the request."""
 
     def is_strict(self, version: int) -> bool:
-        """Whether a request of that version may be rejected because the quota is used up."""
+        """Whether a request of that version may be rejected when the quota is exceeded."""
         return version >= self.strict_since
 
 
 def charge_creation(
-    request: types.CreateTopicsRequest, tried: types.CreateTopicsResponse, quota: MutationQuota, now_ms: int
+    request: types.CreateTopicsRequest,
+    dry_run_results: types.CreateTopicsResponse,
+    quota: MutationQuota,
+    now_ms: int,
 ) -> Charged:
-    """CreateTopics; `tried`: what the broker answered when it only had to validate the same request."""
+    """Charge CreateTopics. `dry_run_results`: the response to the same request with validate_only."""
     result = types.CreateTopicsResponse.CreatableTopicResult
-    outcomes = {topic.name: topic for topic in tried.topics}
-    answered, left = [], []
+    outcomes = {topic.name: topic for topic in dry_run_results.topics}
+    failed, remaining = [], []
     for topic in request.topics:
         outcome = outcomes.get(topic.name)
         if outcome is not None and outcome.error_code != ErrorCode.NONE:
-            answered.append(outcome)
+            failed.append(outcome)
         elif quota.record(_created(topic, outcome), now_ms):
-            left.append(topic)
+            remaining.append(topic)
         else:
-            answered.append(result(name=topic.name, **EXCEEDED))
-    return Charged(with_topics(request, left) if left else None, answered)
+            failed.append(result(name=topic.name, **EXCEEDED))
+    return Charged(with_topics(request, remaining) if remaining else None, failed)
 
 
 def charge_deletion(
     request: types.DeleteTopicsRequest, topics: Topics, quota: MutationQuota, now_ms: int
 ) -> Charged:
-    """DeleteTopics; of one that does not exist the broker is left to say so."""
+    """Charge DeleteTopics. A topic that does not exist is free: the broker reports the error."""
     result = types.DeleteTopicsResponse.DeletableTopicResult
-    answered, left = [], []
+    failed, remaining = [], []
     for key in topics_to_delete(request):
         topic = topics.get(key)
         if topic is None or quota.record(topic.partitions, now_ms):
-            left.append(key)
+            remaining.append(key)
         else:
-            answered.append(result(name=topic.name, topic_id=topic.topic_id, **EXCEEDED))
-    return Charged(deletion_of(request, left) if left else None, answered)
+            failed.append(result(name=topic.name, topic_id=topic.topic_id, **EXCEEDED))
+    return Charged(deletion_of(request, remaining) if remaining else None, failed)
 
 
 def charge_partitions(
     request: types.CreatePartitionsRequest, topics: Topics, quota: MutationQuota, now_ms: int
 ) -> Charged:
-    """CreatePartitions; what is no increase, or assigns another number, the broker is left to refuse."""
+    """Charge CreatePartitions. A topic whose count does not grow is free: the broker reports the error."""
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
-    answered, left = [], []
+    failed, remaining = [], []
     for topic in request.topics:
         added = _added(topic, topics.get((topic.name, NO_TOPIC_ID)))
         if added is None or quota.record(added, now_ms):
-            left.append(topic)
+            remaining.append(topic)
         else:
-            answered.append(result(name=topic.name, **EXCEEDED))
-    return Charged(with_topics(request, left) if left else None, answered)
+            failed.append(result(name=topic.name, **EXCEEDED))
+    return Charged(with_topics(request, remaining) if remaining else None, failed)
 
 
 def _created(
     topic: types.CreateTopicsRequest.CreatableTopic,
     outcome: types.CreateTopicsResponse.CreatableTopicResult | None,
 ) -> int:
-    """Of a new topic; the broker tells how many it makes where none were asked for (KIP-464)."""
-    told = -1 if outcome is None else outcome.num_partitions
-    return told if told > 0 else max(1, topic.num_partitions, len(topic.assignments))
+    """Return the partitions of a new topic. The broker reports its default if none are given (KIP-464)."""
+    reported = -1 if outcome is None else outcome.num_partitions
+    return reported if reported > 0 else max(1, topic.num_partitions, len(topic.assignments))
 
 
 def _added(
-    topic: types.CreatePartitionsRequest.CreatePartitionsTopic, existing: Existing | None
+    topic: types.CreatePartitionsRequest.CreatePartitionsTopic, existing: ExistingTopic | None
 ) -> int | None:
     if existing is None or topic.count <= existing.partitions:
         return None

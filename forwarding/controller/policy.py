@@ -1,7 +1,7 @@
-"""What an operator's own rules say of topics to be created and configs to be altered (KIP-108, KIP-133).
+"""An operator's policies for topics to be created and configs to be altered (KIP-108, KIP-133).
 
-Classes named by create.topic.policy.class.name and alter.config.policy.class.name, as at a Kafka broker;
-topic_rules has one that needs no Python. Asked once the rights are granted. A policy that fails refuses.
+Classes are named by create.topic.policy.class.name and alter.config.policy.class.name, as at a Kafka broker;
+topic_rules has one that needs no Python. They run once the rights are granted. A policy that fails rejects.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from forwarding.controller.access import Access
-from forwarding.controller.topic_owner import KEYS, Fault, without
+from forwarding.controller.authorization import ForwardedAuthorization
+from forwarding.controller.topic_owner import TOPIC_CONFIGS, Fault, broker_configs
 from proxy.audit import events
 from proxy.security.plugin import plugin
 from proxy.wire import types
@@ -23,65 +23,65 @@ DELETE = 1
 
 
 class PolicyViolation(Exception):
-    """Raised by a policy; the text is what the client is told with POLICY_VIOLATION."""
+    """Raised by a policy; the client gets the text with POLICY_VIOLATION."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCreation:
-    """A topic as it would be created."""
+    """A topic to be created."""
 
     topic: str
     principal: str
     num_partitions: int | None
-    """With the broker's default filled in; None with `replicas_assignments`."""
+    """The broker's default is filled in; None with `replicas_assignments`."""
     replication_factor: int | None
     replicas_assignments: Mapping[int, list[int]] | None
-    """Partition -> brokers, where the client has chosen them."""
+    """Partition -> brokers, if the client assigns them."""
     configs: Mapping[str, str | None]
-    """Those that the client gave, without `owner` and `acls`."""
+    """The configs in the request, without `owner` and `acls`."""
     validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
-    """Configs of one resource as they would be altered."""
+    """Configs of one resource to be altered."""
 
     resource_type: str
     """TOPIC, BROKER, GROUP or CLIENT_METRICS."""
     resource_name: str
     principal: str
     configs: Mapping[str, str | None]
-    """Each config that is named, with its new value; None where it goes back to its default."""
+    """Each named config with its new value; None if it is reset to its default."""
 
 
 @runtime_checkable
 class CreateTopicPolicy(Protocol):
-    """Made without arguments."""
+    """Checks topics to be created. The class is instantiated without arguments."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Called once, with `topics > settings` of the file. ValueError, naming the key."""
+        """Called once, with `topics > settings` of the file. Raises ValueError that names the key."""
         ...
 
     def validate_creation(self, creation: TopicCreation) -> None:
-        """PolicyViolation refuses the topic; anything else that is raised does too."""
+        """PolicyViolation, or any other exception, rejects the topic."""
         ...
 
 
 @runtime_checkable
 class AlterConfigPolicy(Protocol):
-    """Made without arguments."""
+    """Checks configs to be altered. The class is instantiated without arguments."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """As above."""
+        """Called once, with `topics > settings` of the file. Raises ValueError that names the key."""
         ...
 
     def validate_alteration(self, alteration: ConfigAlteration) -> None:
-        """PolicyViolation refuses the resource; anything else that is raised does too."""
+        """PolicyViolation, or any other exception, rejects the resource."""
         ...
 
 
 Policy = TypeVar("Policy", CreateTopicPolicy, AlterConfigPolicy)
-Tried: TypeAlias = "types.CreateTopicsResponse.CreatableTopicResult"
+DryRunResult: TypeAlias = "types.CreateTopicsResponse.CreatableTopicResult"
 Alterable: TypeAlias = (
     "types.AlterConfigsRequest.AlterConfigsResource"
     " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
@@ -96,8 +96,8 @@ class Policies:
     create: CreateTopicPolicy | None = None
     alter: AlterConfigPolicy | None = None
 
-    def creation_to_try(self, request: types.CreateTopicsRequest) -> types.CreateTopicsRequest | None:
-        """What a broker is asked first, as a dry run: topics whose size is its to choose. None: nothing."""
+    def dry_run_request(self, request: types.CreateTopicsRequest) -> types.CreateTopicsRequest | None:
+        """Return the dry run that a broker makes first, of the topics that use its default sizes, or None."""
         if self.create is None:
             return None
         topic = types.CreateTopicsRequest.CreatableTopic
@@ -112,33 +112,41 @@ class Policies:
             return None
         return types.CreateTopicsRequest(topics=unsized, timeout_ms=request.timeout_ms)
 
-    def of_creation(
+    def creation_fault(
         self,
         topic: types.CreateTopicsRequest.CreatableTopic,
-        access: Access,
-        tried: Mapping[str, Tried],
+        authorization: ForwardedAuthorization,
+        dry_run_results: Mapping[str, DryRunResult],
         dry: bool,
     ) -> Fault | None:
-        """`tried`: what the dry run told of each topic in it."""
+        """Return why the policy rejects a topic, or None. `dry_run_results` has a result for each topic."""
         if self.create is None:
             return None
-        told = tried.get(topic.name)
-        if told is not None and told.error_code != ErrorCode.NONE:
-            # It cannot be created, whatever a policy says.
-            return ErrorCode(told.error_code), told.error_message or ""
-        creation = _creation(topic, told, str(access.context.principal), dry)
-        return _asked(CREATE_KEY, lambda policy: policy.validate_creation(creation), self.create, access)
+        dry_run = dry_run_results.get(topic.name)
+        if dry_run is not None and dry_run.error_code != ErrorCode.NONE:
+            # The broker rejects it whatever the policy says.
+            return ErrorCode(dry_run.error_code), dry_run.error_message or ""
+        creation = _creation(topic, dry_run, str(authorization.context.principal), dry)
+        return _validate(
+            CREATE_KEY, lambda policy: policy.validate_creation(creation), self.create, authorization
+        )
 
-    def of_alteration(self, resource: Alterable, access: Access) -> Fault | None:
+    def alteration_fault(self, resource: Alterable, authorization: ForwardedAuthorization) -> Fault | None:
         if self.alter is None:
             return None
         alteration = ConfigAlteration(
             RESOURCE_TYPES.get(resource.resource_type, "UNKNOWN"),
             resource.resource_name,
-            str(access.context.principal),
-            {config.name: _new_value(config) for config in resource.configs if config.name not in KEYS},
+            str(authorization.context.principal),
+            {
+                config.name: _new_value(config)
+                for config in resource.configs
+                if config.name not in TOPIC_CONFIGS
+            },
         )
-        return _asked(ALTER_KEY, lambda policy: policy.validate_alteration(alteration), self.alter, access)
+        return _validate(
+            ALTER_KEY, lambda policy: policy.validate_alteration(alteration), self.alter, authorization
+        )
 
 
 NO_POLICIES = Policies()
@@ -146,7 +154,7 @@ NO_POLICIES = Policies()
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """Dotted paths of classes, and what their `configure` gets."""
+    """Dotted paths of the classes, and the settings for their `configure`."""
 
     create: str | None = None
     alter: str | None = None
@@ -154,8 +162,8 @@ class PolicySettings:
 
 
 def load_policies(named: PolicySettings) -> Policies:
-    """ValueError, naming the key, for a class that is none or refuses its settings."""
-    # Protocols that are looked up at run time: mypy takes them for abstract classes.
+    """Load both policies. ValueError names the key of a class that cannot be used or rejects its settings."""
+    # mypy considers protocols that are checked at run time to be abstract classes.
     create = _loaded(CREATE_KEY, named.create, CreateTopicPolicy, named.settings)  # type: ignore[type-abstract]
     alter = _loaded(ALTER_KEY, named.alter, AlterConfigPolicy, named.settings)  # type: ignore[type-abstract]
     return Policies(create, alter)
@@ -170,22 +178,22 @@ def _loaded(
     try:
         policy.configure(settings)
     except Exception as error:
-        raise ValueError(f"{key}: {dotted_path!r} refuses its settings: {error or repr(error)}") from error
+        raise ValueError(f"{key}: {dotted_path!r} rejects its settings: {error or repr(error)}") from error
     return policy
 
 
 def _creation(
-    topic: types.CreateTopicsRequest.CreatableTopic, told: Tried | None, principal: str, dry: bool
+    topic: types.CreateTopicsRequest.CreatableTopic, dry_run: DryRunResult | None, principal: str, dry: bool
 ) -> TopicCreation:
     assignments = {each.partition_index: list(each.broker_ids) for each in topic.assignments}
-    sized = topic if told is None else told
+    sized = topic if dry_run is None else dry_run
     return TopicCreation(
         topic.name,
         principal,
         None if assignments else _known(sized.num_partitions),
         None if assignments else _known(sized.replication_factor),
         assignments or None,
-        {config.name: config.value for config in without(topic.configs)},
+        {config.name: config.value for config in broker_configs(topic.configs)},
         dry,
     )
 
@@ -194,24 +202,26 @@ def _known(number: int) -> int | None:
     return number if number > 0 else None
 
 
-def _asked(key: str, ask: Callable[[Policy], None], policy: Policy, access: Access) -> Fault | None:
+def _validate(
+    key: str, validate: Callable[[Policy], None], policy: Policy, authorization: ForwardedAuthorization
+) -> Fault | None:
     try:
-        ask(policy)
+        validate(policy)
     except PolicyViolation as violation:
         return ErrorCode.POLICY_VIOLATION, str(violation) or "Policy violation."
     except Exception as error:  # noqa: BLE001 - a foreign policy may raise anything, and must not let pass
-        context = access.context
+        context = authorization.context
         event = events.request_refused(
             listener=context.listener,
             host=context.host,
             principal=str(context.principal),
             client_id=context.client_id,
-            method=access.method,
-            correlation_id=access.correlation_id,
+            method=authorization.method,
+            correlation_id=authorization.correlation_id,
             error_code=int(ErrorCode.UNKNOWN_SERVER_ERROR),
             message=f"{key}: the policy failed: {error!r}",
         )
-        access.events.append(event)
+        authorization.events.append(event)
         return ErrorCode.UNKNOWN_SERVER_ERROR, "The policy of this cluster failed."
     return None
 

@@ -1,7 +1,7 @@
 """AlterClientQuotas (KIP-546): alterations of quota entities -> ClientQuotaRecords.
 
-Validation is that of KRaft's controller, made stricter where Kafka would store what cannot work (NaN,
-infinity, host names as ip). Each entity succeeds or fails as a whole. Asked by controller.py once
+Validation is that of KRaft's controller, and stricter where Kafka would store values that cannot work (NaN,
+infinity, host names as ip). Each entity succeeds or fails as a whole. controller.py calls this once
 ALTER_CONFIGS on the cluster is granted.
 """
 
@@ -12,9 +12,9 @@ import math
 from collections import Counter
 from typing import TypeAlias
 
+from forwarding.controller.api import ControllerApi
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
 from forwarding.controller.records import quota_entity
-from forwarding.controller.served import Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
 from proxy.wire import types
@@ -32,11 +32,11 @@ USER_AND_CLIENT_KEYS: dict[str, int | None] = {
     "controller_mutation_rate": None,
 }
 IP_KEYS: dict[str, int | None] = {"connection_creation_rate": INT_MAX}
-"""Quota keys of each kind of entity -> the largest value of an integral one, None for a real number."""
+"""Quota keys of each kind of entity -> the largest value of an integral key, None for a real number."""
 
 
 def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> Outcome:
-    """One result for each entity of the request, in order; `validate_only` writes nothing."""
+    """Alter quotas. The response has one result for each entity, in order; `validate_only` writes nothing."""
     entry_data = types.AlterClientQuotasResponse.EntryData
     times = Counter(_identity(entry.entity) for entry in request.entries)
     entries, records = [], []
@@ -44,13 +44,13 @@ def alter_client_quotas(request: types.AlterClientQuotasRequest, image: Metadata
         fault = _fault(entry, times[_identity(entry.entity)])
         if fault is None:
             records += _records(entry, image)
-            entries.append(entry_data(error_message=None, entity=_answered(entry.entity)))
+            entries.append(entry_data(error_message=None, entity=_response_entity(entry.entity)))
         else:
             entries.append(
                 entry_data(
                     error_code=ErrorCode.INVALID_REQUEST,
                     error_message=fault,
-                    entity=_answered(entry.entity),
+                    entity=_response_entity(entry.entity),
                 )
             )
     if len(records) > MAX_RECORDS_PER_REQUEST:
@@ -61,9 +61,9 @@ def alter_client_quotas(request: types.AlterClientQuotasRequest, image: Metadata
 
 
 def _fault(entry: types.AlterClientQuotasRequest.EntryData, times: int) -> str | None:
-    """What is wrong with one entry; None: nothing."""
+    """Return what is wrong with one entity, or None."""
     if times > 1:
-        # Kafka keeps what it made of the first one and reports an error; here neither is stored.
+        # Kafka stores the first one and reports an error; here neither is stored.
         return "Ignoring duplicate entity"
     fault = _entity_fault(entry.entity)
     if fault is not None:
@@ -100,8 +100,8 @@ def _ip_fault(name: str | None) -> str | None:
         if name is not None:
             ipaddress.ip_address(name)
     except ValueError:
-        # Kafka resolves a host name once, when the quota is set. A name that moves would keep its quota
-        # on the old address, so only addresses are taken here.
+        # Kafka resolves a host name once, when the quota is set. If the name moved, its quota would stay on
+        # the old address, so only addresses are accepted here.
         return f"{name} is not a valid IP address"
     return None
 
@@ -129,7 +129,7 @@ def _op_fault(op: types.AlterClientQuotasRequest.OpData, allowed: dict[str, int 
 def _records(
     entry: types.AlterClientQuotasRequest.EntryData, image: MetadataImage
 ) -> list[types.ClientQuotaRecord]:
-    """What changes: a value already in force is not written again, nor one removed that is not there."""
+    """Return the records of what changes: none for a value already in effect, or for the removal of none."""
     entity = quota_entity(entry.entity)
     changed = []
     for op in entry.ops:
@@ -153,7 +153,7 @@ def _record(entity: list[Part], key: str, value: float, *, remove: bool) -> type
     )
 
 
-def _answered(entity: list[Part]) -> list[types.AlterClientQuotasResponse.EntityData]:
+def _response_entity(entity: list[Part]) -> list[types.AlterClientQuotasResponse.EntityData]:
     entity_data = types.AlterClientQuotasResponse.EntityData
     return [entity_data(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity]
 
@@ -162,9 +162,9 @@ def _identity(entity: list[Part]) -> frozenset[tuple[str, str | None]]:
     return frozenset((part.entity_type, part.entity_name) for part in entity)
 
 
-SERVED = (
-    Served(
+CONTROLLER_APIS = (
+    ControllerApi(
         key=ApiKey.ALTER_CLIENT_QUOTAS,
-        decide=lambda asked: alter_client_quotas(asked.request, asked.image),
+        decide=lambda inputs: alter_client_quotas(inputs.request, inputs.image),
     ),
 )

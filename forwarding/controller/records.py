@@ -1,8 +1,8 @@
-"""The kinds of metadata records that the controller writes: the key of each, and whether an image shows it.
+"""The metadata records that the controller writes: the key of each, and whether an image has it applied.
 
-The key is the path of what the record sets, so that the newest record about it replaces the older ones when
-the log is compacted, and no other. A removal is a record under the same key, and no tombstone follows it: a
-follower that had fallen behind would otherwise never learn that something is gone.
+The key is the path of what the record sets, so that compaction replaces older records of the same thing, and
+no others. A removal is a record under the same key, and no tombstone follows it: a follower that had fallen
+behind would otherwise never see the removal.
 """
 
 from __future__ import annotations
@@ -29,31 +29,34 @@ class EntityPart(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     key: Callable[[Any], str]
-    is_shown: Callable[[Any, MetadataImage], bool]
-    """Whether the image already is as the record says."""
+    is_applied: Callable[[Any, MetadataImage], bool]
+    """Whether the image already has what the record sets."""
 
 
 def key_of(record: Message) -> str:
-    """`/acl/id/<uuid>`, `/config/users/<user>/<quota key>`, `/scram/<mechanism>/<user>`, `/token/<id>`,
-    `/topic/id/<uuid>`, `/config/topics/<topic>/<config>`.
+    """Return the path that is the record's key:
+
+    /acl/id/<uuid>                       /topic/id/<uuid>
+    /config/users/<user>/<quota key>     /config/topics/<topic>/<config>
+    /scram/<mechanism>/<user>            /token/<id>
     """
-    return KINDS[type(record).__name__].key(record)
+    return RECORD_KINDS[type(record).__name__].key(record)
 
 
-def in_effect(records: Iterable[Message], image: MetadataImage) -> bool:
-    """Whether all records of a transaction show in the image; a transaction is never there in part.
+def already_applied(records: Iterable[Message], image: MetadataImage) -> bool:
+    """Whether the image has all records of a transaction applied; it never has only some of them.
 
-    Asked when the outcome of a commit was lost: the log is read again up to its end, and a change that is in
-    effect was committed, since there is only one writer. Of two records about one thing the later one shows.
+    Called when the outcome of a commit is unknown: the log is read to its end, and a change that is applied
+    was committed, since there is only one writer. Of two records with the same key the later one counts.
     """
     last = {key_of(record): record for record in records}
-    return all(KINDS[type(record).__name__].is_shown(record, image) for record in last.values())
+    return all(RECORD_KINDS[type(record).__name__].is_applied(record, image) for record in last.values())
 
 
 def quota_entity(parts: Iterable[EntityPart]) -> QuotaEntity:
-    """EntityData structs of a request or a record -> the entity; ValueError as QuotaEntity.of."""
+    """Return the entity of EntityData structs; ValueError as QuotaEntity.of."""
     return QuotaEntity.of((part.entity_type, part.entity_name) for part in parts)
 
 
@@ -66,11 +69,11 @@ def _acl_id(record: types.AccessControlEntryRecord | types.RemoveAccessControlEn
 
 
 def _quota_key(record: types.ClientQuotaRecord) -> str:
-    # One record sets one key of an entity: without it in the path compaction would lose the others.
+    # One record sets one key of an entity: without it in the path compaction would remove the others.
     return f"/config/{quota_entity(record.entity).path}/{record.key}"
 
 
-def _quota_is_shown(record: types.ClientQuotaRecord, image: MetadataImage) -> bool:
+def _quota_is_applied(record: types.ClientQuotaRecord, image: MetadataImage) -> bool:
     limit = image.quotas.limit(quota_entity(record.entity), record.key)
     return limit is None if record.remove else bool(limit == record.value)
 
@@ -79,7 +82,7 @@ def _scram_key(record: types.UserScramCredentialRecord | types.RemoveUserScramCr
     return f"/scram/{ScramMechanism(record.mechanism).mechanism_name}/{record.name}"
 
 
-def _scram_is_shown(record: types.UserScramCredentialRecord, image: MetadataImage) -> bool:
+def _scram_is_applied(record: types.UserScramCredentialRecord, image: MetadataImage) -> bool:
     credential = image.scram.credential(ScramMechanism(record.mechanism), record.name)
     return credential is not None and (
         credential.salt,
@@ -98,7 +101,7 @@ def _token_key(record: types.DelegationTokenRecord | types.RemoveDelegationToken
 
 
 def _topic_key(record: types.TopicRecord | types.RemoveTopicRecord) -> str:
-    # By id: a removal names nothing else, and a topic of the same name is another one.
+    # By id: a removal has no name, and a new topic may have the same name.
     return f"/topic/id/{_topic_id(record)}"
 
 
@@ -106,42 +109,44 @@ def _topic_id(record: types.TopicRecord | types.RemoveTopicRecord) -> str:
     return uuid_text(bytes(record.topic_id))
 
 
-def _topic_is_shown(record: types.TopicRecord, image: MetadataImage) -> bool:
+def _topic_is_applied(record: types.TopicRecord, image: MetadataImage) -> bool:
     topic = image.topics.by_name.get(record.name)
     return topic is not None and topic.id == _topic_id(record)
 
 
 def _config_key(record: types.ConfigRecord) -> str:
     if record.resource_type != TOPIC_CONFIG:
-        raise ValueError(f"a config of resource type {record.resource_type} is the brokers' to keep")
+        raise ValueError(f"a config of resource type {record.resource_type} is stored by the brokers")
     return f"/config/topics/{record.resource_name}/{record.name}"
 
 
-def _config_is_shown(record: types.ConfigRecord, image: MetadataImage) -> bool:
+def _config_is_applied(record: types.ConfigRecord, image: MetadataImage) -> bool:
     topic = image.topics.by_name.get(record.resource_name)
     value = None if topic is None else topic.configs.get(record.name)
     return bool(value == record.value)
 
 
-KINDS = {
-    "AccessControlEntryRecord": Kind(_acl_key, lambda record, image: _acl_id(record) in image.acls.by_id),
-    "RemoveAccessControlEntryRecord": Kind(
+RECORD_KINDS = {
+    "AccessControlEntryRecord": RecordKind(
+        _acl_key, lambda record, image: _acl_id(record) in image.acls.by_id
+    ),
+    "RemoveAccessControlEntryRecord": RecordKind(
         _acl_key, lambda record, image: _acl_id(record) not in image.acls.by_id
     ),
-    "ClientQuotaRecord": Kind(_quota_key, _quota_is_shown),
-    "UserScramCredentialRecord": Kind(_scram_key, _scram_is_shown),
-    "RemoveUserScramCredentialRecord": Kind(_scram_key, _scram_is_removed),
-    "DelegationTokenRecord": Kind(
+    "ClientQuotaRecord": RecordKind(_quota_key, _quota_is_applied),
+    "UserScramCredentialRecord": RecordKind(_scram_key, _scram_is_applied),
+    "RemoveUserScramCredentialRecord": RecordKind(_scram_key, _scram_is_removed),
+    "DelegationTokenRecord": RecordKind(
         _token_key,
         lambda record, image: image.tokens.by_id.get(record.token_id) == token_from_record(record),
     ),
-    "RemoveDelegationTokenRecord": Kind(
+    "RemoveDelegationTokenRecord": RecordKind(
         _token_key, lambda record, image: record.token_id not in image.tokens.by_id
     ),
-    "TopicRecord": Kind(_topic_key, _topic_is_shown),
-    "RemoveTopicRecord": Kind(
+    "TopicRecord": RecordKind(_topic_key, _topic_is_applied),
+    "RemoveTopicRecord": RecordKind(
         _topic_key, lambda record, image: _topic_id(record) not in image.topics.names_by_id
     ),
-    "ConfigRecord": Kind(_config_key, _config_is_shown),
+    "ConfigRecord": RecordKind(_config_key, _config_is_applied),
 }
-"""All that the controller writes, by the names of the messages."""
+"""All records that the controller writes, by message name."""

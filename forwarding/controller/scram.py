@@ -1,15 +1,15 @@
 """AlterUserScramCredentials (KIP-554): deletions and upsertions -> SCRAM credential records.
 
-The client sends the salted password, never the password; what is stored are the two keys made from it
-(RFC 5802), as Kafka's brokers do. Asked by controller.py once ALTER on the cluster is granted.
+The client sends the salted password, never the password. The log stores the two keys derived from it (RFC
+5802), as Kafka does. controller.py calls this once ALTER on the cluster is granted.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+from forwarding.controller.api import ControllerApi, DuplicateForward
 from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
-from forwarding.controller.served import Repeated, Served
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import (
     MAX_ITERATIONS,
@@ -24,10 +24,10 @@ from proxy.wire.message import Message
 from proxy.wire.work import paced
 
 SALTED_PASSWORD_BYTES = {ScramMechanism.SCRAM_SHA_256: 32, ScramMechanism.SCRAM_SHA_512: 64}
-"""The size of each mechanism's hash, and so of what it makes of a password."""
+"""The size of each mechanism's hash, which is the size of a salted password."""
 
 _ALTERATION_UNITS = 64
-"""What a key made from a salted password costs at the most, in the units of proxy.wire.work."""
+"""The largest cost of deriving the keys, in the units of proxy.wire.work."""
 
 Deletion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialDeletion"
 Upsertion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialUpsertion"
@@ -38,7 +38,7 @@ NO_FAULT: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None)
 def alter_user_scram_credentials(
     request: types.AlterUserScramCredentialsRequest, image: MetadataImage
 ) -> Outcome:
-    """One result for each user, in the order of the request; of a user's faults the first is told."""
+    """Alter credentials: one result for each user, in order, with the first of the user's faults."""
     alterations: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
     names = dict.fromkeys(alteration.name for alteration in alterations)
     if len(names) > MAX_RECORDS_PER_REQUEST:
@@ -65,7 +65,7 @@ def _result(
 
 
 def _twice(is_again: bool) -> Fault | None:
-    # Also when the two name different mechanisms: Kafka's controller answers one result per user.
+    # Also if the two name different mechanisms: Kafka's controller returns one result for each user.
     if is_again:
         return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
     return None
@@ -96,7 +96,7 @@ def _upsertion_fault(alteration: Upsertion, mechanism: ScramMechanism) -> Fault 
         return code, f"Too many iterations: {alteration.iterations}, at most {MAX_ITERATIONS}"
     digest_bytes = SALTED_PASSWORD_BYTES[mechanism]
     if len(alteration.salted_password) != digest_bytes:
-        # Kafka would store keys no client can ever match; better said at once.
+        # Kafka would store keys that no client can match.
         return code, f"Salted password of {len(alteration.salted_password)} bytes, expected {digest_bytes}"
     if not alteration.salt:
         return code, "Salt must not be empty"
@@ -122,22 +122,22 @@ def _record(alteration: Deletion | Upsertion) -> Message:
     )
 
 
-def _altered_before(
-    repeated: Repeated[types.AlterUserScramCredentialsResponse],
+def _altered_by_duplicate(
+    duplicate: DuplicateForward[types.AlterUserScramCredentialsResponse],
 ) -> types.AlterUserScramCredentialsResponse:
-    """A credential that was deleted then is not found now."""
+    """Report success for the users that the first attempt altered: a deleted credential is not found now."""
     credentials = (types.UserScramCredentialRecord, types.RemoveUserScramCredentialRecord)
-    names = {record.name for record in repeated.records if isinstance(record, credentials)}
-    for result in repeated.response.results:
+    names = {record.name for record in duplicate.records if isinstance(record, credentials)}
+    for result in duplicate.response.results:
         if result.user in names:
             result.error_code, result.error_message = ErrorCode.NONE, None
-    return repeated.response
+    return duplicate.response
 
 
-SERVED = (
-    Served(
+CONTROLLER_APIS = (
+    ControllerApi(
         key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        decide=lambda asked: alter_user_scram_credentials(asked.request, asked.image),
-        repeated=_altered_before,
+        decide=lambda inputs: alter_user_scram_credentials(inputs.request, inputs.image),
+        duplicate_response=_altered_by_duplicate,
     ),
 )

@@ -1,8 +1,8 @@
-"""The configs `owner` and `acls` of topics: who may set them, and the records they are kept as (KIP-11).
+"""The topic configs `owner` and `acls`: who may set them, and the records that store them (KIP-11).
 
-Asked by topics.py and configs.py, which cut them out of what a broker gets. Naming an owner at creation needs
-ALTER on the cluster, unless creators own what they create and name themselves; later the owner may too.
-ACLs need ALTER on the cluster, as CreateAcls does. Why: decision 0028.
+topics.py and configs.py remove them from what a broker gets. To name an owner at creation needs ALTER on the
+cluster, unless creators own their topics and name themselves; later the owner may name another. To set ACLs
+needs ALTER on the cluster, as CreateAcls does. Decision 0028 gives the reasons.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from forwarding.controller.access import Access
+from forwarding.controller.authorization import ForwardedAuthorization
 from proxy.metadata.acl import Operation, PatternType, ResourceType, uuid_bytes, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import TopicAcl, parse_topic_acls, stripped, topic_acls
@@ -22,15 +22,15 @@ from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
-KEYS = (OWNER, ACLS)
+TOPIC_CONFIGS = (OWNER, ACLS)
 MAX_OWNER_CHARACTERS = 1_000
-EVERYBODY = "User:*"
+ALL_USERS = "User:*"
 
 Fault = tuple[ErrorCode, str]
 
 
 class Named(Protocol):
-    """A config of whatever request."""
+    """A config of any request."""
 
     name: str
 
@@ -40,7 +40,7 @@ Config = TypeVar("Config", bound=Named)
 
 @dataclass(frozen=True, slots=True)
 class OwnerSettings:
-    """`creator`: topic.owner.creator, whoever creates a topic owns it unless another is named."""
+    """`creator` is topic.owner.creator: the creator of a topic owns it, unless the request names an owner."""
 
     creator: bool = False
 
@@ -49,123 +49,148 @@ NO_OWNERS = OwnerSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """What is to be kept of one topic."""
+class OwnerAndAcls:
+    """The requested owner and ACLs of one topic."""
 
     owner: str | None = None
-    """The owner as text, "" to have none; None: as it is."""
+    """The owner as text, "" for none; None: unchanged."""
     acls: tuple[TopicAcl, ...] | None = None
-    """All ACLs on exactly this topic; None: as they are."""
+    """All ACLs on exactly this topic; None: unchanged."""
 
     @property
-    def anything(self) -> bool:
+    def is_any(self) -> bool:
         return self.owner is not None or self.acls is not None
 
 
-NOTHING = Keeping()
+UNCHANGED = OwnerAndAcls()
 
 
-def at_creation(
-    topic: types.CreateTopicsRequest.CreatableTopic, access: Access, settings: OwnerSettings
-) -> Keeping | Fault:
-    """What a topic to be created is to have; its fault when it may not, or cannot, have it."""
-    values = [(config.name, config.value) for config in topic.configs if config.name in KEYS]
+def creation_change(
+    topic: types.CreateTopicsRequest.CreatableTopic,
+    authorization: ForwardedAuthorization,
+    settings: OwnerSettings,
+) -> OwnerAndAcls | Fault:
+    """Return the owner and ACLs of a topic to be created, or why they are rejected."""
+    values = [(config.name, config.value) for config in topic.configs if config.name in TOPIC_CONFIGS]
     if not values:
-        return Keeping(_creator(access, settings))
-    keeping = wanted(values, access)
-    if not isinstance(keeping, Keeping):
-        return keeping
-    me = str(access.context.principal)
-    owns_by_creating = not keeping.owner or (settings.creator and keeping.owner == me)
-    if (keeping.acls is not None or not owns_by_creating) and not access.allows_cluster(Operation.ALTER):
-        return _needs_alter(topic.name, keeping)
-    return keeping if keeping.owner is not None else Keeping(_creator(access, settings), keeping.acls)
+        return OwnerAndAcls(_owner_by_creation(authorization, settings))
+    changes = parse_configs(values, authorization)
+    if not isinstance(changes, OwnerAndAcls):
+        return changes
+    me = str(authorization.context.principal)
+    owns_by_creating = not changes.owner or (settings.creator and changes.owner == me)
+    if (changes.acls is not None or not owns_by_creating) and not authorization.allows_cluster(
+        Operation.ALTER
+    ):
+        return _needs_alter(topic.name, changes)
+    return (
+        changes
+        if changes.owner is not None
+        else OwnerAndAcls(_owner_by_creation(authorization, settings), changes.acls)
+    )
 
 
 def owner_of(name: str, topic_id: bytes, image: MetadataImage) -> str:
-    """Whose the topic of that id is, "" when nobody's: an older one of its name does not count."""
+    """Return the owner of the topic with that id, "" for none. An older topic of its name does not count."""
     topic = image.topics.by_name.get(name)
     return "" if topic is None or topic.id != uuid_text(topic_id) else topic.owner or ""
 
 
-def later(name: str, topic_id: bytes, keeping: Keeping, access: Access, image: MetadataImage) -> Fault | None:
-    """Whether they may change this of a topic that there is; ALTER_CONFIGS on it is asked for elsewhere."""
-    mine = owner_of(name, topic_id, image) == str(access.context.principal)
-    if keeping.acls is None and mine:
+def authorization_fault(
+    name: str,
+    topic_id: bytes,
+    changes: OwnerAndAcls,
+    authorization: ForwardedAuthorization,
+    image: MetadataImage,
+) -> Fault | None:
+    """Return why the principal may not make this change, or None. Callers check ALTER_CONFIGS."""
+    is_owner = owner_of(name, topic_id, image) == str(authorization.context.principal)
+    if changes.acls is None and is_owner:
         return None
-    return None if access.allows_cluster(Operation.ALTER) else _needs_alter(name, keeping)
+    return None if authorization.allows_cluster(Operation.ALTER) else _needs_alter(name, changes)
 
 
-def wanted(values: Sequence[tuple[str, str | None]], access: Access) -> Keeping | Fault:
-    """What the configs ask for, as far as can be told from them alone; without a value: the default."""
-    if not acls_in_log(access.authorizer):
+def parse_configs(
+    values: Sequence[tuple[str, str | None]], authorization: ForwardedAuthorization
+) -> OwnerAndAcls | Fault:
+    """Return what the configs request, or why their values are invalid. None stands for the default value."""
+    if not acls_in_log(authorization.authorizer):
         message = "The configured authorizer knows neither owners nor ACLs of the metadata log."
         return ErrorCode.INVALID_CONFIG, message
-    asked = dict(values)
-    if len(asked) < len(values):
+    requested = dict(values)
+    if len(requested) < len(values):
         return ErrorCode.INVALID_CONFIG, "owner or acls is given twice."
     try:
-        return Keeping(
-            _owner(asked[OWNER]) if OWNER in asked else None,
-            _acls(asked[ACLS]) if ACLS in asked else None,
+        return OwnerAndAcls(
+            _owner(requested[OWNER]) if OWNER in requested else None,
+            _acls(requested[ACLS]) if ACLS in requested else None,
         )
     except ValueError as error:
         return ErrorCode.INVALID_CONFIG, str(error)
 
 
-def created(name: str, topic_id: bytes, keeping: Keeping, image: MetadataImage) -> list[Message]:
-    """The records of a topic that was just created: what an older one of its name had is gone."""
+def creation_records(
+    name: str, topic_id: bytes, changes: OwnerAndAcls, image: MetadataImage
+) -> list[Message]:
+    """Return the records of a topic that was just created; they remove an older topic of the same name."""
     known = image.topics.by_name.get(name)
-    old = [] if known is None or known.id == uuid_text(topic_id) else forgotten(name, image)
-    return [*old, _topic(name, topic_id), _config(name, keeping.owner)] if keeping.owner else old
+    old = [] if known is None or known.id == uuid_text(topic_id) else removal_records(name, image)
+    return [*old, _topic(name, topic_id), _config(name, changes.owner)] if changes.owner else old
 
 
-def reowned(name: str, topic_id: bytes, owner: str, image: MetadataImage) -> list[Message]:
-    """The records after which a topic that there is belongs to `owner`, "" for nobody."""
+def owner_records(name: str, topic_id: bytes, owner: str, image: MetadataImage) -> list[Message]:
+    """Return the records that change the owner of an existing topic; "" removes the owner."""
     known = image.topics.by_name.get(name)
     same = known is not None and known.id == uuid_text(topic_id)
-    records = [] if known is None or same else forgotten(name, image)
+    records = [] if known is None or same else removal_records(name, image)
     if owner and not same:
         records.append(_topic(name, topic_id))
     has = known.owner if known is not None and same else None
     return records if (owner or None) == has else [*records, _config(name, owner or None)]
 
 
-def forgotten(name: str, image: MetadataImage) -> list[Message]:
-    """The records that take a topic of the image out of it, none when it is not in it."""
+def removal_records(name: str, image: MetadataImage) -> list[Message]:
+    """Return the records that remove a topic from the image; none if it is not in it."""
     topic = image.topics.by_name.get(name)
     if topic is None:
         return []
-    # The config's own removal too: compaction may have taken the topic's record, and with it the name.
+    # The config is removed too: compaction may have removed the topic's record, and the name with it.
     removed = [] if topic.id is None else [types.RemoveTopicRecord(topic_id=uuid_bytes(topic.id))]
     return [*removed, *(_config(name, None, key) for key in topic.configs)]
 
 
-def replaced_acls(
-    name: str, acls: Iterable[TopicAcl], image: MetadataImage, new_id: Callable[[], bytes], *, keep: bool
+def acl_records(
+    name: str,
+    acls: Iterable[TopicAcl],
+    image: MetadataImage,
+    new_id: Callable[[], bytes],
+    *,
+    keep_existing: bool,
 ) -> list[Message]:
-    """The records after which these are the ACLs on exactly this topic; `keep`: with those there are."""
-    there = {stripped(acl): acl for acl in topic_acls(image, name)}
-    asked = list(acls)
-    gone = [] if keep else [acl for key, acl in there.items() if key not in asked]
-    removals = [types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl.id)) for acl in gone]
-    return [*removals, *(_acl(name, acl, new_id()) for acl in asked if acl not in there)]
+    """Return the records that set the ACLs on exactly this topic."""
+    existing = {stripped(acl): acl for acl in topic_acls(image, name)}
+    requested = list(acls)
+    replaced = [] if keep_existing else [acl for key, acl in existing.items() if key not in requested]
+    removals = [types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl.id)) for acl in replaced]
+    return [*removals, *(_acl(name, acl, new_id()) for acl in requested if acl not in existing)]
 
 
-def without(configs: Iterable[Config]) -> list[Config]:
-    """What a broker is told."""
-    return [config for config in configs if config.name not in KEYS]
+def broker_configs(configs: Iterable[Config]) -> list[Config]:
+    """Return the configs that are sent to a broker."""
+    return [config for config in configs if config.name not in TOPIC_CONFIGS]
 
 
-def _creator(access: Access, settings: OwnerSettings) -> str | None:
-    """Whoever creates without a login is nobody in particular, and so owns nothing."""
-    principal = access.context.principal
-    owns = settings.creator and principal != ANONYMOUS and acls_in_log(access.authorizer)
+def _owner_by_creation(authorization: ForwardedAuthorization, settings: OwnerSettings) -> str | None:
+    """Return the creator as owner if creators own their topics. An anonymous client owns nothing."""
+    principal = authorization.context.principal
+    owns = settings.creator and principal != ANONYMOUS and acls_in_log(authorization.authorizer)
     return str(principal) if owns else None
 
 
-def _needs_alter(name: str, keeping: Keeping) -> Fault:
-    what = "set the ACLs" if keeping.acls is not None else f"make {keeping.owner or 'nobody'} the owner"
+def _needs_alter(name: str, changes: OwnerAndAcls) -> Fault:
+    what = f"make {changes.owner} the owner" if changes.owner else "remove the owner"
+    if changes.acls is not None:
+        what = "set the ACLs"
     return (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         f"Not authorized to {what} of topic {name}: that needs ALTER on the cluster.",
@@ -180,7 +205,7 @@ def _owner(text: str | None) -> str:
         raise ValueError(
             f"Invalid value {text[:100]!r} for owner: expected a principal in the form type:name"
         )
-    if str(principal) == EVERYBODY:
+    if str(principal) == ALL_USERS:
         raise ValueError("Invalid value for owner: everybody cannot be the owner.")
     return str(principal)
 

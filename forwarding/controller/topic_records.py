@@ -1,7 +1,7 @@
-"""What the metadata log is told of topics once a broker has created, deleted or altered them.
+"""The records to commit once a broker has created, deleted or altered topics.
 
-Made by topics.py and configs.py, asked by forwarding.net.writer with the whole response and the newest image:
-other requests may have come between. The records are topic_owner's.
+topics.py and configs.py make them; forwarding.net.request_processor calls them with the merged response and
+the newest image, because other requests may have been committed meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from forwarding.controller.topic_owner import Keeping, created, forgotten, reowned, replaced_acls
+from forwarding.controller.topic_owner import (
+    OwnerAndAcls,
+    acl_records,
+    creation_records,
+    owner_records,
+    removal_records,
+)
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import topic_acls_text
 from proxy.metadata.topics import ACLS, OWNER, TOPIC_CONFIG, Topic
@@ -19,7 +25,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
 DYNAMIC_TOPIC_CONFIG = 1
-"""Where a config comes from that was set for this topic, by Kafka's number."""
+"""Kafka's number for the source of a config that was set for this topic."""
 
 
 Altered: TypeAlias = "types.AlterConfigsResponse | types.IncrementalAlterConfigsResponse"
@@ -27,13 +33,13 @@ Altered: TypeAlias = "types.AlterConfigsResponse | types.IncrementalAlterConfigs
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Topics by name, each with what it is to have."""
+    """New topics by name, each with its owner and ACLs."""
 
-    keeping: Mapping[str, Keeping]
+    changes: Mapping[str, OwnerAndAcls]
     new_id: Callable[[], bytes]
 
     def unknown_ids(self, response: types.CreateTopicsResponse) -> list[str]:
-        """CreateTopics tells ids from version 7 on."""
+        """CreateTopics returns ids from version 7 on."""
         return [topic.name for topic in self._done(response) if not any(topic.topic_id)]
 
     def records(
@@ -49,15 +55,15 @@ class Creation:
         self,
         topic: types.CreateTopicsResponse.CreatableTopicResult,
         image: MetadataImage,
-        asked: bytes | None,
+        requested: bytes | None,
     ) -> list[Message]:
-        topic_id = bytes(topic.topic_id) if any(topic.topic_id) else asked
+        topic_id = bytes(topic.topic_id) if any(topic.topic_id) else requested
         if topic_id is None:
-            # It is gone again.
+            # It was deleted meanwhile.
             return []
-        kept = self.keeping[topic.name]
-        acls = replaced_acls(topic.name, kept.acls or (), image, self.new_id, keep=True)
-        return [*created(topic.name, topic_id, kept, image), *acls]
+        change = self.changes[topic.name]
+        acls = acl_records(topic.name, change.acls or (), image, self.new_id, keep_existing=True)
+        return [*creation_records(topic.name, topic_id, change, image), *acls]
 
     def _done(
         self, response: types.CreateTopicsResponse
@@ -65,13 +71,13 @@ class Creation:
         return [
             topic
             for topic in response.topics
-            if topic.error_code == ErrorCode.NONE and topic.name in self.keeping
+            if topic.error_code == ErrorCode.NONE and topic.name in self.changes
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Topics by name, as the image had them when it was decided to delete them."""
+    """Deleted topics by name, as the image had them at the decision."""
 
     known: Mapping[str, Topic]
 
@@ -83,19 +89,19 @@ class Deletion:
     ) -> tuple[Message, ...]:
         deleted = [topic.name for topic in response.responses if topic.error_code == ErrorCode.NONE]
         names = [name for name in deleted if name is not None and self._is(name, image)]
-        return tuple(record for name in names for record in forgotten(name, image))
+        return tuple(record for name in names for record in removal_records(name, image))
 
     def _is(self, name: str, image: MetadataImage) -> bool:
-        """A topic of its name may have been created since."""
+        """Whether the image still has the same topic: a new one of its name may exist by now."""
         was, now = self.known.get(name), image.topics.by_name.get(name)
         return was is not None and now is not None and was.id == now.id
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """Topics by name, each with what is to change."""
+    """Altered topics by name, each with the change of its owner and ACLs."""
 
-    keeping: Mapping[str, Keeping]
+    changes: Mapping[str, OwnerAndAcls]
     topic_ids: Mapping[str, bytes]
     new_id: Callable[[], bytes]
 
@@ -113,21 +119,24 @@ class Alteration:
         )
 
     def of_topic(self, name: str, image: MetadataImage) -> list[Message]:
-        """None when nothing of ours was to change."""
-        kept = self.keeping.get(name)
-        if kept is None:
+        """Return the records of one topic; none if neither owner nor ACLs change."""
+        change = self.changes.get(name)
+        if change is None:
             return []
-        owner = [] if kept.owner is None else reowned(name, self.topic_ids[name], kept.owner, image)
-        if kept.acls is None:
+        owner = [] if change.owner is None else owner_records(name, self.topic_ids[name], change.owner, image)
+        if change.acls is None:
             return owner
-        return [*owner, *replaced_acls(name, kept.acls, image, self.new_id, keep=False)]
+        return [*owner, *acl_records(name, change.acls, image, self.new_id, keep_existing=False)]
 
 
-def shown(topic: types.CreateTopicsResponse.CreatableTopicResult, kept: Keeping | None) -> None:
-    """Put into a created topic's configs what we keep of it, where a broker told its configs (KIP-525)."""
-    if kept is None or topic.error_code != ErrorCode.NONE or not topic.configs:
+def add_configs(topic: types.CreateTopicsResponse.CreatableTopicResult, change: OwnerAndAcls | None) -> None:
+    """Add owner and ACLs to a created topic's configs, if the broker returned its configs (KIP-525)."""
+    if change is None or topic.error_code != ErrorCode.NONE or not topic.configs:
         return
-    values = {OWNER: kept.owner or None, ACLS: None if kept.acls is None else topic_acls_text(kept.acls)}
+    values = {
+        OWNER: change.owner or None,
+        ACLS: None if change.acls is None else topic_acls_text(change.acls),
+    }
     config = types.CreateTopicsResponse.CreatableTopicConfigs
     topic.configs = [
         *topic.configs,

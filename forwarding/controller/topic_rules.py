@@ -1,7 +1,7 @@
-"""A policy made of settings: names, numbers of partitions and replicas, configs that must or must not be set.
+"""A policy made of settings: topic names, numbers of partitions and replicas, required and forbidden configs.
 
-Named as create.topic.policy.class.name, alter.config.policy.class.name or both; the settings are in the table
-below and in docs/topic-policies.md. All of what is wrong with a topic is told at once.
+Named as create.topic.policy.class.name, alter.config.policy.class.name or both; docs/topic-policies.md lists
+the settings. The error message names all violations at once.
 """
 
 import re
@@ -18,7 +18,7 @@ EXEMPT = "exempt.principals"
 
 
 class TopicRules:
-    """Both policies. What no setting is about is free."""
+    """Implements both policies. Anything without a setting is allowed."""
 
     def __init__(self) -> None:
         self._name: re.Pattern[str] | None = None
@@ -40,11 +40,11 @@ class TopicRules:
 
     def validate_creation(self, creation: TopicCreation) -> None:
         if creation.principal not in self._exempt:
-            _refuse(self._creation_faults(creation))
+            _reject(self._creation_faults(creation))
 
     def validate_alteration(self, alteration: ConfigAlteration) -> None:
         if alteration.resource_type == "TOPIC" and alteration.principal not in self._exempt:
-            _refuse(self._alteration_faults(alteration))
+            _reject(self._alteration_faults(alteration))
 
     def _creation_faults(self, creation: TopicCreation) -> Iterator[str]:
         if self._name is not None and self._name.fullmatch(creation.topic) is None:
@@ -76,17 +76,17 @@ class TopicRules:
                 yield f"{name} must not be set"
 
     def _outside(self, what: str, number: int | None, least: str, most: str) -> Iterator[str]:
-        # A number that nobody could tell is outside of every bound.
+        # An unknown number violates every bound.
         if least in self._numbers and (number is None or number < self._numbers[least]):
             yield f"{number} {what}, at least {self._numbers[least]} are required"
         if most in self._numbers and (number is None or number > self._numbers[most]):
             yield f"{number} {what}, at most {self._numbers[most]} are allowed"
 
 
-def _refuse(faults: Iterator[str]) -> None:
-    told = "; ".join(faults)
-    if told:
-        raise PolicyViolation(f"Topic policy: {told}.")
+def _reject(faults: Iterator[str]) -> None:
+    message = "; ".join(faults)
+    if message:
+        raise PolicyViolation(f"Topic policy: {message}.")
 
 
 def _pattern(key: str, text: str) -> re.Pattern[str]:
@@ -103,7 +103,7 @@ def _number(key: str, text: str) -> int:
 
 
 def _entries(key: str, text: str) -> dict[str, str | None]:
-    """ "a=1;b" -> {"a": "1", "b": None}."""
+    """Parse a list of settings: "a=1;b" -> {"a": "1", "b": None}."""
     entries = [entry.strip() for entry in text.split(";") if entry.strip()]
     if not entries:
         raise ValueError(f"{key}: expected names, separated by semicolons")

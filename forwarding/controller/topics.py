@@ -1,21 +1,20 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: the allowed part goes on to a broker.
+"""CreateTopics, DeleteTopics and CreatePartitions: the allowed topics are sent to a broker.
 
-Which topics are rejected, and how they are merged back into the broker's response, is in proxy.admin.topics:
-the proxy decides the same. Owner and ACLs of a new topic are ours to keep (topic_owner.py), in the log once
-the broker has created it. Topic names behind ids come from forwarding.net.broker, which asks before the
-decision.
+proxy.admin.topics decides which topics are rejected, and merges them into the broker's response; the proxy
+uses the same code. The metadata log stores owner and ACLs of a new topic (topic_owner.py) once the broker has
+created it. forwarding.net.broker looks up the names of topic ids before the decision.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
+from forwarding.controller.api import ControllerApi, DecisionInputs
 from forwarding.controller.mutations import CREATION, DELETION, NEW_PARTITIONS
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Decision, Outcome, over_limit
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Decision, Outcome, SendToBroker, over_limit
 from forwarding.controller.policy import Policies
-from forwarding.controller.served import Asked, Served
-from forwarding.controller.topic_owner import Keeping, at_creation, without
-from forwarding.controller.topic_records import Creation, Deletion, shown
+from forwarding.controller.topic_owner import OwnerAndAcls, broker_configs, creation_change
+from forwarding.controller.topic_records import Creation, Deletion, add_configs
 from proxy.admin.topics import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -36,88 +35,88 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 
 
-def create_topics(asked: Asked[types.CreateTopicsRequest]) -> Decision:
-    """The configs of a created topic are shown to those with DESCRIBE_CONFIGS on it."""
-    request, access = asked.request, asked.access
-    errors = creation_errors(access, request)
+def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision:
+    """Decide CreateTopics. Configs of a created topic are shown to principals with DESCRIBE_CONFIGS on it."""
+    request, authorization = inputs.request, inputs.authorization
+    errors = creation_errors(authorization, request)
     creatable = [topic for topic in request.topics if topic.name not in errors]
     names = [topic.name for topic in creatable]
-    describable = access.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
+    describable = authorization.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
     dry = bool(request.validate_only)
-    keeping: dict[str, Keeping] = {}
+    changes: dict[str, OwnerAndAcls] = {}
     for topic in creatable:
-        kept = asked.policies.of_creation(topic, access, asked.tried, dry) or at_creation(
-            topic, access, asked.owners
-        )
-        if isinstance(kept, Keeping):
-            keeping[topic.name] = kept
+        change = inputs.policies.creation_fault(
+            topic, authorization, inputs.dry_run_results, dry
+        ) or creation_change(topic, authorization, inputs.owners)
+        if isinstance(change, OwnerAndAcls):
+            changes[topic.name] = change
         else:
-            errors[topic.name] = kept
-    count = sum(2 + len(kept.acls or ()) for kept in keeping.values() if kept.anything)
+            errors[topic.name] = change
+    count = sum(2 + len(change.acls or ()) for change in changes.values() if change.is_any)
     if count > MAX_RECORDS_PER_REQUEST:
-        return over_limit(ApiKey.CREATE_TOPICS, request, f"Unable to keep {count} records of new topics")
+        return over_limit(ApiKey.CREATE_TOPICS, request, f"Unable to store {count} records of new topics")
     merge: Merge[types.CreateTopicsResponse] = Merge(CREATE_TOPICS, request, errors)
 
     def finish(response: types.CreateTopicsResponse) -> types.CreateTopicsResponse:
         for topic in response.topics:
-            shown(topic, keeping.get(topic.name))
+            add_configs(topic, changes.get(topic.name))
         hide_configs(response.topics, describable)
         return merge.into(response)
 
-    topics = [topic for topic in creatable if topic.name in keeping]
+    topics = [topic for topic in creatable if topic.name in changes]
     if not topics:
         return Outcome((), merge.alone())
     for topic in topics:
-        topic.configs = without(topic.configs)
-    known = any(kept.anything or name in asked.image.topics.by_name for name, kept in keeping.items())
-    follow_up = Creation(keeping, asked.new_id) if known and not dry else None
-    return AskBroker(with_topics(request, topics), finish, follow_up)
+        topic.configs = broker_configs(topic.configs)
+    known = any(change.is_any or name in inputs.image.topics.by_name for name, change in changes.items())
+    follow_up = Creation(changes, inputs.new_id) if known and not dry else None
+    return SendToBroker(with_topics(request, topics), finish, follow_up)
 
 
-def create_partitions(asked: Asked[types.CreatePartitionsRequest]) -> Decision:
-    request = asked.request
-    errors = partition_errors(asked.access, request)
+def create_partitions(inputs: DecisionInputs[types.CreatePartitionsRequest]) -> Decision:
+    request = inputs.request
+    errors = partition_errors(inputs.authorization, request)
     merge: Merge[types.CreatePartitionsResponse] = Merge(CREATE_PARTITIONS, request, errors)
     topics = [topic for topic in request.topics if topic.name not in errors]
-    return AskBroker(with_topics(request, topics), merge.into) if topics else Outcome((), merge.alone())
+    return SendToBroker(with_topics(request, topics), merge.into) if topics else Outcome((), merge.alone())
 
 
-def delete_topics(asked: Asked[types.DeleteTopicsRequest]) -> Decision:
-    """A missing topic is reported as missing to clients that may describe it, and denied to others."""
-    request, topic_names = asked.request, asked.topic_names
+def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision:
+    """Decide DeleteTopics. A missing topic is reported as missing only to clients that may describe it."""
+    request, topic_names = inputs.request, inputs.topic_names
     times = Counter(topics_to_delete(request))
-    # The empty name is one too: a broker reports that there is no such topic.
+    # An empty name counts as a name: a broker reports that there is no such topic.
     names = {key: topic_names.get(key) if key[0] is None else key[0] for key in times}
-    errors, perhaps_missing = deletion_errors(asked.access, names, times)
+    errors, perhaps_missing = deletion_errors(inputs.authorization, names, times)
     errors |= {key: missing_topic(name) for key, name in perhaps_missing.items() if key not in topic_names}
     merge = DeletionMerge(list(times), errors)
     if not merge.allowed:
         return Outcome((), merge.alone())
-    by_name = asked.image.topics.by_name
+    by_name = inputs.image.topics.by_name
     known = {name: topic for name in names.values() if name is not None and (topic := by_name.get(name))}
-    return AskBroker(deletion_of(request, merge.allowed), merge.into, Deletion(known) if known else None)
+    return SendToBroker(deletion_of(request, merge.allowed), merge.into, Deletion(known) if known else None)
 
 
-def _topics_in_question(request: types.DeleteTopicsRequest) -> list[TopicKey]:
+def _topics_to_look_up(request: types.DeleteTopicsRequest) -> list[TopicKey]:
     return [key for key in topics_to_delete(request) if (key[0] is None) == any(key[1])]
 
 
-SERVED = (
-    Served(
+CONTROLLER_APIS = (
+    ControllerApi(
         key=ApiKey.CREATE_TOPICS,
         decide=create_topics,
         to_broker=True,
-        try_first=Policies.creation_to_try,
+        dry_run=Policies.dry_run_request,
         charge=CREATION,
     ),
-    Served(
+    ControllerApi(
         key=ApiKey.DELETE_TOPICS,
         decide=delete_topics,
         to_broker=True,
-        topics=_topics_in_question,
+        topics=_topics_to_look_up,
         charge=DELETION,
     ),
-    Served(
+    ControllerApi(
         key=ApiKey.CREATE_PARTITIONS,
         decide=create_partitions,
         to_broker=True,

@@ -1,7 +1,6 @@
-"""The controller's own requests to a broker: what a decision sends on, topic names, the metadata topic.
+"""The controller's own requests to a broker: forwarded requests, topic names and ids, the metadata topic.
 
-Asked by forwarding.net.writer and log. Goes in under the controller's identity, so nothing may come this
-way that forwarding.controller has not allowed.
+They are made with the controller's identity, so only what forwarding.controller has allowed may be sent.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from forwarding.controller.mutations import Existing
+from forwarding.controller.mutations import ExistingTopic
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
@@ -26,67 +25,67 @@ TOPICS_AT_ONCE = 500
 CREATE_TOPICS_VERSIONS = (5, 7)
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
-    # A zombie's or a crashed controller's half-written transaction must never be read as if it counted.
+    # An unclean election could lose committed records, or the end of a transaction.
     "unclean.leader.election.enable": "false",
-    # Compaction takes records out of the middle of transactions; leave a follower a day to catch up first.
+    # Compaction removes records from the middle of transactions: leave followers a day to catch up first.
     "min.compaction.lag.ms": "86400000",
 }
 REPLICATION_FACTORS = (3, 1)
-"""Tried in this order: three replicas where the cluster has them."""
+"""Tried in this order: three replicas if the cluster has them."""
 
 log = structlog.get_logger(__name__)
 
 
 class Broker:
-    """One channel to a broker, opened when needed and again when lost."""
+    """One channel to a broker, opened when needed and reopened when lost."""
 
     def __init__(self, endpoint: EndpointSettings) -> None:
         self._endpoint = endpoint
         self._channel: Channel | None = None
         self._opening = asyncio.Lock()
         self.known_versions: dict[int, tuple[int, int]] = {}
-        """What the broker spoke when last connected to; empty before the first time."""
+        """The versions that the broker supported when last connected; empty before the first connection."""
 
     async def api_versions(self) -> dict[int, tuple[int, int]]:
-        """What the broker speaks; ChannelError when there is none to ask."""
+        """Return the versions that the broker supports; ChannelError if none can be reached."""
         return (await self._open()).api_versions
 
     async def request(
         self, api_key: int, version: int, message: Request[Response], timeout_ms: int
     ) -> Response:
-        """One request, not repeated: ChannelError means that it may or may not have been done."""
+        """Send one request, without retries. After a ChannelError it may or may not have been carried out."""
         channel = await self._open()
         return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
 
     async def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The ids of topics; of those that there are none of, and of brokers that tell no ids, nothing."""
+        """Return the ids of the topics that exist; brokers that return no ids give an empty result."""
         topics = await self._topics_of_names(list(dict.fromkeys(names)))
         return {topic.name: topic.topic_id for topic in topics if any(topic.topic_id)}
 
     async def found_ids(self, names: list[str]) -> dict[str, bytes | None]:
-        """The id of each topic, None where the broker says that there is none; others are left out."""
+        """Return the id of each topic, None for a missing one. Topics with other errors are left out."""
         found: dict[str, bytes | None] = {}
         for start in range(0, len(names), TOPICS_AT_ONCE):
             for topic in await self._described(names[start : start + TOPICS_AT_ONCE]):
                 if topic.name is None:
-                    continue  # Of a topic that was asked for by its id.
+                    continue  # The topic was looked up by id.
                 if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     found[topic.name] = None
                 elif topic.error_code == ErrorCode.NONE and any(topic.topic_id):
                     found[topic.name] = bytes(topic.topic_id)
         return found
 
-    async def existing(self, keys: Iterable[TopicKey]) -> dict[TopicKey, Existing]:
-        """Those of the topics that there are."""
-        asked = list(keys)
-        names = [name for name, _ in asked if name is not None]
+    async def existing(self, keys: Iterable[TopicKey]) -> dict[TopicKey, ExistingTopic]:
+        """Return those of the topics that exist."""
+        requested = list(keys)
+        names = [name for name, _ in requested if name is not None]
         by_name = await self._topics_of_names(names)
-        by_id = await self._topics_of_ids([topic_id for name, topic_id in asked if name is None])
-        found: dict[TopicKey, Existing] = {(topic.name, NO_TOPIC_ID): topic for topic in by_name}
+        by_id = await self._topics_of_ids([topic_id for name, topic_id in requested if name is None])
+        found: dict[TopicKey, ExistingTopic] = {(topic.name, NO_TOPIC_ID): topic for topic in by_name}
         return found | {(None, topic.topic_id): topic for topic in by_id}
 
-    async def try_creation(self, request: types.CreateTopicsRequest) -> types.CreateTopicsResponse:
-        """What would come of a CreateTopics request; nothing is created."""
+    async def dry_run(self, request: types.CreateTopicsRequest) -> types.CreateTopicsResponse:
+        """Send a CreateTopics request with validate_only."""
         tried = types.CreateTopicsRequest(
             topics=request.topics, timeout_ms=request.timeout_ms, validate_only=True
         )
@@ -94,21 +93,21 @@ class Broker:
         version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
         return await channel.request(ApiKey.CREATE_TOPICS, version, tried, timeout_ms=request.timeout_ms)
 
-    async def sizes_of(
+    async def dry_run_results(
         self, creation: types.CreateTopicsRequest | None
     ) -> dict[str, types.CreateTopicsResponse.CreatableTopicResult]:
-        """What a dry run tells of each topic: its size, where that is the broker's to choose."""
+        """Return the results of a dry run by topic: they have the sizes that the broker chooses."""
         if creation is None:
             return {}
-        return {topic.name: topic for topic in (await self.try_creation(creation)).topics}
+        return {topic.name: topic for topic in (await self.dry_run(creation)).topics}
 
     async def ensure_topic(self, topic: str) -> None:
-        """Create the metadata topic if it is absent; ChannelError when it can neither be found nor made."""
+        """Create the metadata topic if it is absent; ChannelError if it can be neither found nor created."""
         for replication_factor in REPLICATION_FACTORS:
             error_code, message = await self._create(topic, replication_factor)
             if error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 log.info(
-                    "metadata topic is there",
+                    "metadata topic exists",
                     topic=topic,
                     created=error_code == ErrorCode.NONE,
                     replication_factor=replication_factor,
@@ -119,7 +118,7 @@ class Broker:
         raise ChannelError(f"{self._endpoint.address}: topic {topic} cannot be created: {message}")
 
     async def close(self) -> None:
-        """Let the channel go."""
+        """Close the channel."""
         if self._channel is not None:
             await self._channel.close()
 
@@ -130,33 +129,33 @@ class Broker:
                 self.known_versions = dict(self._channel.api_versions)
             return self._channel
 
-    async def _topics_of_ids(self, topic_ids: list[bytes]) -> list[Existing]:
+    async def _topics_of_ids(self, topic_ids: list[bytes]) -> list[ExistingTopic]:
         topic = types.MetadataRequest.MetadataRequestTopic
-        asked = [topic(name=None, topic_id=topic_id) for topic_id in topic_ids]
-        return await self._metadata(asked, METADATA_BY_ID_VERSIONS)
+        requested = [topic(name=None, topic_id=topic_id) for topic_id in topic_ids]
+        return await self._metadata(requested, METADATA_BY_ID_VERSIONS)
 
-    async def _topics_of_names(self, names: list[str]) -> list[Existing]:
+    async def _topics_of_names(self, names: list[str]) -> list[ExistingTopic]:
         topic = types.MetadataRequest.MetadataRequestTopic
         return await self._metadata([topic(name=name) for name in names], METADATA_BY_NAME_VERSIONS)
 
     async def _metadata(
         self, topics: list[types.MetadataRequest.MetadataRequestTopic], versions: tuple[int, int]
-    ) -> list[Existing]:
+    ) -> list[ExistingTopic]:
         return [
-            Existing(topic.name, bytes(topic.topic_id), len(topic.partitions))
-            for topic in await self._told(topics, versions)
+            ExistingTopic(topic.name, bytes(topic.topic_id), len(topic.partitions))
+            for topic in await self._requested(topics, versions)
             if topic.error_code == ErrorCode.NONE and topic.name is not None
         ]
 
     async def _described(self, names: list[str]) -> list[types.MetadataResponse.MetadataResponseTopic]:
         topic = types.MetadataRequest.MetadataRequestTopic
-        return await self._told([topic(name=name) for name in names], IDS_BY_NAME_VERSIONS)
+        return await self._requested([topic(name=name) for name in names], IDS_BY_NAME_VERSIONS)
 
-    async def _told(
+    async def _requested(
         self, topics: list[types.MetadataRequest.MetadataRequestTopic], versions: tuple[int, int]
     ) -> list[types.MetadataResponse.MetadataResponseTopic]:
         if not topics:
-            # An empty list would mean all that there are, or none, by version.
+            # By version, an empty list would mean all topics or none.
             return []
         channel = await self._open()
         response = await channel.request(
@@ -168,7 +167,7 @@ class Broker:
 
     async def _create(self, topic: str, replication_factor: int) -> tuple[int, str]:
         request = types.CreateTopicsRequest
-        # An acknowledged change has to outlive one broker: two of three replicas have it.
+        # An acknowledged change has to survive the loss of a broker: two of three replicas have it.
         configs = TOPIC_CONFIGS | {"min.insync.replicas": "2" if replication_factor > 1 else "1"}
         wanted = request.CreatableTopic(
             name=topic,
@@ -182,5 +181,5 @@ class Broker:
             channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS),
             request(topics=[wanted], timeout_ms=self._endpoint.request_timeout_ms),
         )
-        answer = response.topics[0]
-        return answer.error_code, answer.error_message or ErrorCode(answer.error_code).name
+        result = response.topics[0]
+        return result.error_code, result.error_message or ErrorCode(result.error_code).name

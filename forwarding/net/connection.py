@@ -1,7 +1,7 @@
 """One proxy's connection to the controller, frame by frame: SASL, ApiVersions, Envelope, nothing else.
 
-Fed by forwarding.net.server, one frame at a time, so that answers leave in the order of the requests. Who
-the proxy is comes from proxy.session.authentication; what an Envelope asks for goes to `serve`.
+forwarding.net.server calls `receive` with one frame at a time, so that responses have the order of the
+requests. proxy.session.authentication identifies the proxy; `serve` processes Envelopes.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ LISTENER_APIS: Mapping[int, VersionRange] = {
     ApiKey.SASL_AUTHENTICATE: (0, 2),
     ApiKey.ENVELOPE: ENVELOPE_VERSIONS,
 }
-"""What is served on the controller's own endpoint; everything else comes inside an Envelope (E10)."""
+"""The APIs of the controller's own endpoint; everything else has to come inside an Envelope (E10)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ListenerContext:
     """What all connections of the listener share."""
 
     listener: str
     sasl: SaslListener | None
     forwardable_versions: Callable[[], Mapping[int, VersionRange]]
-    """What may come inside an Envelope, for the proxies' ApiVersions (E8)."""
+    """Returns the versions accepted inside an Envelope, for the ApiVersions response to proxies (E8)."""
     serve: Callable[[types.EnvelopeRequest, int, Sender], Awaitable[types.EnvelopeResponse]]
-    """An EnvelopeRequest, its version and its sender -> the EnvelopeResponse."""
+    """Takes an EnvelopeRequest, its version and its sender."""
     record: Callable[[AuditEvent], None]
     now_ms: Callable[[], int]
     verifications: Verifications
@@ -58,16 +58,16 @@ class Surroundings:
     revoke_immediately: bool = False
     """sessions.revoke.immediately."""
     transactional_id: str = ""
-    """The controller's own, which proxies keep their clients from."""
+    """The controller's own, which proxies reject from clients."""
 
 
 class UnknownPrincipal(Exception):
-    """What a peer has shown makes it nobody; it is not let in."""
+    """The principal builder rejected the peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back to the proxy, and why the connection ends, if it does."""
+    """The bytes to send to the proxy, and why the connection is to be closed, if it is."""
 
     data: bytes = b""
     close: str | None = None
@@ -80,64 +80,64 @@ class Connection:
         self,
         connection_id: str,
         host: str,
-        surroundings: Surroundings,
+        context: ListenerContext,
         certificate: bytes | None = None,
-        is_there: Callable[[], bool] = lambda: True,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`certificate`: the peer's own in DER, verified; `is_there`: the peer has not left.
+        """`certificate`: the peer's verified certificate in DER; `is_connected`: whether it is still there.
 
-        UnknownPrincipal, and it is recorded.
+        Raises UnknownPrincipal, which is recorded.
         """
-        self._is_there = is_there
+        self._is_connected = is_connected
         self._connection_id = connection_id
         self._host = host
-        self._around = surroundings
-        self._authentication = Authentication(surroundings.sasl, self._principal(certificate), host=host)
+        self._context = context
+        self._authentication = Authentication(context.sasl, self._principal(certificate), host=host)
 
     def _principal(self, certificate: bytes | None) -> Principal:
-        around = self._around
-        context = AuthenticationContext(
-            listener=around.listener,
-            security_protocol=around.security_protocol,
+        context = self._context
+        peer = AuthenticationContext(
+            listener=context.listener,
+            security_protocol=context.security_protocol,
             host=self._host,
             certificate=certificate,
         )
         try:
-            return around.principal_builder.build(context)
+            return context.principal_builder.build(peer)
         except Exception as error:
             event = events.authentication_failed(
                 connection_id=self._connection_id,
-                listener=around.listener,
+                listener=context.listener,
                 host=self._host,
                 mechanism="SSL",
                 message=f"principal builder: {error or repr(error)}",
             )
-            around.record(event)
+            context.record(event)
             raise UnknownPrincipal(event.message) from error
 
     def _client(self) -> Client:
         authentication = self._authentication
         return Client(
-            listener=self._around.listener,
+            listener=self._context.listener,
             mechanism=authentication.mechanism or "",
             host=self._host,
             principal=str(authentication.principal) if authentication.known else None,
-            is_there=self._is_there,
+            is_there=self._is_connected,
         )
 
     @property
     def authenticated(self) -> bool:
-        """The peer is known, and may send larger frames."""
+        """Whether the peer is authenticated and not just re-authenticating: it may send large frames."""
         return self._authentication.phase is Phase.COMPLETE
 
     @property
     def known(self) -> bool:
-        """The same, also while the peer logs in again."""
+        """Whether the peer has authenticated, also while it re-authenticates."""
         return self._authentication.known
 
     async def receive(self, frame: bytes) -> Reply:
-        """Serve one request frame, without its length prefix. NotChecked: the peer is to be cut off."""
-        now_ms = self._around.now_ms()
+        """Serve one request frame, without its length prefix. NotChecked: the connection is to be closed."""
+        now_ms = self._context.now_ms()
         if self._authentication.phase is Phase.BARE_TOKENS:
             return await self._bare_token(frame, now_ms)
         try:
@@ -152,7 +152,7 @@ class Connection:
         if authentication.rejects(header.api_key, now_ms):
             self._record(events.session_expired(), header)
             return Reply(close="session expired")
-        if self._around.revoke_immediately and authentication.revoked:
+        if self._context.revoke_immediately and authentication.revoked:
             self._record(events.session_revoked(), header)
             return Reply(close="session revoked")
         match header.api_key:
@@ -168,10 +168,10 @@ class Connection:
         return await self._envelope(header, frame)
 
     async def _envelope(self, header: RequestHeader, frame: bytes) -> Reply:
-        # Version 1 has the same layout: only what may be answered differs.
+        # Version 1 has the layout of version 0.
         message, _ = codecs.of(types.EnvelopeRequest, OLDEST_VERSION).decode(frame, header.body_offset)
-        sender = Sender(self._authentication.principal, self._host, self._around.listener, header.client_id)
-        response = await self._around.serve(message, header.api_version, sender)
+        sender = Sender(self._authentication.principal, self._host, self._context.listener, header.client_id)
+        response = await self._context.serve(message, header.api_version, sender)
         body = codecs.of(types.EnvelopeResponse, OLDEST_VERSION).encode(response)
         return Reply(encode_response(header.api_key, header.api_version, header.correlation_id, body))
 
@@ -183,34 +183,34 @@ class Connection:
             step = await self._verified(
                 self._authentication.authenticate(header.api_version, message, now_ms)
             )
-        self._tell(step, header)
+        self._record_step(step, header)
         data = b"" if step.response is None else _frame(header, step.response)
         return Reply(data, "authentication failed" if step.close else None)
 
     async def _verified(self, step: Step) -> Step:
         while step.check is not None:
-            outcome = await self._around.verifications.outcome(step.check, self._client())
-            step = self._authentication.verified(outcome, self._around.now_ms())
+            outcome = await self._context.verifications.outcome(step.check, self._client())
+            step = self._authentication.verified(outcome, self._context.now_ms())
         return step
 
     async def _bare_token(self, token: bytes, now_ms: int) -> Reply:
         step = await self._verified(self._authentication.bare_token(token, now_ms))
-        self._tell(step, None)
+        self._record_step(step, None)
         if step.close:
             return Reply(close="authentication failed")
         return Reply(len(step.response).to_bytes(4, "big") + step.response)
 
     def _api_versions(self, header: RequestHeader) -> Reply:
-        offered = {**LISTENER_APIS, **self._around.forwardable_versions()}
+        offered = {**LISTENER_APIS, **self._context.forwardable_versions()}
         low, high = offered[ApiKey.API_VERSIONS]
         if not low <= header.api_version <= high:
-            # KIP-511: told in version 0, which every client reads.
+            # KIP-511: the response has version 0, which every client can read.
             only: dict[int, VersionRange] = {ApiKey.API_VERSIONS: (low, high)}
             header = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id, 0)
             return Reply(_frame(header, _versions_response(only, ErrorCode.UNSUPPORTED_VERSION)))
         response = _versions_response(offered, ErrorCode.NONE)
         if codecs.is_flexible(header.api_key, header.api_version):
-            response.unknown_tags = {TRANSACTIONAL_ID_TAG: self._around.transactional_id.encode()}
+            response.unknown_tags = {TRANSACTIONAL_ID_TAG: self._context.transactional_id.encode()}
         return Reply(_frame(header, response))
 
     def _unexpected(self, header: RequestHeader) -> Reply:
@@ -219,13 +219,13 @@ class Connection:
         self._record(events.request_refused(message=message), header)
         return Reply(close="unexpected request")
 
-    def _tell(self, step: Step, header: RequestHeader | None) -> None:
+    def _record_step(self, step: Step, header: RequestHeader | None) -> None:
         if step.event is not None:
             self._record(step.event, header)
 
     def _record(self, event: AuditEvent, header: RequestHeader | None) -> None:
         event.connection_id = self._connection_id
-        event.listener = self._around.listener
+        event.listener = self._context.listener
         event.host = self._host
         if event.principal is None and self.authenticated:
             event.principal = str(self._authentication.principal)
@@ -234,7 +234,7 @@ class Connection:
             event.correlation_id = header.correlation_id
             event.method = event.method or ApiKey.name_of(header.api_key)
             event.api_version = header.api_version
-        self._around.record(event)
+        self._context.record(event)
 
 
 def _frame(header: RequestHeader, response: Message) -> bytes:

@@ -1,7 +1,7 @@
-"""What others do to the controller at the broker, as one log line, a metric and an alert.
+"""What other clients do to the controller's election and to its transactional id: a log line and a metric.
 
-Told by forwarding.net.election and forwarding.net.leader. Whoever may use the controller's transactional id
-or its election group can do these things again and again: each is counted, one in a while is logged.
+forwarding.net.election and forwarding.net.leader report it. A client with rights on the transactional id or
+on the election group can repeat these things quickly: each is counted, one in LOG_INTERVAL_MS is logged.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Kind(StrEnum):
-    """What was done. The label of the metric."""
+    """The kind of disturbance, which is the label of the metric."""
 
     FENCED = "fenced"
     EVICTED = "evicted"
@@ -35,12 +35,12 @@ MEANINGS = {
 }
 ACTION = (
     "only controllers may have WRITE on this transactional id and READ on this group: look for ACLs that "
-    "give them to others, prefixes and * included, and for clients with the names told here"
+    "give them to others, prefixes and * included, and for clients with these names"
 )
 
 
 class Disturbances:
-    """Counts all, logs one of a kind in LOG_INTERVAL_MS."""
+    """Counts every disturbance, and logs one of each kind in LOG_INTERVAL_MS."""
 
     def __init__(
         self, counter: Counter, transactional_id: str, group_id: str, now_ms: Callable[[], int]
@@ -55,8 +55,8 @@ class Disturbances:
         """Whether the next one of this kind is logged."""
         return self._now_ms() - self._logged_ms.get(kind, -LOG_INTERVAL_MS) >= LOG_INTERVAL_MS
 
-    def tell(self, kind: Kind, members: Sequence[str] = ()) -> None:
-        """`members`: who is in the election group, this controller included."""
+    def report(self, kind: Kind, members: Sequence[str] = ()) -> None:
+        """Report one disturbance. `members`: the members of the election group, with this controller."""
         self._counter.labels(kind.value).inc()
         if not self.is_due(kind):
             return

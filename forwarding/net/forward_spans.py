@@ -1,7 +1,6 @@
 """Trace spans of a forward: the proxy's, while it waits for the controller, and the controller's own.
 
-The proxy's span is told to the controller in the Envelope, so the controller's is its child, in whatever
-process it is. Used by forwarding.net.forwarder and forwarding.net.process.
+The Envelope holds the proxy's span, so the controller's is its child in another process.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header, decode_response_header
 
 FAULT = "fault"
-"""In place of an error code: there is no response."""
+"""Stands for an error code when there is no response."""
 CANCELLED = "cancelled"
 MAX_READ_BYTES = 4_096
-"""A response is decoded once more for its error code, unless it is larger."""
+"""A larger response is not decoded again for its error code."""
 
 Serve: TypeAlias = "Callable[[types.EnvelopeRequest, int, Sender], Awaitable[types.EnvelopeResponse]]"
 
 
 class ForwardSpan:
-    """Of one forward at the proxy, over all its attempts."""
+    """The span of one forward at the proxy, over all its attempts."""
 
     def __init__(self, spans: Spans, api_key: int, forward_id: str, parent: str | None) -> None:
         self._span: OpenSpan = spans.begin(f"Envelope {name_of_api(api_key)}", "client", parent)
@@ -44,15 +43,15 @@ class ForwardSpan:
         self.traceparent = self._span.traceparent
 
     def sent(self, host: str, port: int) -> None:
-        """An attempt goes to this controller."""
+        """Note the controller of this attempt."""
         self._attributes |= {"server.address": host, "server.port": port}
 
     def retried(self, reason: str) -> None:
-        """An attempt was of no use."""
+        """Note a retry and its reason."""
         self._span.event("retry", {"reason": reason})
 
     def ended(self, reply: ControllerResponse | None) -> None:
-        """None: the process gives it up."""
+        """End the span. None: the process has cancelled the forward."""
         if reply is None:
             self._span.end(self._attributes, CANCELLED)
             return
@@ -67,7 +66,7 @@ class ForwardSpan:
 
 
 def traced(spans: Spans, serve: Serve) -> Serve:
-    """`serve` with a span for each Envelope."""
+    """Return `serve` with a span for each Envelope."""
 
     async def serve_traced(
         message: types.EnvelopeRequest, version: int, sender: Sender
@@ -125,7 +124,7 @@ def _attributes(
 
 
 def _header(message: types.EnvelopeRequest) -> RequestHeader | None:
-    """Of the request inside; None if it cannot be read."""
+    """Return the header of the request inside; None if it cannot be decoded."""
     try:
         return decode_request_header(message.request_data)
     except WireError:
@@ -133,7 +132,7 @@ def _header(message: types.EnvelopeRequest) -> RequestHeader | None:
 
 
 def _error_code(header: RequestHeader | None, response: types.EnvelopeResponse) -> int | None:
-    """The Envelope's own error, else that of the response inside; None: too large to look."""
+    """Return the Envelope's error, else the error of the response inside; None if it is too large."""
     data = response.response_data
     if response.error_code != ErrorCode.NONE:
         return int(response.error_code)

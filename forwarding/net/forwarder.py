@@ -1,8 +1,8 @@
-"""A proxy's way to the active controller: finds it, sends Envelopes, retries until the deadline (KIP-590).
+"""A proxy's connection to the active controller: sends Envelopes, and retries until the deadline (KIP-590).
 
-`run` belongs in the proxy's TaskGroup and keeps one channel to a controller open, so that its ApiVersions
-are known before a client asks; `forward` is what the proxy's net layer calls for each ToController
-effect. What may be retried is forwarding.retry's, what clients see of errors forwarding.envelope's.
+`run` belongs in the proxy's TaskGroup. It maintains one channel to a controller, so that the controller's API
+versions are known before a client requests them. The proxy calls `forward` for each ToController effect.
+forwarding.retry decides what is retried, forwarding.envelope which errors clients see.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import decode_response_header
 
 ATTEMPT_TIMEOUT_MS = 5_000
-"""A controller that sends nothing at all for so long, with requests in flight, may be frozen or cut off: the
-others are asked. If it was only slow, it is asked again with the same forward id, and answers with what the
-first attempt came to."""
+"""A controller that sends nothing for so long, with requests in flight, may be frozen or cut off: another one
+is tried. If it was only slow, it gets the same forward id again, and responds as to the first attempt."""
 
 MAX_PAUSE_MS = 1_000
-"""Between two attempts of one request."""
+"""The longest pause between two attempts of one request."""
 
 ApiVersions = Mapping[int, tuple[int, int]]
 
@@ -56,14 +55,14 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
+class _AttemptResult:
     error_code: int | None
     """The envelope-level error, or CONNECTION_LOST."""
     message: types.EnvelopeResponse | None = None
 
 
 class Forwarder:
-    """The one channel to the active controller among `endpoints`, and the requests on it."""
+    """The channel to the active controller, one of `endpoints`, and the requests on it."""
 
     def __init__(
         self,
@@ -77,15 +76,15 @@ class Forwarder:
         leader: Callable[[], EndpointSettings | None] = lambda: None,
         spans: Spans = NO_SPANS,
     ) -> None:
-        """`forward_id_prefix`: unique to this process's life, "<proxy id>/<boot id>".
+        """`forward_id_prefix`: unique to this boot, "<proxy id>/<boot id>".
 
-        `leader`: the active controller, where others know which one that is; it is tried first.
+        `leader` returns the active controller if it is known; it is tried first.
         """
         if not endpoints:
             raise ValueError("no controller endpoint")
         self._attempt_timeout_ms = attempt_timeout_ms
-        self._endpoints = tuple(map(self._impatient, endpoints))
-        self._tried = 0
+        self._endpoints = tuple(map(self._with_attempt_timeout, endpoints))
+        self._attempted_endpoints = 0
         self._leader = leader
         self._prefix = forward_id_prefix
         self._metrics = metrics
@@ -97,31 +96,31 @@ class Forwarder:
             "controller reached", "controller not reached", 50, len(self._endpoints)
         )
         self._rejected: Cause | None = None
-        """Why the controllers that are reached did not carry out the last request."""
+        """Why the controller did not carry out the last request."""
         self._channel: Channel | None = None
-        self._found = asyncio.Event()
-        self._reached = asyncio.Event()
-        self._abandoned = asyncio.Event()
+        self._found = asyncio.Event()  # Set while there is a channel.
+        self._reached = asyncio.Event()  # Set once there was one.
+        self._abandoned = asyncio.Event()  # Set when another controller is to be tried.
         self._numbers = count()
         self.controller_api_versions: ApiVersions | None = None
-        """What the controller we last reached speaks (E8); None before the first."""
+        """The versions that the last controller supported (E8); None before the first connection."""
         self.controller_transactional_id: str | None = None
-        """What it writes its log with; None when it does not say, as Kafka's own controller."""
+        """The transactional id of its log; None from Kafka's own controller."""
 
     @property
     def connected(self) -> bool:
-        """A controller answers, be it the active one or not."""
+        """Whether a controller is connected, active or not."""
         return self._channel is not None and not self._channel.closed
 
     @property
     def trouble(self) -> Cause | None:
-        """Why administrative requests would not be carried out now, as far as is known."""
+        """Why administrative requests would fail now, as far as is known."""
         if self.connected:
             return self._rejected
         return self.reachability.cause or Cause("no controller connected yet")
 
     async def reached(self, timeout_ms: int) -> bool:
-        """Wait until a controller has said what it speaks; False when none has in the time given."""
+        """Wait until a controller's API versions are known; False when the time is over."""
         try:
             with self.reachability.wanted():
                 async with asyncio.timeout(timeout_ms / 1000):
@@ -132,18 +131,18 @@ class Forwarder:
 
     @property
     def endpoint(self) -> EndpointSettings | None:
-        """The controller that was reached last; None while one is looked for."""
+        """The controller that is connected; None while one is searched for."""
         return None if self._channel is None else self._channel.endpoint
 
     async def run(self) -> None:
-        """Keep a channel open, to the next endpoint whenever the present one will not do."""
+        """Maintain a channel; move to the next endpoint when the current one cannot be used."""
         endpoint: EndpointSettings | None = None
         while True:
             endpoint = self._known_leader(endpoint) or self._next_endpoint()
             try:
                 async with await Channel.open(endpoint) as channel:
                     self._use(channel)
-                    await self._until_of_no_use(channel)
+                    await self._until_unusable(channel)
                     if channel.closed:
                         self.reachability.failed(
                             Cause(CLOSED, f"{endpoint.address}: {CLOSED}"), endpoint.address
@@ -168,10 +167,10 @@ class Forwarder:
         deadline_ms: int,
         traceparent: str | None = None,
     ) -> ControllerResponse:
-        """Send a client's request in an Envelope until it is answered for good or `deadline_ms` has come.
+        """Send a client's request in an Envelope, and retry until the result is final or the deadline comes.
 
-        `deadline_ms` is a time of the clock `now_ms`. The body is sent as it is: what was authorised.
-        `traceparent`: of the client's request.
+        `deadline_ms` is a time of the clock `now_ms`. `body` is sent unchanged: it is what was authorized.
+        `traceparent`: the trace span of the client's request.
         """
         forward_id = f"{self._prefix}/{next(self._numbers)}"
         span = ForwardSpan(self._spans, api_key, forward_id, traceparent)
@@ -186,6 +185,7 @@ class Forwarder:
             forward_id=forward_id,
             traceparent=span.traceparent,
         )
+        # All attempts have the same bytes and the same id. Version 1 has the layout of version 0.
         encoded = codecs.of(types.EnvelopeRequest, 0).encode(message)
         request = _Request(api_key, api_version, correlation_id, forward_id, encoded, span)
         self._metrics.count(client_id)
@@ -209,11 +209,11 @@ class Forwarder:
             await asyncio.sleep(self._pause_ms(attempt, left_ms) / 1000)
         raise AssertionError("count() does not end")
 
-    async def _attempt(self, request: _Request, deadline_ms: int) -> _Reply:
+    async def _attempt(self, request: _Request, deadline_ms: int) -> _AttemptResult:
         channel = await self._controller(deadline_ms - self._now_ms())
         if channel is None:
-            return _Reply(ErrorCode.REQUEST_TIMED_OUT)
-        # Zero would be no time at all; what is left is at least worth a try.
+            return _AttemptResult(ErrorCode.REQUEST_TIMED_OUT)
+        # A timeout of 0 would fail at once; the last millisecond is worth a try.
         left_ms = max(1, deadline_ms - self._now_ms())
         request.span.sent(channel.endpoint.host, channel.endpoint.port)
         try:
@@ -223,44 +223,49 @@ class Forwarder:
             )
             message, _ = codecs.of(types.EnvelopeResponse, 0).decode(raw)
         except ChannelTimeout as error:
-            # The client's own deadline, which says nothing about the controller. Others share the channel:
-            # it is given up by `_until_silent` alone.
+            # The client's deadline says nothing about the controller. Other requests share the channel, so
+            # only `_until_silent` gives it up.
             log.debug("deadline of a request passed", forward_id=request.forward_id, error=str(error))
-            return _Reply(ErrorCode.REQUEST_TIMED_OUT)
+            return _AttemptResult(ErrorCode.REQUEST_TIMED_OUT)
         except ChannelError as error:
             log.info("forward interrupted", forward_id=request.forward_id, error=str(error))
-            return _Reply(CONNECTION_LOST)
+            return _AttemptResult(CONNECTION_LOST)
         except WireError as error:
             log.error("envelope response unreadable", forward_id=request.forward_id, error=str(error))
-            return _Reply(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return _AttemptResult(ErrorCode.UNKNOWN_SERVER_ERROR)
         self._note(message.error_code, channel)
-        # With nowhere else to look the same one is asked again: it may be taking over this very moment.
-        if next_step(message.error_code) is Step.FIND_CONTROLLER and self._others_than(channel):
+        # With no other controller to try, this one is tried again: it may be just taking over.
+        if next_step(message.error_code) is Step.FIND_CONTROLLER and self._has_alternative_to(channel):
             self._abandon(channel)
-        return _Reply(message.error_code, message)
+        return _AttemptResult(message.error_code, message)
 
-    def _outcome(self, request: _Request, reply: _Reply, attempts: int) -> ControllerResponse:
+    def _outcome(self, request: _Request, reply: _AttemptResult, attempts: int) -> ControllerResponse:
         if reply.error_code == ErrorCode.NONE:
             assert reply.message is not None
-            return replace(self._answer(request, reply.message), attempts=attempts)
+            return replace(self._unwrap(request, reply.message), attempts=attempts)
         final = next_step(reply.error_code) is Step.DONE
         error_code = reply.error_code if final else ErrorCode.REQUEST_TIMED_OUT
         assert error_code is not None
-        seen = envelope.client_sees(error_code)
+        client_error = envelope.client_error(error_code)
         log_line = {"forward_id": request.forward_id, "attempts": attempts}
         if error_code == ErrorCode.REQUEST_TIMED_OUT:
-            # With a controller at hand it was the client that did not wait, which is no fault of anyone's.
-            impatient = reply.error_code == ErrorCode.REQUEST_TIMED_OUT and self.connected
-            tell = log.info if impatient else log.warning
-            tell("no controller answered in time", last=_reason(reply.error_code), **log_line)
+            # The controller is connected: the client's timeout was too short, which is not a fault of the
+            # set-up.
+            client_gave_up = reply.error_code == ErrorCode.REQUEST_TIMED_OUT and self.connected
+            log_at_level = log.info if client_gave_up else log.warning
+            log_at_level("no controller responded in time", last=_reason(reply.error_code), **log_line)
         else:
-            # E6: the fault is in how proxy and controller are set up, and only the operator can mend it.
-            log.error("controller refused the envelope", error=_reason(error_code), **log_line)
+            # E6: proxy and controller do not fit together, which only an operator can mend.
+            log.error("controller rejected the envelope", error=_reason(error_code), **log_line)
         return ControllerResponse(
-            ErrorCode(seen.error_code), None, request.forward_id, close=seen.close, attempts=attempts
+            ErrorCode(client_error.error_code),
+            None,
+            request.forward_id,
+            close=client_error.close,
+            attempts=attempts,
         )
 
-    def _answer(self, request: _Request, message: types.EnvelopeResponse) -> ControllerResponse:
+    def _unwrap(self, request: _Request, message: types.EnvelopeResponse) -> ControllerResponse:
         data = message.response_data
         try:
             if data is None:
@@ -275,39 +280,39 @@ class Forwarder:
         return ControllerResponse(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
 
     def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
-        """These are the controllers from now on; the connection to one that is none of them ends."""
-        self._endpoints = tuple(map(self._impatient, endpoints))
-        self._tried = 0
+        """Use other endpoints from now on; close the connection to an endpoint that is not one of them."""
+        self._endpoints = tuple(map(self._with_attempt_timeout, endpoints))
+        self._attempted_endpoints = 0
         self.reachability.replace_addresses(len(self._endpoints))
         channel, addresses = self._channel, {each.address for each in self._endpoints}
-        # Kafka's own quorum tells where its leader is, whatever the file lists.
+        # In kraft mode Kafka's quorum names its leader, whatever the file lists.
         if channel is not None and channel.endpoint.address not in addresses and self._leader() is None:
             self._abandon(channel)
 
     def _next_endpoint(self) -> EndpointSettings:
-        endpoint = self._endpoints[self._tried % len(self._endpoints)]
-        self._tried += 1
+        endpoint = self._endpoints[self._attempted_endpoints % len(self._endpoints)]
+        self._attempted_endpoints += 1
         return endpoint
 
-    def _impatient(self, endpoint: EndpointSettings) -> EndpointSettings:
-        # Connecting is a part of an attempt and may not take longer.
+    def _with_attempt_timeout(self, endpoint: EndpointSettings) -> EndpointSettings:
+        # Connecting is part of an attempt, and may not take longer.
         limit_ms = min(endpoint.request_timeout_ms, self._attempt_timeout_ms)
         return replace(endpoint, request_timeout_ms=limit_ms)
 
-    def _known_leader(self, tried: EndpointSettings | None) -> EndpointSettings | None:
-        """Unless it was what was tried last: what is known of it may be out of date."""
+    def _known_leader(self, last: EndpointSettings | None) -> EndpointSettings | None:
+        """Return the known leader, unless it was tried last: then it may be out of date."""
         leader = self._leader()
-        if leader is None or (tried is not None and tried.address == leader.address):
+        if leader is None or (last is not None and last.address == leader.address):
             return None
-        return self._impatient(leader)
+        return self._with_attempt_timeout(leader)
 
-    def _others_than(self, channel: Channel) -> bool:
-        """There is somewhere else to look for the active controller."""
+    def _has_alternative_to(self, channel: Channel) -> bool:
+        """Whether another controller can be tried."""
         leader = self._leader()
         return len(self._endpoints) > 1 or (leader is not None and leader.address != channel.endpoint.address)
 
     async def _controller(self, left_ms: int) -> Channel | None:
-        """The channel in use, waited for until the deadline."""
+        """Return the channel, or None if there is none before the deadline."""
         try:
             with self.reachability.wanted():
                 async with asyncio.timeout(max(0, left_ms) / 1000):
@@ -327,7 +332,7 @@ class Forwarder:
         self.reachability.reached(address=channel.endpoint.address)
 
     def _note(self, error_code: int, channel: Channel) -> None:
-        """What an answer says about the next requests."""
+        """Remember what a response says about the next requests."""
         reason = None if error_code == ErrorCode.NONE else _reason(error_code)
         if reason is None:
             self._rejected = None
@@ -343,7 +348,7 @@ class Forwarder:
             self._found.clear()
             self._abandoned.set()
 
-    async def _until_of_no_use(self, channel: Channel) -> None:
+    async def _until_unusable(self, channel: Channel) -> None:
         async with asyncio.TaskGroup() as tasks:
             ends = [
                 tasks.create_task(channel.wait_closed()),

@@ -1,12 +1,12 @@
 """The metadata log: records in, offsets out; a one-partition Kafka topic behind a transactional producer.
 
-Written by forwarding.net.writer, one request = one transaction, acks=all. A fixed transactional.id makes
-Kafka fence every earlier writer when a new one claims the log, so there is never more than one whose
-commits count. Reading is proxy.net.metadata.topic_feed's.
+forwarding.net.request_processor writes one transaction for each request, with acks=all. The transactional.id
+is fixed, so Kafka fences every earlier writer when a new one claims the log: at most one can commit.
+proxy.net.metadata.topic_feed reads the log.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,36 +16,41 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import AuthenticationFailedError as KafkaAuthenticationFailed
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from forwarding.net import aiokafka_lines, renewed_logins
-from forwarding.net.aiokafka_shutdown import end
+from forwarding.controller.records import key_of
+from forwarding.net import aiokafka_hooks
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.logins.bearer_token import TokenError, TokenSource
+from proxy.wire import metadata_records
+from proxy.wire.message import Message
+from proxy.wire.work import paced
 
 FORWARD_ID_HEADER = "penstock.forward.id"
-"""Record header: which forwarded request made the record. Ties the log to the audit."""
+"""Record header: the id of the forward that made the record. It ties the log to the audit trail."""
 PARTITION = 0
 MAX_BATCH_BYTES = 900_000
-"""A request's records go out in as few batches as the broker's default message.max.bytes takes."""
+"""As few batches per request as the broker's default message.max.bytes allows."""
+MAX_RECORD_BYTES = MAX_BATCH_BYTES - 10_000
+_ENTRY_UNITS = 16
+"""The cost of an entry, in the units of proxy.wire.work."""
 
 FAILURES = (KafkaError, OSError, TimeoutError, RuntimeError, AssertionError)
-"""What aiokafka raises when it cannot go on; its states are guarded by assertions."""
+"""The exceptions of aiokafka when it cannot continue; it guards its states with assertions."""
 
 log = structlog.get_logger(__name__)
 
-renewed_logins.install()
-aiokafka_lines.install()
+aiokafka_hooks.install()
 
 
 class LogUnavailable(Exception):
-    """The log cannot be claimed now: no broker answers."""
+    """The log cannot be claimed now: no broker responds."""
 
 
 class CommitUnknown(Exception):
-    """Whether the records were committed cannot be told: claim the log again and read it to its end."""
+    """The outcome of a commit is unknown: claim the log again and read it to its end."""
 
 
 class Fenced(Exception):
-    """Another controller has claimed the log: nothing of ours can be written any more."""
+    """Another controller has claimed the log: this one can no longer write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +63,28 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Where a transaction's records stand."""
+    """The offsets of a transaction's records."""
 
     first_offset: int | None
-    """None when only the image told that they are there."""
+    """None if only the image shows that they were committed."""
     last_offset: int
 
 
+def log_entries(records: Iterable[Message]) -> list[Entry]:
+    """Encode metadata records as entries of the log."""
+    return [
+        Entry(key_of(record).encode(), metadata_records.encode_record(record))
+        for record in paced(list(records), _ENTRY_UNITS)
+    ]
+
+
 class MetadataLog:
-    """The one writer's hand on the log, from `claim` until it is fenced, resigns or loses track."""
+    """The writer's side of the log, from `claim` until it is fenced, resigns or loses a response."""
 
     def __init__(
         self, endpoint: EndpointSettings, topic: str, transactional_id: str, timeout_ms: int = 15_000
     ) -> None:
-        """`timeout_ms`: after so long without an answer a commit counts as unknown."""
+        """`timeout_ms`: without a response for so long the outcome of a commit is unknown."""
         self._endpoint = endpoint
         self._topic = topic
         self._transactional_id = transactional_id
@@ -80,14 +93,15 @@ class MetadataLog:
 
     @property
     def claimed(self) -> bool:
-        """As far as we know the log is ours."""
+        """Whether this process holds the claim, as far as it knows."""
         return self._producer is not None
 
     async def claim(self) -> None:
-        """Fence whoever wrote before; on return their last transaction is committed or aborted."""
+        """Fence earlier writers; on return their last transaction is committed or aborted."""
         await self.resign()
         producer = AIOKafkaProducer(
             transactional_id=self._transactional_id,
+            # Not shorter than `append` waits: the broker must not abort a transaction that is in progress.
             transaction_timeout_ms=max(10_000, self._timeout_ms),
             acks="all",
             max_batch_size=MAX_BATCH_BYTES,
@@ -97,16 +111,16 @@ class MetadataLog:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await producer.start()
         except FAILURES as error:
-            await end(producer, "metadata log")
+            await aiokafka_hooks.end(producer, "metadata log")
             raise LogUnavailable(f"{self._endpoint.address}: {error!r}") from error
         except BaseException:
-            await end(producer, "metadata log")
+            await aiokafka_hooks.end(producer, "metadata log")
             raise
         self._producer = producer
         log.info("metadata log claimed", topic=self._topic, transactional_id=self._transactional_id)
 
     async def append(self, entries: Sequence[Entry], forward_id: str | None) -> Committed:
-        """Commit the entries as one transaction. Raises Fenced or CommitUnknown; the log is then not ours."""
+        """Commit the entries as one transaction; Fenced or CommitUnknown, after which the claim is lost."""
         producer = self._producer
         if producer is None:
             raise Fenced("the log was not claimed")
@@ -118,14 +132,15 @@ class MetadataLog:
             await self.resign()
             raise Fenced(f"fenced by another {self._transactional_id}") from error
         except FAILURES as error:
+            # The broker may or may not have received the commit, and aiokafka's producer is unusable.
             await self.resign()
             raise CommitUnknown(repr(error)) from error
 
     async def resign(self) -> None:
-        """Let the producer go; nothing is written until the log is claimed again."""
+        """Close the producer; nothing is written until the log is claimed again."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await end(producer, "metadata log")
+            await aiokafka_hooks.end(producer, "metadata log")
 
     async def _transaction(
         self, producer: AIOKafkaProducer, entries: Sequence[Entry], headers: Sequence[tuple[str, bytes]]
@@ -137,15 +152,15 @@ class MetadataLog:
             )
             for entry in entries
         ]
-        # Every record is acknowledged before the commit is asked for: aiokafka would commit what is left
-        # of a transaction in which a batch was refused.
+        # All records are acknowledged before the commit: otherwise aiokafka would commit the rest of a
+        # transaction in which a batch was rejected.
         stored = await asyncio.gather(*deliveries)
         await producer.commit_transaction()
         return Committed(stored[0].offset, stored[-1].offset)
 
 
 def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:
-    """What aiokafka needs to be told of an endpoint."""
+    """Return aiokafka's arguments for an endpoint."""
     transport = "PLAINTEXT" if endpoint.ssl is None else "SSL"
     arguments = {
         "bootstrap_servers": endpoint.address,
@@ -167,7 +182,7 @@ def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
-    """Our tokens, as aiokafka asks for them at each of its logins."""
+    """Supplies a token for each login of aiokafka."""
 
     def __init__(self, tokens: TokenSource) -> None:
         self._tokens = tokens
@@ -176,5 +191,5 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no ty
         try:
             return await self._tokens.token()
         except TokenError as error:
-            # What aiokafka knows to be a failed login, so that its callers do.
+            # aiokafka and its callers treat this class as a failed login.
             raise KafkaAuthenticationFailed(str(error)) from error

@@ -1,7 +1,6 @@
-"""What the controller and the forwarder count, as Prometheus metrics.
+"""The Prometheus metrics of the controller and of the forwarder.
 
-Made once per process with the process's registry and handed to those who count. Names and labels only;
-when something counts is known where it happens.
+Each process makes them once, with its registry.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -16,41 +15,41 @@ class ControllerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "penstock_controller_requests_total",
-            "Forwarded requests answered, by API and outcome",
+            "Responses to forwarded requests, by API and error",
             ("method", "error"),
             registry=registry,
         )
         self.envelopes_refused = Counter(
             "penstock_controller_envelopes_refused_total",
-            "Envelopes answered with an error of their own",
+            "Envelopes rejected with an envelope-level error",
             ("error",),
             registry=registry,
         )
         self.commit_seconds = Histogram(
             "penstock_controller_commit_seconds",
-            "From the decision to the change being in force here",
+            "Time from the decision until the change is in effect at this controller",
             registry=registry,
         )
         self.commits_unknown = Counter(
             "penstock_controller_commits_unknown_total",
-            "Commits whose outcome had to be read from the log",
+            "Commits whose outcome was unknown and had to be read from the log",
             registry=registry,
         )
         self.disturbances = Counter(
             "penstock_controller_disturbances_total",
-            "What other clients did to the election or to the claim of the log",
+            "Disturbances of the election or of the claim of the log by other clients",
             ("kind",),
             registry=registry,
         )
         self.active = Gauge(
             "penstock_controller_active",
-            "1 while this is the controller that may write the metadata log",
+            "1 while this controller is active and may write the metadata log",
             registry=registry,
         )
         self.metadata_offset = Gauge(
             "penstock_controller_metadata_offset", "Offset of the metadata image", registry=registry
         )
-        self.acl_count = Gauge("penstock_controller_acls", "ACLs in force", registry=registry)
+        self.acl_count = Gauge("penstock_controller_acls", "ACLs in effect", registry=registry)
         self.connections = Gauge(
             "penstock_controller_connections", "Connections of proxies", registry=registry
         )
@@ -68,7 +67,7 @@ class ForwarderMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "penstock_requests_forwarded_to_controller_total",
-            "Requests sent on to the controller",
+            "Requests forwarded to the controller",
             ("client_id",),
             registry=registry,
         )
@@ -79,19 +78,22 @@ class ForwarderMetrics:
         )
         self.seconds = Histogram(
             "penstock_forwarding_latency_seconds",
-            "From the client's request to the controller's final answer",
+            "Time from the client's request to the controller's final response",
             registry=registry,
         )
         self.retries = Counter(
             "penstock_forwarding_retries_total",
-            "Attempts after the first, by what made them necessary",
+            "Attempts after the first, by the reason for the retry",
             ("reason",),
             registry=registry,
         )
         self._client_ids: set[str] = set()
 
     def count(self, client_id: str | None) -> None:
-        """One request of this client; clients choose their ids, so beyond a number they share a label."""
+        """Count one request of this client.
+
+        Clients choose their ids, so beyond a number they share a label.
+        """
         label = client_id or ""
         if label not in self._client_ids and len(self._client_ids) >= MAX_CLIENT_IDS:
             label = OTHER_CLIENT_ID

@@ -1,7 +1,7 @@
-"""Who has used what of controller_mutation_rate: /quotas of a controller, as JSON.
+"""The page /quotas of a controller: the use of controller_mutation_rate, as JSON.
 
-Fed with the token buckets at each request for the page. A bucket that is full again is not shown: whoever it
-is for may do all that a new one may. At a proxy the page is proxy.net.pages.quota_page.
+It is made from the token buckets for each request. Full buckets are left out: a client with a full bucket may
+do as much as a new one. proxy.net.pages.quota_page is the proxy's page.
 """
 
 import json
@@ -11,13 +11,13 @@ from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas, Token
 from proxy.quota.precedence import Governing
 
 MAX_ROWS = 1_000
-"""Of one page; those that owe the most come first."""
+"""Rows of one page; those furthest over their quota come first."""
 
 Row = dict[str, str | int | float | None]
 
 
 async def mutation_page(quotas: MutationQuotas, now_ms: Callable[[], int]) -> bytes:
-    """The buckets that are not full."""
+    """Return the buckets that are not full."""
     moment_ms = now_ms()
     used = quotas.used(moment_ms)
     used.sort(key=lambda entry: entry[1].tokens(moment_ms) / entry[0].limit)
@@ -31,7 +31,7 @@ async def mutation_page(quotas: MutationQuotas, now_ms: Callable[[], int]) -> by
 
 
 def _row(found: Governing, bucket: TokenBucket, now_ms: int) -> Row:
-    """`limit` is mutations a second; `tokens` what may be changed at once, negative when that is owed."""
+    """`limit` is in mutations a second; `tokens` is the remaining burst, negative while over the quota."""
     throttled_ms = bucket.overdrawn_ms(now_ms) or 0
     return {
         "quota_key": CONTROLLER_MUTATION_RATE,

@@ -1,16 +1,16 @@
-"""Requests about topics carried out by a broker, as far as the client's controller_mutation_rate lets them.
+"""Sends requests about topics to a broker, as far as the client's controller_mutation_rate admits them.
 
-Asked by forwarding.net.writer with what forwarding.controller has allowed. Where no such quota governs the
-client the broker is asked once and for nothing else; where one does, first for what the request comes to.
+Without such a quota the broker gets the request and nothing else. With one, the broker is first asked how
+many partitions the request changes.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from forwarding.controller.controller import SERVED
-from forwarding.controller.facts import mutations_counted, mutations_throttled
+from forwarding.controller.audit_events import mutations_counted, mutations_throttled
+from forwarding.controller.controller import CONTROLLER_APIS
 from forwarding.controller.mutations import Charge, Charged
-from forwarding.envelope import Forwarded, Sender
+from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
@@ -18,12 +18,12 @@ from proxy.quota.mutation import MutationQuota, MutationQuotas
 from proxy.wire import types
 from proxy.wire.message import Request, Response
 
-Ask = Callable[[Request[Response]], Awaitable[Response]]
-"""A request of the client's API and version -> the broker's answer; ChannelError."""
+SendRequest = Callable[[Request[Response]], Awaitable[Response]]
+"""Sends a request of the client's API and version to the broker; ChannelError."""
 
 
 class Mutations:
-    """All that one controller charges for."""
+    """Charges and sends the requests of one controller."""
 
     def __init__(
         self,
@@ -39,38 +39,41 @@ class Mutations:
 
     async def carry_out(
         self,
-        forwarded: Forwarded,
+        forwarded: ForwardedRequest,
         sender: Sender,
         request: Request[Response],
         image: MetadataImage,
-        ask: Ask[Response],
+        send: SendRequest[Response],
     ) -> Response:
-        """The broker's answer to `request`, and ours where the quota is used up; ChannelError."""
+        """Return the broker's response, with errors for the topics that exceed the quota; ChannelError."""
         header, user = forwarded.header, forwarded.principal.name
-        served = SERVED.get(header.api_key)
-        charge = None if served is None else served.charge
+        controller_api = CONTROLLER_APIS.get(header.api_key)
+        charge = None if controller_api is None else controller_api.charge
         if charge is None or self._quotas.excludes(str(forwarded.principal)):
-            return await ask(request)
+            return await send(request)
         strict = charge.is_strict(header.api_version)
         quota = self._quotas.of_request(strict, image.quotas, user, header.client_id, self._now_ms())
         if quota is None:
-            return await ask(request)
+            return await send(request)
         charged = await self._charged(charge, request, quota)
         if quota.taken:
+            # Before the request is sent: the quota is charged whatever the broker responds.
             self._record(mutations_counted(sender, forwarded, quota, image.offset, self._now_ms()))
-        answer: Any = getattr(types, charge.response)() if charged.left is None else await ask(charged.left)
-        setattr(answer, charge.results, [*getattr(answer, charge.results), *charged.answered])
+        response: Any = (
+            getattr(types, charge.response)() if charged.remaining is None else await send(charged.remaining)
+        )
+        setattr(response, charge.results, [*getattr(response, charge.results), *charged.failed])
         throttle_ms = quota.throttle_time_ms(self._now_ms())
         if throttle_ms:
             if quota.enforced:
-                answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
+                response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
             self._record(mutations_throttled(sender, forwarded, quota, image.offset, throttle_ms))
-        whole: Response = answer
-        return whole
+        merged: Response = response
+        return merged
 
     async def _charged(self, charge: Charge, request: Any, quota: MutationQuota) -> Charged:
         found: Any = (
-            await self._broker.try_creation(request)
+            await self._broker.dry_run(request)
             if charge.topics is None
             else await self._broker.existing(charge.topics(request))
         )

@@ -1,7 +1,6 @@
-"""The controller's parts put together: feed, log, decisions, listener.
+"""Connects the parts of a controller: feed, log, decisions, listener.
 
-Run by forwarding.__main__ and by tests. What the process has besides (audit, HTTP, signals) is
-handed in or stands around it.
+forwarding.__main__ and tests run it, and pass in audit, clock and registry.
 """
 
 import asyncio
@@ -13,22 +12,22 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
+from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import NO_TOKENS, TO_BROKER, Controller
-from forwarding.controller.gone_topics import GoneTopics
+from forwarding.controller.deleted_topics import DeletedTopics
 from forwarding.controller.policy import NO_POLICIES, Policies
-from forwarding.controller.served import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.net.broker import Broker
-from forwarding.net.carried_out import CarriedOut
-from forwarding.net.connection import Surroundings
+from forwarding.net.committed_forwards import CommittedForwards
+from forwarding.net.connection import ListenerContext
 from forwarding.net.disturbances import Disturbances
 from forwarding.net.election import Election
 from forwarding.net.forward_spans import Serve, traced
 from forwarding.net.leader import Leader
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
+from forwarding.net.request_processor import RequestProcessor
 from forwarding.net.server import Server, ServerLimits
-from forwarding.net.writer import Writer
 from forwarding.versions import VersionRange, common
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
@@ -54,7 +53,7 @@ from proxy.wire import codecs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSettings:
-    """What a controller process is made of, read from its file by forwarding.config."""
+    """The settings of a controller process, which forwarding.config reads from its file."""
 
     host: str
     port: int
@@ -63,11 +62,11 @@ class ProcessSettings:
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
     principal_serde: PrincipalSerde = DEFAULT_SERDE
-    """Of the principals inside Envelopes."""
+    """Decodes the principals inside Envelopes."""
     early_start: bool = True
-    """Open the listener before the log is loaded; what comes in is told AUTHORIZER_NOT_READY (S4)."""
+    """Open the listener before the log is loaded; until then requests get AUTHORIZER_NOT_READY (S4)."""
     revoke_immediately: bool = False
-    """A proxy whose credential was changed or removed is cut off at its next request."""
+    """Close the connection of a proxy whose credential was changed or removed, at its next request."""
     broker: EndpointSettings
     topic: str
     audit_topic: str
@@ -86,7 +85,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRules:
-    """What decisions rest on besides the metadata log, and what may change while requests are served."""
+    """The decision settings that a reload may change while requests are served."""
 
     authorizer: Authorizer
     mutations_enforced: bool
@@ -98,7 +97,7 @@ async def _always() -> bool:
 
 
 class ControllerProcess:
-    """One controller; `run` it in a TaskGroup, `drain` it to end."""
+    """One controller: `run` it in a TaskGroup, `drain` it to end."""
 
     def __init__(
         self,
@@ -108,26 +107,26 @@ class ControllerProcess:
         record: Callable[[AuditEvent], None],
         registry: CollectorRegistry,
         now_ms: Callable[[], int],
-        may_write: Callable[[], Awaitable[bool]] = _always,
-        kept: Callable[[], Awaitable[bool]] = _always,
+        may_record_changes: Callable[[], Awaitable[bool]] = _always,
+        until_durable: Callable[[], Awaitable[bool]] = _always,
         spans: Spans | None = None,
     ) -> None:
-        """`sasl`: given a way to the image in force, how those who connect log in.
+        """`sasl` builds the SASL settings from a way to read the current image.
 
-        `may_write`: whether what is decided can still be recorded; while not, changes are refused (D3).
-        `kept`: back once what was recorded survives the process; nothing is answered before. `spans`: where
-        the spans of Envelopes begin; None: they have none.
+        `may_record_changes`: whether the audit trail has room; without it changes are rejected (D3).
+        `until_durable` returns once the audit records are durable; no response is sent before. `spans`: None
+        for no trace spans.
         """
         self._settings = settings
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
         self.loader = Loader(self._on_image)
-        # Asked at each scrape: an authorizer's ACLs may change without an image.
+        # Read at each scrape: an authorizer's ACLs may change without an image.
         self._authorizer = authorizer
         registry.register(AuthorizerCollector(lambda: self._authorizer))
         self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
-        carried_out = CarriedOut(lambda: self.loader.image)
-        self.feed = TopicFeed(settings.broker, settings.topic, self.loader, carried_out.note)
+        committed_forwards = CommittedForwards(lambda: self.loader.image)
+        self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)
         self._broker = Broker(settings.broker)
         self.mutation_quotas = MutationQuotas(
             settings.mutation_window_num,
@@ -144,7 +143,7 @@ class ControllerProcess:
             settings.owners,
             settings.policies,
         )
-        self.writer = Writer(
+        self.processor = RequestProcessor(
             self._controller,
             MetadataLog(settings.broker, settings.topic, settings.transactional_id),
             self.feed,
@@ -152,25 +151,25 @@ class ControllerProcess:
             self._broker,
             record,
             self.metrics,
-            may_write,
-            kept,
+            may_record_changes,
+            until_durable,
             now_ms,
             self.mutation_quotas,
-            carried_out,
+            committed_forwards,
         )
         group_id = election_group(settings.transactional_id)
         disturbances = Disturbances(self.metrics.disturbances, settings.transactional_id, group_id, now_ms)
         election = Election(settings.broker, group_id, now_ms, disturbances)
         self._election = election
-        self._leader = Leader(self.writer, election, self._broker, settings.topic)
+        self._leader = Leader(self.processor, election, self._broker, settings.topic)
         self._versions = Reachability("broker reached", "broker not reached")
         link(self.feed.reachability, election.reachability, self._leader.reachability, self._versions)
-        surroundings = Surroundings(
+        context = ListenerContext(
             settings.listener,
             sasl(lambda: self.loader.image),
             lambda: forwardable_versions(self._broker.known_versions),
             self._serving(spans),
-            _told_to(LoginMetrics(registry).read, record),
+            _all_of(LoginMetrics(registry).read, record),
             now_ms,
             Verifications(registry),
             settings.security_protocol,
@@ -183,37 +182,37 @@ class ControllerProcess:
             settings.host,
             settings.port,
             tls,
-            surroundings,
+            context,
             settings.limits,
             self.metrics,
         )
 
     def decide_by(self, rules: DecisionRules, generation: int) -> None:
-        """Another authorizer and other quotas, from the next request on.
+        """Use another authorizer and other quotas from the next request on.
 
-        `generation`: the number by which the audit trail has these settings already.
+        `generation`: the settings generation under which the audit trail has recorded them.
         """
         self._authorizer = rules.authorizer
         self._controller.decide_by(ProtectedResources(rules.authorizer, self._own), generation)
         self.mutation_quotas.follow(rules.mutations_enforced, rules.mutations_excluded, generation)
 
     def blocked(self) -> Iterator[Note]:
-        """Why no Envelope would be served; nothing when one would."""
+        """Yield the reasons why no Envelope would be served; none if one would."""
         if self._drained.is_set():
             yield Note.of("draining")
             return
         if not self.loader.ready:
-            # The topic is there once this process has seen to it.
+            # This process creates the topic, so its failure explains more than the feed's.
             why = self._leader.reachability.cause or self.feed.reachability.cause or BEING_READ
             yield Note.of("the metadata log is not loaded", why)
-        elif not self.writer.active:
+        elif not self.processor.active:
             yield self._why_not_active()
         if not self.server.listening.is_set():
             yield Note.of("not listening yet")
 
     def degraded(self) -> Iterator[Note]:
-        """What does not work although Envelopes are served."""
-        yield from degraded("what a broker carries out times out", self._versions.cause)
+        """Yield what fails although Envelopes are served."""
+        yield from degraded("requests that a broker carries out time out", self._versions.cause)
         if self.loader.ready and not self.feed.connected:
             yield from degraded("the metadata log is not followed", self.feed.reachability.cause or NOT_YET)
 
@@ -228,21 +227,23 @@ class ControllerProcess:
         return Note.of(f"{what}: standing by")
 
     def _serving(self, spans: Spans | None) -> Serve:
-        return self.writer.serve if spans is None else traced(spans, self.writer.serve)
+        return self.processor.serve if spans is None else traced(spans, self.processor.serve)
 
     async def run(self) -> None:
-        """Serve until drained; then the log and the channels are let go."""
+        """Serve until drained; then release the log and close the channels."""
         tokens_ms = self._settings.token_expiry_check_interval_ms
-        owners_ms, gone = self._settings.owner_check_interval_ms, GoneTopics()
+        owners_ms, deleted = self._settings.owner_check_interval_ms, DeletedTopics()
         async with asyncio.TaskGroup() as tasks:
             background: list[asyncio.Task[object]] = [
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
-                tasks.create_task(self._learn_versions()),
+                tasks.create_task(self._request_api_versions()),
             ]
             sweeping = [
-                tasks.create_task(self._sweep(tokens_ms, self.writer.remove_expired_tokens)),
-                tasks.create_task(self._sweep(owners_ms, lambda: self.writer.forget_gone_topics(gone))),
+                tasks.create_task(self._sweep(tokens_ms, self.processor.remove_expired_tokens)),
+                tasks.create_task(
+                    self._sweep(owners_ms, lambda: self.processor.remove_deleted_topics(deleted))
+                ),
             ]
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
@@ -250,26 +251,26 @@ class ControllerProcess:
                 if not self._settings.early_start:
                     await asyncio.wait(loaded, return_when=asyncio.FIRST_COMPLETED)
                 await self.server.run()
-                # While the feed goes on: a removal that is under way comes to its end, and on record.
+                # The feed still runs: a removal in progress finishes, and is recorded.
                 await asyncio.gather(*sweeping)
             finally:
                 for task in (*sweeping, *background):
                     task.cancel()
-        await self.writer.resign()
+        await self.processor.resign()
         await self._broker.close()
 
     def drain(self) -> None:
-        """Finish what was accepted, accept nothing more."""
+        """Finish the accepted requests, accept no more."""
         self._drained.set()
         self.server.drain()
 
     def end_at_once(self) -> None:
-        """The same, without waiting for what was accepted."""
+        """Drain without waiting for the accepted requests."""
         self._drained.set()
         self.server.end_at_once()
 
-    async def _learn_versions(self) -> None:
-        """Ask the broker once; from then on each new connection to it tells."""
+    async def _request_api_versions(self) -> None:
+        """Request the broker's versions once; each new connection to it updates them."""
         while not self._broker.known_versions:
             try:
                 await self._broker.api_versions()
@@ -279,7 +280,7 @@ class ControllerProcess:
                 await self._versions.pause()
 
     async def _sweep(self, interval_ms: int, remove: Callable[[], Awaitable[bool | None]]) -> None:
-        """`remove` says whether there may be more to remove at once."""
+        """Call `remove` at intervals, and again at once while it returns True."""
         while not self._drained.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval_ms / 1000):
@@ -291,16 +292,16 @@ class ControllerProcess:
         self.metrics.metadata_offset.set(image.offset)
 
 
-def _told_to(*readers: Callable[[AuditEvent], None]) -> Callable[[AuditEvent], None]:
-    def tell(event: AuditEvent) -> None:
+def _all_of(*readers: Callable[[AuditEvent], None]) -> Callable[[AuditEvent], None]:
+    def read_all(event: AuditEvent) -> None:
         for read in readers:
             read(event)
 
-    return tell
+    return read_all
 
 
 def new_id() -> bytes:
-    """A random uuid; like Kafka's, none whose text begins with a dash and would look like an option."""
+    """Return a random uuid. As in Kafka, its text never begins with a dash, which looks like an option."""
     while True:
         raw = uuid4().bytes
         if not urlsafe_b64encode(raw).startswith(b"-"):
@@ -308,17 +309,18 @@ def new_id() -> bytes:
 
 
 def forwardable_versions(broker: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
-    """What may come in an Envelope: our codec's versions, and the broker's for what it carries out.
+    """Return the versions accepted in an Envelope: the codec's, and the broker's for what it carries out.
 
-    `broker` is empty while the broker was not reached: then ours alone. A proxy asks once, when it connects,
-    and offers nothing else to its clients for as long as it is connected; it minds its broker's versions too.
+    `broker` is empty until the broker was reached: then only the codec limits them. A proxy requests them
+    once, when it connects, and limits its clients to them for as long as it is connected, and to its broker's
+    versions.
     """
     offered: dict[int, VersionRange] = {}
     for api_key in FORWARDED:
         versions = codecs.request_versions(api_key)
-        ours = (versions[0], versions[-1])
+        codec_range = (versions[0], versions[-1])
         is_bounded = bool(broker) and api_key in TO_BROKER
-        both = common(ours, broker.get(api_key, (0, -1))) if is_bounded else ours
+        both = common(codec_range, broker.get(api_key, (0, -1))) if is_bounded else codec_range
         if both is not None:
             offered[api_key] = both
     return offered

@@ -1,7 +1,7 @@
-"""The controller's listener: accepts proxies, reads frames, writes answers, drains.
+"""The controller's listener: accepts proxies, reads frames, writes responses, drains.
 
-`run` belongs in the process's TaskGroup and owns a task for each connection. What a frame means is
-forwarding.net.connection's. A connection is served one request at a time, as Kafka serves them.
+`run` belongs in the process's TaskGroup, and has a task for each connection. forwarding.net.connection
+interprets the frames. A connection is served one request at a time, as Kafka does.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from itertools import count
 
 import structlog
 
-from forwarding.net.connection import Connection, Surroundings, UnknownPrincipal
+from forwarding.net.connection import Connection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
 from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
 from proxy.net.logins.unfinished_logins import IncompleteLogins
@@ -20,15 +20,15 @@ from proxy.net.runtime.listening import opening
 from proxy.security.host import host_address
 
 LENGTH_BYTES = 4
-LOOK_S = 0.05
-"""How often a drain looks whether it is to end at once."""
+DRAIN_POLL_S = 0.05
+"""How often a drain checks whether it is to end at once."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What a peer may make us hold, and for how long."""
+    """The limits on each peer and on all of them."""
 
     max_frame_bytes: int = 100 * 1024 * 1024
     max_unauthenticated_frame_bytes: int = 512 * 1024
@@ -40,35 +40,35 @@ class ServerLimits:
 
 
 class Server:
-    """One listening socket and the connections that came in on it."""
+    """One listening socket and its connections."""
 
     def __init__(
         self,
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
-        surroundings: Surroundings,
+        context: ListenerContext,
         limits: ServerLimits,
         metrics: ControllerMetrics,
     ) -> None:
         self._host = host
         self._port = port
         self._tls = tls
-        self._around = surroundings
+        self._context = context
         self.limits = limits
         self._metrics = metrics
         self._numbers = count()
         self._draining = asyncio.Event()
         self._at_once = asyncio.Event()
         self._idle: set[asyncio.StreamWriter] = set()
-        self._incomplete = IncompleteLogins(surroundings.listener, surroundings.record, surroundings.now_ms)
+        self._incomplete = IncompleteLogins(context.listener, context.record, context.now_ms)
         self._tasks: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
         self.port = port
-        """The port in use, once listening; differs from the one asked for when that was 0."""
+        """The port in use, once listening; it differs from the requested one if that was 0."""
 
     async def run(self) -> None:
-        """Serve until `drain`, then let the requests under way finish. CannotListen, in a group."""
+        """Serve until `drain`, then finish the requests in progress. CannotListen, in an exception group."""
         async with asyncio.TaskGroup() as connections:
             with opening(self._host, self._port):
                 server = await asyncio.start_server(
@@ -86,26 +86,27 @@ class Server:
         self._incomplete.flush()
 
     def drain(self) -> None:
-        """Accept no one any more, close idle connections, let the others finish their request."""
+        """Accept no more connections, close idle ones, let the others finish their request."""
         self._draining.set()
 
     def end_at_once(self) -> None:
-        """Drain, and do not wait for requests under way."""
+        """Drain without waiting for requests in progress."""
         self._at_once.set()
         self._draining.set()
 
     async def _drain(self) -> None:
-        began_ms, connections = self._around.now_ms(), len(self._tasks)
+        began_ms, connections = self._context.now_ms(), len(self._tasks)
         log.info("draining", connections=connections)
+        # An idle proxy has no request in progress; closing makes it connect to another controller.
         for writer in self._idle:
             writer.close()
         ends_ms = began_ms + self.limits.drain_ms
-        while self._tasks and not self._at_once.is_set() and self._around.now_ms() < ends_ms:
-            await asyncio.wait(self._tasks, timeout=LOOK_S)
+        while self._tasks and not self._at_once.is_set() and self._context.now_ms() < ends_ms:
+            await asyncio.wait(self._tasks, timeout=DRAIN_POLL_S)
         late = list(self._tasks)
         for task in late:
             task.cancel()
-        duration_ms = self._around.now_ms() - began_ms
+        duration_ms = self._context.now_ms() - began_ms
         log.info("drained", connections=connections - len(late), cut=len(late), duration_ms=duration_ms)
 
     def _accept(
@@ -123,7 +124,7 @@ class Server:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """The task boundary: whatever goes wrong in one connection ends that one only."""
+        """The boundary of a connection's task: an error ends this connection only."""
         self._metrics.connections.inc()
         reason = "error"
         try:
@@ -145,11 +146,11 @@ class Server:
         number = next(self._numbers)
         tls = writer.get_extra_info("ssl_object")
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
-        connection_id = f"{self._around.listener}-{number}"
+        connection_id = f"{self._context.listener}-{number}"
         try:
             host = host_address(address[0])
             connection = Connection(
-                connection_id, host, self._around, certificate, lambda: not _has_left(reader, writer)
+                connection_id, host, self._context, certificate, lambda: not _has_left(reader, writer)
             )
         except UnknownPrincipal as error:
             log.warning("connection refused", host=address[0], error=str(error), stranger=True)
@@ -168,7 +169,7 @@ class Server:
     async def _conversation(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
     ) -> str:
-        """Requests and their responses, until a reason to close."""
+        """Serve requests one by one; return the reason to close the connection."""
         loop = asyncio.get_running_loop()
         login_ends_s = loop.time() + self.limits.login_timeout_ms / 1000
         while not self._draining.is_set():
@@ -177,9 +178,9 @@ class Server:
                 return "frame too large"
             received_s = loop.time()
             reply = await connection.receive(frame)
-            login_ends_s += loop.time() - received_s  # How long we take is not the peer's fault.
+            login_ends_s += loop.time() - received_s  # The controller's own time does not count.
             if reply.close == "authentication failed":
-                # Answered late on purpose, as Kafka does: guessing passwords should take time.
+                # The delay is deliberate, as in Kafka: it slows down guessing passwords.
                 await asyncio.sleep(self.limits.failed_authentication_delay_ms / 1000)
             await _send(writer, reply.data)
             if reply.close is not None:
@@ -204,9 +205,9 @@ class Server:
             size = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big", signed=True)
             known = connection.authenticated
             limit = limits.max_frame_bytes if known else limits.max_unauthenticated_frame_bytes
-            # Before the body arrives: a stranger must not make us hold more than one small buffer.
+            # Checked before the body arrives: an unauthenticated peer may fill one small buffer only.
             if not 0 <= size <= limit:
-                log.warning("frame refused", size_bytes=size, limit_bytes=limit, stranger=not known)
+                log.warning("frame rejected", size_bytes=size, limit_bytes=limit, stranger=not known)
                 return None
             frame = await reader.readexactly(size)
         self._idle.discard(writer)
@@ -214,9 +215,9 @@ class Server:
 
 
 async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
-    """ConnectionError when the peer has gone while its request was served."""
+    """Write a response; ConnectionError if the peer disconnected meanwhile."""
     if writer.transport.is_closing():
-        # uvloop's transports raise RuntimeError when they are written to once they are closed.
+        # uvloop's transports raise RuntimeError when they are written to after closing.
         raise ConnectionResetError("closed by peer")
     writer.write(data)
     await writer.drain()

@@ -1,8 +1,7 @@
-"""A principal's rights at one image: asks the authorizer, and has the decisions recorded.
+"""A principal's rights at one image: calls the authorizer, and records its decisions.
 
-The base of proxy.session.call.Call, which asks for a client, and of forwarding.controller.access.Access,
-which asks for the principal in an Envelope. They differ in what becomes of a decision (`note`), never in what
-is allowed.
+proxy.session.call.Call authorizes a client, forwarding.controller.authorization the principal in an Envelope.
+They differ in how they record a decision (`note`), never in what is allowed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,17 +13,17 @@ from proxy.wire.work import spend
 
 _NAMES_AT_A_TIME = 32
 DECISION_UNITS = 8
-"""What a decision and its record cost at most, in the units of proxy.wire.work."""
+"""The largest cost of a decision and its record, in the units of proxy.wire.work."""
 
 
 class Authorization:
-    """Decisions about one request. `allows` and `allowed_names` record them all, `shows` records none."""
+    """Decisions about one request. `allows` and `allowed_names` record all of them, `shows` records none."""
 
     __slots__ = ()
     context: RequestContext
 
     def configured_authorizer(self) -> Authorizer:
-        """The authorizer that decides."""
+        """Return the authorizer that decides."""
         raise NotImplementedError
 
     def decide(self, actions: Sequence[Action]) -> list[Decision]:
@@ -32,11 +31,11 @@ class Authorization:
         return self.configured_authorizer().authorize(self.context, actions)
 
     def note(self, action: Action, decision: Decision) -> None:
-        """Take a decision down for the audit trail."""
+        """Record a decision for the audit trail."""
         raise NotImplementedError
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the principal may do this; the decision is recorded."""
+        """Return whether the principal may do this; the decision is recorded."""
         action = Action(operation, resource_type, name)
         decision = self.decide([action])[0]
         self.note(action, decision)
@@ -44,13 +43,13 @@ class Authorization:
         return decision.allowed
 
     def allows_cluster(self, operation: Operation) -> bool:
-        """An operation on the cluster itself."""
+        """Return whether the principal may do this to the cluster; the decision is recorded."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def allowed_names(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        """The names that the principal may do this to; every decision is recorded."""
+        """Return the names to which the principal may do this; every decision is recorded."""
         allowed: set[str] = set()
         for action, decision in self._decided(operation, resource_type, names):
             self.note(action, decision)
@@ -59,14 +58,14 @@ class Authorization:
         return allowed
 
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
-        """The same; to hide a name is no denial, so nothing is recorded."""
+        """Like `allowed_names`, but records nothing: to hide a name is not a denial."""
         decided = self._decided(operation, resource_type, names)
         return {action.resource_name for action, decision in decided if decision.allowed}
 
     def granted_names(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        """The same; only what is allowed is recorded, since another right may allow the request too."""
+        """Like `allowed_names`, but records no denials, since another right may allow the request."""
         granted: set[str] = set()
         for action, decision in self._decided(operation, resource_type, names):
             if decision.allowed:
@@ -77,7 +76,7 @@ class Authorization:
     def within_cluster_right(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        """The names that a right on the whole cluster covers, once the principal has that right.
+        """Return the names that a right on the whole cluster covers, once the principal has that right.
 
         It does not cover Penstock's own resources: each of them is decided, and its denial is recorded.
         """
@@ -86,7 +85,7 @@ class Authorization:
         return set(wanted).difference(own) | self.allowed_names(operation, resource_type, own)
 
     def allowed_topics(self, operation: Operation, names: Iterable[str]) -> set[str]:
-        """The topics that the principal may do this to, by the right on the cluster or on each topic."""
+        """Return the topics to which the principal may do this, by a right on the cluster or on the topic."""
         wanted = list(names)
         if wanted and self.granted_names(operation, ResourceType.CLUSTER, (CLUSTER_NAME,)):
             return self.within_cluster_right(operation, ResourceType.TOPIC, wanted)
@@ -95,7 +94,7 @@ class Authorization:
     def _decided(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> Iterator[tuple[Action, Decision]]:
-        """Each name once, with the decision on it; a few at a time, since a request may have very many."""
+        """Yield each name once with its decision, in batches, since a request may have very many names."""
         every = list(dict.fromkeys(names))
         for start in range(0, len(every), _NAMES_AT_A_TIME):
             few = every[start : start + _NAMES_AT_A_TIME]

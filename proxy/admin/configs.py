@@ -1,6 +1,6 @@
 """Config resources by Kafka's numbers, and the right that each needs (KIP-133, KIP-412, KIP-714, KIP-1000).
 
-Topics and groups stand under their own name; brokers, their loggers and client metrics under the cluster.
+Topics and groups need a right on themselves; brokers, their loggers and client metrics on the cluster.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from proxy.wire.error_codes import ErrorCode
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 SET, DELETE = 0, 1
-"""What IncrementalAlterConfigs may do with a config that is no list."""
+"""The operations of IncrementalAlterConfigs on a config that is no list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKind:
-    """Under which resource of an ACL a config resource stands, and the error of a denial."""
+    """The resource type whose ACLs cover a config resource, and the error of a denial."""
 
     resource_type: ResourceType
     error_code: ErrorCode
@@ -43,7 +43,10 @@ def is_config_resource(config_type: int) -> bool:
 def denial(
     authorization: Authorization, operation: Operation, resource: tuple[int, str]
 ) -> tuple[ErrorCode, str] | None:
-    """The error of a config resource that the principal may not do this to; KeyError for an unknown type."""
+    """Return the error if the principal may not do this to the resource, or None.
+
+    KeyError for an unknown type.
+    """
     kind = _KINDS[resource[0]]
     name = CLUSTER_NAME if kind is _CLUSTER else resource[1]
     if authorization.allows(operation, kind.resource_type, name):
@@ -59,12 +62,12 @@ class HasResource(Protocol):
 
 
 def resource_key(part: HasResource) -> tuple[int, str]:
-    """Type and name of a resource in a request, or of its part of a response."""
+    """Return type and name of a resource in a request, or of its part of a response."""
     return part.resource_type, part.resource_name
 
 
 def each_resource(response: str, parts: str, struct: str) -> Reject:
-    """The response that reports an error for each config resource."""
+    """Return a function that makes the response with an error for each config resource."""
 
     def reject(_version: int, request: Any, error: Error) -> Any:
         message = getattr(types, response)

@@ -1,7 +1,7 @@
-"""Responses that report an error: one for all of a request, or one for each of its parts.
+"""Responses that report an error: one for the whole request, or one for each of its parts.
 
-Used by the files of single APIs and by the controller. Errors stand where Kafka's clients look for them: some
-responses have one error for all, others one for each part, and some differ by version.
+The errors are where Kafka's clients look for them: some responses have one error, others one for each part,
+and some differ by version.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ MESSAGES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""What Kafka's own clients print for a denial."""
+"""The messages that Kafka's own clients print for a denial."""
 
 Part = TypeVar("Part")
 Key = TypeVar("Key", bound=Hashable)
@@ -30,25 +30,25 @@ PartError = tuple[ErrorCode, str | None]
 
 
 class Error(TypedDict):
-    """What a response, or a part of one, reports."""
+    """The error fields of a response or of a part of one."""
 
     error_code: int
     error_message: str | None
 
 
 Reject = Callable[[int, Any, Error], Message]
-"""Version, decoded request, error -> the response in which all of the request failed."""
+"""Version, decoded request, error -> the response in which the whole request failed."""
 
 
 def code_only(response: str, **fields: object) -> Reject:
-    """One error code for all, without a message."""
+    """Return a function that makes a response with one error code and no message."""
     return lambda _version, _request, error: getattr(types, response)(
         error_code=error["error_code"], **fields
     )
 
 
 def code_and_message(response: str, **fields: object) -> Reject:
-    """One error code for all, with a message."""
+    """Return a function that makes a response with one error code and a message."""
     return lambda _version, _request, error: getattr(types, response)(**error, **fields)
 
 
@@ -60,7 +60,10 @@ def each_part(
     *,
     has_message: bool = False,
 ) -> Reject:
-    """An error for each part of the request. `repeated`: the attributes that the response repeats of each."""
+    """Return a function that makes a response with an error for each part of the request.
+
+    `repeated` returns the attributes of each part that the response repeats.
+    """
 
     def reject(_version: int, request: Message, error: Error) -> Any:
         message = getattr(types, response)
@@ -72,15 +75,15 @@ def each_part(
 
 
 def in_request_order(
-    asked: Iterable[Hashable], parts: Iterable[Part], key: Callable[[Part], Hashable]
+    requested: Iterable[Hashable], parts: Iterable[Part], key: Callable[[Part], Hashable]
 ) -> list[Part]:
-    """The parts of a response in the order in which the request asked for them; others come last.
+    """Return the parts of a response in the order of the request; others come last.
 
-    Brokers group and reorder parts as they like; a client whose parts come in the order of its request cannot
-    read from their places which of them were rejected before the broker saw them.
+    Brokers group and reorder parts. In the order of the request, their places do not show a client which of
+    them were rejected before the broker saw them.
     """
     places: dict[Hashable, int] = {}
-    for name in paced(list(asked)):
+    for name in paced(list(requested)):
         places.setdefault(name, len(places))
     keyed = [(places.get(key(part), len(places)), part) for part in paced(list(parts))]
     return [part for _, part in paced_sorted(keyed, itemgetter(0))]
@@ -90,19 +93,19 @@ def in_request_order(
 class TopicShape:
     """How a request lists topics, and where its response has an error for each of them.
 
-    Names of structs and attributes, as in the schemas; request and response name topics by the same
-    attribute.
+    The fields are names of structs and attributes, as in the schemas. Request and response name topics by the
+    same attribute.
     """
 
     response: str
     topic: str
-    """Struct of one topic in the response."""
+    """The struct of one topic in the response."""
     partition: str | None = None
-    """Struct of one partition in it; None: the error stands at the topic itself."""
+    """The struct of one partition in it; None: the error is in the topic itself."""
     request_topics: str = "topics"
-    """Attribute of the request."""
+    """The attribute of the request."""
     response_topics: str = "topics"
-    """Attribute of the response."""
+    """The attribute of the response."""
     name: str = "name"
     carried: tuple[str, ...] = ()
     """Other attributes of the topic that the response repeats."""
@@ -114,12 +117,12 @@ class TopicShape:
     error_code: str = "error_code"
     has_message: bool = False
     reports_empty_topics: bool = True
-    """Whether the response has topics without partitions: a broker that responds by partition has none."""
+    """Whether the response has topics without partitions; a broker that responds by partition omits them."""
     placeholders: Mapping[str, object] = field(default_factory=dict)
     """Other attributes of a rejected partition."""
 
     def reject_topic(self, topic: Message, error_code: int, message: str | None = None) -> Any:
-        """The part of a response that rejects this topic of a request."""
+        """Return the part of a response that rejects this topic of a request."""
         response = getattr(types, self.response)
         repeated = {name: getattr(topic, name) for name in (self.name, *self.carried)}
         error = {self.error_code: error_code} | ({"error_message": message} if self.has_message else {})
@@ -135,37 +138,37 @@ class TopicShape:
     def reject_topics(
         self, topics: Iterable[Message], error_code: int, message: str | None = None
     ) -> list[Any]:
-        """The parts of a response that reject these topics of a request."""
+        """Return the parts of a response that reject these topics of a request."""
         reported = (topic for topic in topics if self.reports_empty_topics or self.indexes(topic))
         return [self.reject_topic(topic, error_code, message) for topic in reported]
 
     def reject_all(self, request: Message, error_code: int, message: str | None = None) -> Any:
-        """The response that rejects every topic of the request."""
+        """Return the response that rejects every topic of the request."""
         topics = self.reject_topics(self.topics(request), error_code, message)
         return getattr(types, self.response)(**{self.response_topics: topics})
 
     def reject(self, _version: int, request: Message, error: Error) -> Any:
-        """`reject_all`, as a row of the table of APIs wants it."""
+        """Call `reject_all`; this signature is that of the table of APIs."""
         return self.reject_all(request, error["error_code"], error["error_message"])
 
     def topics(self, request: Message) -> list[Any]:
-        """The topics of a request; empty when it means all of them."""
+        """Return the topics of a request; empty if it means all of them."""
         return getattr(request, self.request_topics) or []
 
     def indexes(self, topic: Message) -> list[int]:
-        """The partitions of a topic of a request."""
+        """Return the partitions of a topic of a request."""
         partitions = getattr(topic, self.request_partitions)
         return [p if self.request_index is None else getattr(p, self.request_index) for p in partitions]
 
 
 def rejected_parts(response: Message | None, parts: str, identity: Callable[[Any], Key]) -> set[Key]:
-    """The parts of a response that report an error, by `identity`; none without a response."""
-    answered: Sequence[Any] = () if response is None else getattr(response, parts, ())
-    return {identity(part) for part in paced(answered) if not succeeded(part)}
+    """Return the parts of a response that report an error, by `identity`; none without a response."""
+    reported: Sequence[Any] = () if response is None else getattr(response, parts, ())
+    return {identity(part) for part in paced(reported) if not succeeded(part)}
 
 
 class HasErrorCode(Protocol):
-    """A response, or a part of one, that reports an error or none."""
+    """A response, or a part of one, with an error code."""
 
     error_code: int
 

@@ -1,7 +1,7 @@
-"""CreateDelegationToken (KIP-48, KIP-373): who may have a token made for whom, and the responses about it.
+"""CreateDelegationToken (KIP-48, KIP-373): who may create a token for which owner, and the responses.
 
-The same at the proxy and at the controller; who may ask for tokens at all depends on the listener, which each
-gate knows for itself.
+The rules are the same at the proxy and at the controller. Whether tokens may be requested at all depends on
+the listener, which the caller knows.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
 FIRST_WITH_REQUESTER = 3
-"""From this version of Create and Describe on, a token's owner need not be who asked for it (KIP-373)."""
+"""From this version of Create and Describe on, a token may have an owner other than its requester
+(KIP-373)."""
 NO_TIME_MS = -1
-"""What brokers report instead of a time where there is no token."""
+"""The time that brokers report where there is no token."""
 TokenPart: TypeAlias = (
     "types.CreateDelegationTokenResponse | types.DescribeDelegationTokenResponse.DescribedDelegationToken"
 )
 
 
 class NotAllowed(TypedDict):
-    """What a response without a token consists of."""
+    """The fields of a response without a token."""
 
     error_code: int
     expiry_timestamp_ms: int
@@ -36,7 +37,7 @@ NOT_ALLOWED = NotAllowed(
 
 
 def named_owner(request: types.CreateDelegationTokenRequest, requester: Principal) -> Principal | None:
-    """The owner of the token; the requester if none is named. None: one named without a type."""
+    """Return the owner of the token, by default the requester; None if one is named without a type."""
     if not request.owner_principal_name:
         return requester
     if request.owner_principal_type is None:
@@ -44,9 +45,12 @@ def named_owner(request: types.CreateDelegationTokenRequest, requester: Principa
     return Principal(request.owner_principal_type, request.owner_principal_name)
 
 
-def creation_denial(authorization: Authorization, may_ask: bool, owner: Principal) -> ErrorCode | None:
-    """CREATE_TOKENS on the owner; nobody needs a right to a token of their own."""
-    if not may_ask:
+def creation_denial(authorization: Authorization, may_request: bool, owner: Principal) -> ErrorCode | None:
+    """Return why the token may not be created, or None.
+
+    It needs CREATE_TOKENS on an owner other than oneself.
+    """
+    if not may_request:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if owner == authorization.context.principal:
         return None
@@ -55,14 +59,14 @@ def creation_denial(authorization: Authorization, may_ask: bool, owner: Principa
 
 
 def has_foreign_renewers(request: types.CreateDelegationTokenRequest) -> bool:
-    """Whether a renewer is no user: only users can renew."""
+    """Whether a renewer is not a user: only users can renew."""
     return any(renewer.principal_type != USER_TYPE for renewer in request.renewers)
 
 
 def creation_response(
     version: int, owner: Principal, requester: Principal
 ) -> types.CreateDelegationTokenResponse:
-    """Names owner and requester; there is no token in it yet."""
+    """Return a response with owner and requester, still without a token."""
     response = types.CreateDelegationTokenResponse(
         principal_type=owner.principal_type, principal_name=owner.name
     )
@@ -73,7 +77,7 @@ def creation_response(
 def rejected_creation(
     version: int, owner: Principal, requester: Principal, error_code: int
 ) -> types.CreateDelegationTokenResponse:
-    """The response without a token."""
+    """Return the response without a token."""
     response = creation_response(version, owner, requester)
     response.error_code = error_code
     response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = NO_TIME_MS
@@ -81,7 +85,7 @@ def rejected_creation(
 
 
 def name_requester(part: TokenPart, version: int, requester: Principal) -> None:
-    """Put the requester where the version has a place for it."""
+    """Set the requester, in versions that have the fields."""
     if version >= FIRST_WITH_REQUESTER:
         part.token_requester_principal_type = requester.principal_type
         part.token_requester_principal_name = requester.name

@@ -1,8 +1,8 @@
 """The topics that CreateTopics, CreatePartitions and DeleteTopics reject (KIP-4, KIP-195, KIP-516, KIP-525).
 
-The same at the proxy and at the controller, with the errors and messages of Kafka's ControllerApis. A topic
-that is named twice is rejected before any right is asked for. The functions return errors by topic; what else
-a gate finds wrong with a topic it adds to them.
+The rules are the same at the proxy and at the controller, with the errors and messages of Kafka's
+ControllerApis. A topic that is named twice is rejected before any right is checked. The functions return
+errors by topic; their callers add errors of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proxy.wire.work import paced
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics in which brokers keep their own state; no client's transaction may write to them."""
+"""Topics in which brokers store their own state; clients' transactions may not write to them."""
 NO_TOPIC_ID = bytes(16)
 NOT_HOSTED = "This server does not host this topic-partition."
 
@@ -30,7 +30,7 @@ _MAX_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")
 _UNKNOWN_COUNT = -1
 _PART_UNITS = 4
-"""What a rejected topic costs, in the units of proxy.wire.work."""
+"""The cost of a rejected topic, in the units of proxy.wire.work."""
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 Topic: TypeAlias = (
@@ -39,7 +39,7 @@ Topic: TypeAlias = (
 Shortened = TypeVar("Shortened", "types.CreateTopicsRequest", "types.CreatePartitionsRequest")
 
 TopicKey = tuple[str | None, bytes]
-"""A topic as DeleteTopics names it: by name (with the zero id) or by id (with no name)."""
+"""A topic in a DeleteTopics request: by name (with the zero id) or by id (without a name)."""
 
 Errors = dict[str, PartError]
 DeletionError = tuple[str | None, ErrorCode, str]
@@ -55,12 +55,12 @@ CREATE_PARTITIONS = TopicShape(
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether there can be a topic of that name."""
+    """Whether a topic may have this name."""
     return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
 
 
 def creation_errors(authorization: Authorization, request: types.CreateTopicsRequest) -> Errors:
-    """CREATE on the cluster or on each topic."""
+    """Return the errors of a request that needs CREATE on the cluster or on each topic."""
     times = Counter(topic.name for topic in paced(request.topics))
     errors = _duplicates(times)
     if CLUSTER_METADATA_TOPIC in times:
@@ -74,7 +74,7 @@ def creation_errors(authorization: Authorization, request: types.CreateTopicsReq
 
 
 def partition_errors(authorization: Authorization, request: types.CreatePartitionsRequest) -> Errors:
-    """ALTER on each topic."""
+    """Return the errors of a request that needs ALTER on each topic."""
     times = Counter(topic.name for topic in paced(request.topics))
     errors = _duplicates(times)
     once = [name for name in paced(list(times)) if name not in errors]
@@ -88,7 +88,7 @@ def _duplicates(times: Mapping[str, int]) -> Errors:
 
 
 class Merge(Generic[Response]):
-    """The rejected topics of a CreateTopics or CreatePartitions request, to be put into its response."""
+    """The rejected topics of a CreateTopics or CreatePartitions request, to be merged into its response."""
 
     def __init__(
         self,
@@ -96,42 +96,42 @@ class Merge(Generic[Response]):
         request: types.CreateTopicsRequest | types.CreatePartitionsRequest,
         errors: Mapping[str, PartError],
     ) -> None:
-        """`request` as the client sent it."""
+        """`request`: as the client sent it."""
         self._shape = shape
         topics: Sequence[Topic] = request.topics
-        self._asked = list(dict.fromkeys(topic.name for topic in paced(topics)))
+        self._requested = list(dict.fromkeys(topic.name for topic in paced(topics)))
         first = {topic.name: topic for topic in paced(topics[::-1])}
-        rejected = [name for name in paced(self._asked) if name in errors]
+        rejected = [name for name in paced(self._requested) if name in errors]
         self._rejected = [
             shape.reject_topic(first[name], *errors[name]) for name in paced(rejected, _PART_UNITS)
         ]
 
     def into(self, response: Response) -> Response:
-        """The response, with the topics in the order of the request."""
+        """Merge the rejected topics into the response, in the order of the request."""
         parts: list[Any] = [*getattr(response, self._shape.response_topics), *self._rejected]
-        ordered = in_request_order(self._asked, parts, lambda part: part.name)
+        ordered = in_request_order(self._requested, parts, lambda part: part.name)
         setattr(response, self._shape.response_topics, ordered)
         return response
 
     def alone(self) -> Response:
-        """The response when no topic is left."""
+        """Return the response if all topics are rejected."""
         empty: Response = getattr(types, self._shape.response)()
         return self.into(empty)
 
 
 def hide_configs(
-    topics: Iterable[types.CreateTopicsResponse.CreatableTopicResult], shown: Collection[str]
+    topics: Iterable[types.CreateTopicsResponse.CreatableTopicResult], describable: Collection[str]
 ) -> None:
     """Hide the configs of created topics from clients without DESCRIBE_CONFIGS on them (KIP-525)."""
     for topic in paced(list(topics)):
-        if topic.error_code == ErrorCode.NONE and topic.name not in shown:
+        if topic.error_code == ErrorCode.NONE and topic.name not in describable:
             topic.topic_config_error_code = _DENIED
             topic.configs = []
             topic.num_partitions = topic.replication_factor = _UNKNOWN_COUNT
 
 
 def topics_to_delete(request: types.DeleteTopicsRequest) -> list[TopicKey]:
-    """In the order of the request, as often as it names them."""
+    """Return the topics in the order of the request, with duplicates."""
     named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in paced(request.topic_names)]
     return named + [(topic.name, bytes(topic.topic_id)) for topic in paced(request.topics)]
 
@@ -139,10 +139,11 @@ def topics_to_delete(request: types.DeleteTopicsRequest) -> list[TopicKey]:
 def deletion_errors(
     authorization: Authorization, names: Mapping[TopicKey, str | None], times: Mapping[TopicKey, int]
 ) -> tuple[dict[TopicKey, DeletionError], dict[TopicKey, str]]:
-    """DELETE on the cluster or on each topic.
+    """Return the errors of a request that needs DELETE on the cluster or on each topic.
 
-    `names`: of each topic asked for, None for an id that has none. Second: the rejected topics named by a
-    client that may describe them; if one of them does not exist its error is `missing_topic` instead.
+    `names`: the name of each topic, None for an unknown id. The second result has the rejected topics that
+    were named by a client which may describe them; if one of them does not exist its error is `missing_topic`
+    instead.
     """
     errors = {
         key: error
@@ -154,7 +155,7 @@ def deletion_errors(
     undeletable = {key: name for key, name in paced(list(valid.items())) if key not in deletable}
     describable = authorization.shows(Operation.DESCRIBE, ResourceType.TOPIC, undeletable.values())
     for key, name in paced(list(undeletable.items())):
-        # The name behind an id is reported only to clients that may describe the topic.
+        # The name of an id is reported only to clients that may describe the topic.
         reported = name if key[0] is not None or name in describable else None
         errors[key] = reported, _DENIED, MESSAGES[_DENIED]
     return errors, {key: name for key, name in paced(list(undeletable.items())) if key[0] in describable}
@@ -185,34 +186,34 @@ def _deletable(authorization: Authorization, topics: Mapping[TopicKey, str]) -> 
     hidden = [name for name in named if name not in describable]
     if not hidden or authorization.shows(Operation.DELETE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return deletable
-    # DELETE implies DESCRIBE, but not against a DENY of it: then Kafka denies a topic asked for by name.
+    # DELETE implies DESCRIBE, except against a DENY of DESCRIBE: then Kafka denies a topic that is named.
     authorization.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, hidden)
     return {key for key in deletable if key[0] is None or topics[key] in describable}
 
 
 class DeletionMerge:
-    """The rejected topics of a DeleteTopics request, to be put into its response."""
+    """The rejected topics of a DeleteTopics request, to be merged into its response."""
 
-    def __init__(self, asked: list[TopicKey], errors: Mapping[TopicKey, DeletionError]) -> None:
-        """`asked`: each topic of the request once."""
+    def __init__(self, requested: list[TopicKey], errors: Mapping[TopicKey, DeletionError]) -> None:
+        """`requested`: each topic of the request once."""
         result = types.DeleteTopicsResponse.DeletableTopicResult
-        self._asked = asked
+        self._requested = requested
         self._rejected = [
             (key, result(name=name, topic_id=key[1], error_code=code, error_message=message))
             for key, (name, code, message) in paced(list(errors.items()), _PART_UNITS)
         ]
-        self.allowed = [key for key in paced(asked) if key not in errors]
+        self.allowed = [key for key in paced(requested) if key not in errors]
 
     def into(self, response: types.DeleteTopicsResponse) -> types.DeleteTopicsResponse:
-        """The response, with the topics in the order of the request."""
+        """Merge the rejected topics into the response, in the order of the request."""
         by_id = {topic_id for name, topic_id in self.allowed if name is None}
         keyed = [(_key_of_result(topic, by_id), topic) for topic in paced(response.responses)]
-        ordered = in_request_order(self._asked, [*keyed, *self._rejected], lambda pair: pair[0])
+        ordered = in_request_order(self._requested, [*keyed, *self._rejected], lambda pair: pair[0])
         response.responses = [topic for _, topic in ordered]
         return response
 
     def alone(self) -> types.DeleteTopicsResponse:
-        """The response when no topic is left."""
+        """Return the response if all topics are rejected."""
         return self.into(types.DeleteTopicsResponse())
 
 
@@ -224,12 +225,12 @@ def _key_of_result(
 
 
 def with_topics(request: Shortened, topics: list[Any]) -> Shortened:
-    """The same request about these topics only: CreateTopics, CreatePartitions."""
+    """Return the same CreateTopics or CreatePartitions request with only these topics."""
     return type(request)(topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
 
 
 def deletion_of(request: types.DeleteTopicsRequest, topics: list[TopicKey]) -> types.DeleteTopicsRequest:
-    """The same DeleteTopics request about these topics only, named as its version names them."""
+    """Return the same DeleteTopics request with only these topics, in the fields of its version."""
     deletion = types.DeleteTopicsRequest
     if request.topic_names:
         return deletion(

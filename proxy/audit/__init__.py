@@ -1,9 +1,9 @@
-"""What is written down about each thing that happened: one record, and its encoding.
+"""Audit records: what is recorded of each event, and its encoding.
 
 record   the record's fields and its line of JSON (CloudEvents 1.0)
 chain    the hash that ties each line to the one before
 events   a constructor for each event, with its fields and its class
-classes  the classes of events, which are kept by a policy each
-noise    a rate for the records that one principal can cause
-shares   how much of the spool each class may take
+classes  the classes of events, each with its own policy
+noise    limits the rate of records that one principal can cause
+shares   the part of the spool that each class may use
 """

@@ -1,8 +1,8 @@
-"""The hash chain over one boot's records: a line that was altered, removed or put in between shows (SPEC D2).
+"""The hash chain over one boot's records: it reveals altered, removed and inserted lines (SPEC D2).
 
-chain(n) = H(chain(n - 1) in hex, body(n)); chain(-1) = H(the author's key). H is SHA-256, or HMAC-SHA256
-where there is a key: then who may write to the audit topic cannot make a chain that fits. Fed by
-proxy.net.audit.audit_log with what proxy.audit.record encodes; checked by spark_audit.
+chain(n) = H(chain(n - 1) in hex, body(n)); chain(-1) = H(the author's key). H is SHA-256, or HMAC-SHA256 with
+a secret: then a client with WRITE on the audit topic cannot forge a chain. proxy.net.audit.audit_log feeds it
+with what proxy.audit.record encodes; spark_audit verifies it.
 """
 
 import hashlib
@@ -16,28 +16,28 @@ _END = b'"}'
 
 
 class Chain:
-    """One author's; `last` is what the next record stands on."""
+    """The chain of one author; `last` is the value that the next record continues."""
 
     def __init__(self, author_key: bytes, secret: bytes | None = None) -> None:
         """`author_key`: `<proxy_id>/<boot_id>`; `secret`: audit.chain.key.file, 32 bytes or more."""
         self.algorithm = "sha256" if secret is None else "hmac-sha256"
-        self._hash: Callable[[bytes], str] = _sha256 if secret is None else _keyed(secret)
+        self._hash: Callable[[bytes], str] = _sha256 if secret is None else _hmac(secret)
         self.last = self._hash(author_key)
 
     def after(self, body: bytes) -> str:
-        """What `last` is to be once `body` is kept, in hex."""
+        """Return the value of `last` after `body`, in hex."""
         return self._hash(self.last.encode() + body)
 
 
 def sealed(body: bytes, chain: str) -> bytes:
-    """The record as a line, without the newline: its chain is the last member."""
+    """Return the record as a line, without the newline: its chain is the last member."""
     return body + _MARK + chain.encode() + _END
 
 
 def link(line: bytes) -> str:
-    """`<boot_id>/<sequence>/<chain>` of a record, for the boot that follows; version 1 had no chain.
+    """Return `<boot_id>/<sequence>/<chain>` of a record, for the next boot; version 1 had no chain.
 
-    ValueError or KeyError for what is no record.
+    ValueError or KeyError if the line is not a record.
     """
     record = json.loads(line)
     data = record["data"]
@@ -48,5 +48,5 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _keyed(secret: bytes) -> Callable[[bytes], str]:
+def _hmac(secret: bytes) -> Callable[[bytes], str]:
     return lambda data: hmac.digest(secret, data, "sha256").hex()

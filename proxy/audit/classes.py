@@ -1,20 +1,20 @@
-"""The classes of events: what becomes of an event when the trail has no room is decided by its class.
+"""The classes of events: the class decides what happens to an event when the trail has no room.
 
-proxy.audit.events says which event is in which class. Used by settings, metrics and the spool's shares.
+proxy.audit.events assigns a class to each event. Settings, metrics and the spool's shares use the classes.
 """
 
 ADMIN = "admin"
-"""What changes the cluster or the process's own settings, and who asked for it."""
+"""Changes to the cluster or to the process's own settings, and their requests."""
 DENIAL = "denial"
 AUTHENTICATION = "authentication"
 """Logins, and sessions that ended because of one."""
 SUMMARY = "summary"
-"""Counted traffic, what is told from time to time, and what an administrator has only read."""
+"""Counted traffic, periodic reports, and administrative requests that only read."""
 PROCESS = "process"
-"""The begin, the end and the settings of a boot: a few records, without which the others cannot be read."""
+"""Start, end and settings of a boot: a few records, without which the others cannot be interpreted."""
 
 CLASSES = (ADMIN, DENIAL, AUTHENTICATION, SUMMARY)
-"""Those that have a policy; there is always room for PROCESS."""
+"""The classes with a policy; there is always room for PROCESS."""
 
 READS = frozenset(
     (
@@ -25,4 +25,4 @@ READS = frozenset(
         "InitProducerId",
     )
 )
-"""APIs whose allowed actions are recorded one by one though they change nothing of the cluster's."""
+"""APIs whose allowed actions are recorded one by one, although they change nothing in the cluster."""

@@ -1,10 +1,10 @@
-"""One constructor for each audit event, with exactly the fields that it states: `events.stopped()`.
+"""One constructor for each audit event, with exactly its fields: `events.stopped()`.
 
-A function below declares an event: its name is the event's name, its keywords are the fields, and beside it
-stands the class that decides what becomes of the event when the trail has no room. A field that an event does
-not have is an error of mypy. What says where an event comes from (connection, listener, host, principal,
-client id, metadata offset, settings generation) is not among the fields where the session adds it to whatever
-it records. Used by whoever makes events; `class_of` by proxy.net.audit.audit_log and proxy.audit.noise.
+Each function below declares an event: its name is the event's name, its keywords are the fields, and its
+decorator names the class that decides what happens to the event when the trail has no room. mypy reports a
+field that an event does not have. The session adds the origin of an event (connection, listener, host,
+principal, client id, metadata offset, settings generation) to everything that it records, so the declarations
+of its events leave these fields out. `class_of` serves proxy.net.audit.audit_log and proxy.audit.noise.
 """
 
 import inspect
@@ -17,17 +17,17 @@ from proxy.audit.record import EVENT_FIELDS, AuditEvent
 Fields = ParamSpec("Fields")
 
 _CLASS_OF: dict[str, str] = {
-    # Made of other events (proxy.audit.noise, proxy.session.accounting.denials), with their fields.
+    # proxy.audit.noise and proxy.session.accounting.denials make these from other events, with their fields.
     "authentication_collapsed": AUTHENTICATION,
     "request_collapsed": DENIAL,
     "authorization_collapsed": DENIAL,
 }
 FIELDS_OF: dict[str, tuple[str, ...]] = {}
-"""Event -> the fields that its constructor takes."""
+"""Event -> the parameters of its constructor."""
 
 
 class Requester(TypedDict):
-    """Who asked the controller for what, through which proxy, and by which forward."""
+    """The fields that identify a forwarded request: its client, its proxy, the request and the forward id."""
 
     listener: str
     host: str
@@ -41,7 +41,7 @@ class Requester(TypedDict):
 
 
 def _event(event_class: str) -> Callable[[Callable[Fields, None]], Callable[Fields, AuditEvent]]:
-    """Turns a declaration into the constructor of the event."""
+    """Return a decorator that turns a declaration into the constructor of the event."""
 
     def constructor(declared: Callable[Fields, None]) -> Callable[Fields, AuditEvent]:
         name, signature = declared.__name__, inspect.signature(declared)
@@ -83,12 +83,12 @@ def _source(name: str, signature: inspect.Signature) -> str:
 
 @_event(PROCESS)
 def started(*, settings: Mapping[str, str]) -> None:
-    """A process begins; `settings`: what its decisions will depend on."""
+    """A process starts. `settings`: the settings that its decisions depend on."""
 
 
 @_event(PROCESS)
 def settings_changed(*, settings: Mapping[str, str], settings_generation: int) -> None:
-    """From here on decisions depend on these settings."""
+    """Decisions depend on these settings from here on."""
 
 
 @_event(PROCESS)
@@ -98,17 +98,17 @@ def stopped() -> None:
 
 @_event(PROCESS)
 def records_dropped(*, count: int, message: str) -> None:
-    """So many records were lost, and why."""
+    """Records were lost: how many, and why."""
 
 
 @_event(SUMMARY)
 def high_water(*, count: int) -> None:
-    """How far the sequence is, so that a lost tail shows."""
+    """The current sequence number, so that a lost tail is detected."""
 
 
 @_event(ADMIN)
 def configuration_changed(*, settings: Mapping[str, str], message: str | None) -> None:
-    """A file was read again; `message`: why it could not be."""
+    """A file was read again. `message`: why it was rejected."""
 
 
 # Logins
@@ -141,7 +141,7 @@ def reauthentication(
     interval_start_ms: int | None = None,
     interval_end_ms: int | None = None,
 ) -> None:
-    """A login on a connection that has one already (KIP-368)."""
+    """A re-authentication (KIP-368)."""
 
 
 @_event(AUTHENTICATION)
@@ -156,14 +156,14 @@ def authentication_failed(
     error_code: int | None = None,
     message: str,
 ) -> None:
-    """A login that was rejected, or a client whose certificate proves too little."""
+    """A rejected login, or a client certificate that the principal builder rejects."""
 
 
 @_event(AUTHENTICATION)
 def reauthentication_failed(
     *, method: str | None, principal: str | None, mechanism: str | None, error_code: int, message: str
 ) -> None:
-    """A second login that was rejected."""
+    """A rejected re-authentication."""
 
 
 @_event(AUTHENTICATION)
@@ -198,7 +198,7 @@ def session_expired(
 def session_expired_idle(
     *, principal: str | None, mechanism: str | None, error_code: int, message: str
 ) -> None:
-    """A connection past the end of its session was idle, and is closed."""
+    """An idle connection is closed because its session has expired."""
 
 
 @_event(AUTHENTICATION)
@@ -215,7 +215,7 @@ def session_revoked(
 # Decisions and requests
 
 
-@_event(DENIAL)  # An allowed one: see class_of.
+@_event(DENIAL)  # For allowed actions, class_of returns another class.
 def authorization(
     *,
     listener: str | None = None,
@@ -239,7 +239,7 @@ def authorization(
     error_code: int | None = None,
     message: str | None = None,
 ) -> None:
-    """An action is denied, or belongs to an administrative request; `granted` says which."""
+    """An action was denied, or belongs to an administrative request; `granted` is the difference."""
 
 
 @_event(SUMMARY)
@@ -266,7 +266,7 @@ def authorization_summary(
 def request_summary(
     *, method: str, count: int, request_bytes: int, interval_start_ms: int, interval_end_ms: int
 ) -> None:
-    """Traffic of one connection and API that asks for no right."""
+    """Traffic of one connection and API that needs no right."""
 
 
 @_event(DENIAL)
@@ -286,12 +286,12 @@ def request_refused(
     error_code: int | None = None,
     message: str,
 ) -> None:
-    """A request that is not even decided: malformed, of an unknown API, of a principal that may send none."""
+    """A request was rejected before any decision: malformed, unknown API, or a sender that may send none."""
 
 
-@_event(ADMIN)  # One that was rejected: see class_of.
+@_event(ADMIN)  # For rejected requests, class_of returns another class.
 def admin_request(*, method: str, api_version: int, correlation_id: int, error_code: int | None) -> None:
-    """An administrative request that asks for no right. `error_code`: None before there is a response."""
+    """An administrative request that needs no right. `error_code`: None before there is a response."""
 
 
 @_event(ADMIN)
@@ -312,7 +312,7 @@ def forwarded(
     count: int | None = None,
     changes: Sequence[Sequence[str | None]] | None = None,
 ) -> None:
-    """The proxy has sent an administrative request to the controller, and has its response."""
+    """The proxy forwarded an administrative request to the controller and received the response."""
 
 
 @_event(ADMIN)
@@ -333,7 +333,7 @@ def forwarded_received(
     metadata_offset: int | None,
     message: str | None,
 ) -> None:
-    """The controller has responded to it."""
+    """The controller responded to a forwarded request."""
 
 
 # What the controller has changed, and quotas
@@ -343,21 +343,21 @@ def forwarded_received(
 def quota_changed(
     *, entity_path: str, message: str, metadata_offset: int | None = None, last_offset: int | None = None
 ) -> None:
-    """The quotas of an entity were changed; `message`: KIP-55's notification."""
+    """The quotas of an entity changed. `message`: the notification of KIP-55."""
 
 
 @_event(ADMIN)
 def tokens_expired(
     *, method: str, count: int, first_offset: int | None, last_offset: int, metadata_offset: int
 ) -> None:
-    """The controller has removed delegation tokens that had expired."""
+    """The controller removed expired delegation tokens."""
 
 
 @_event(ADMIN)
 def topics_gone(
     *, method: str, count: int, first_offset: int | None, last_offset: int, metadata_offset: int
 ) -> None:
-    """The controller has found topics that were deleted at a broker."""
+    """The controller found topics that were deleted at a broker."""
 
 
 @_event(SUMMARY)
@@ -408,19 +408,19 @@ def quota_used(
     interval_start_ms: int,
     interval_end_ms: int,
 ) -> None:
-    """What was taken of a quota, where no other record tells it."""
+    """The use of a quota that no other record reports."""
 
 
 EVENTS = tuple(_CLASS_OF)
-"""All there are."""
+"""The names of all events."""
 
 
 def class_of(event: AuditEvent) -> str:
-    """The class of an event; one that is not declared above is kept like an administrator's."""
+    """Return the class of an event; ADMIN for one that is not declared above."""
     if event.event in ("authorization", "authorization_collapsed"):
         if not event.granted:
             return DENIAL
-        # Granted ones are recorded one by one where the request is an administrative one.
+        # Allowed actions are recorded one by one only for administrative requests.
         return SUMMARY if event.method in READS else ADMIN
     if event.event == "admin_request" and event.error_code:
         return DENIAL

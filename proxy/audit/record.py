@@ -1,8 +1,7 @@
-"""One audit record: an event of a session, a controller or a process, and the line of JSON it becomes.
+"""One audit record: an event of a session, a controller or a process, and its line of JSON.
 
-Events are made by proxy.session and forwarding.controller, stamped and encoded by proxy.net.audit.audit_log,
-and sealed by proxy.audit.chain. The Spark side repeats the fields in spark_audit.schema; a contract test
-holds the two together. Knows nothing of spools, topics or clocks.
+proxy.session and forwarding.controller make events, proxy.net.audit.audit_log numbers and encodes them, and
+proxy.audit.chain seals them. spark_audit.schema repeats the fields; a contract test compares the two.
 """
 
 import json
@@ -14,18 +13,19 @@ from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 
 SCHEMA_VERSION = 2
-"""1 had no chain, and in `error_code` of `forwarded` what is now in `envelope_error_code`."""
+"""Version 1 had no chain, and `error_code` of `forwarded` held what is now in `envelope_error_code`."""
 MAX_TEXT_CHARACTERS = 8_192
-"""Longer names are cut: whoever sends one of megabytes must not make a record that no topic takes."""
+"""Longer texts are truncated: a record with a name of megabytes would be too large for the topic."""
 EVENT_TYPE_PREFIX = "io.penstock."
 
 
 @dataclass(slots=True, kw_only=True)
 class AuditEvent:
-    """What happened, before it has a place in a sequence. None: the field does not apply.
+    """An event before it has a sequence number. None: the field does not apply.
 
-    Times are ms since the epoch, sizes bytes, offsets those of the metadata log. Not frozen, for the
-    cost of making one: nothing changes an event once it is in a `Recorded` effect.
+    Times are ms since the epoch, sizes are bytes, offsets are those of the metadata log. The class is not
+    frozen, because that would slow down its construction: nothing changes an event once it is in a `Recorded`
+    effect.
     """
 
     event: str
@@ -73,12 +73,12 @@ class AuditEvent:
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))
 STAMP_FIELDS = ("schema_version", "role", "proxy_id", "boot_id", "sequence", "time_ms")
 DATA_FIELDS = STAMP_FIELDS + EVENT_FIELDS
-"""Every key of `data`, in the order written."""
+"""All keys of `data`, in the order of the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who writes a sequence: a process of one role between its start and its end."""
+    """The writer of a sequence: a process of one role between its start and its end."""
 
     role: str
     proxy_id: str
@@ -86,12 +86,12 @@ class Author:
 
     @property
     def key(self) -> bytes:
-        """The record's key in the audit topic: one author's records stay in one partition, in order."""
+        """The record's key in the audit topic: it puts one author's records into one partition, in order."""
         return f"{self.proxy_id}/{self.boot_id}".encode()
 
 
 class Encoder:
-    """Events of one author as text; what is the same in all of them is written once."""
+    """Encodes the events of one author; the constant parts are encoded once."""
 
     def __init__(self, author: Author) -> None:
         role, proxy_id, boot_id = (_text(text) for text in (author.role, author.proxy_id, author.boot_id))
@@ -105,8 +105,8 @@ class Encoder:
         )
 
     def body(self, event: AuditEvent, sequence: int, time_ms: int) -> bytes:
-        """One CloudEvents 1.0 JSON object, UTF-8, up to where its chain and its last brace are to stand."""
-        told = "".join(
+        """Return a CloudEvents 1.0 JSON object, UTF-8, without its chain and its last brace."""
+        members = "".join(
             [
                 absent if value is None else head + _json(value)
                 for absent, head, value in zip(_ABSENT, _HEADS, _VALUES(event), strict=True)
@@ -114,10 +114,10 @@ class Encoder:
         )
         time = _second(time_ms // 1000)
         subject = "null" if event.principal is None else _text(event.principal)
-        # A lone surrogate cannot come from UTF-8 on the wire; ASCII keeps the line safe all the same.
+        # Lone surrogates cannot come from UTF-8 on the wire; ASCII encodes even those.
         return (
             f'{self._id}{sequence}{self._type}{event.event}","time":"{time}.{time_ms % 1000:03d}Z"'
-            f',"subject":{subject}{self._data}{sequence},"time_ms":{time_ms}{told}}}'
+            f',"subject":{subject}{self._data}{sequence},"time_ms":{time_ms}{members}}}'
         ).encode("ascii")
 
 
@@ -142,5 +142,5 @@ def _text(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _second(time_s: int) -> str:
-    """RFC 3339, to the second."""
+    """Return a time in RFC 3339 format, to the second."""
     return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")

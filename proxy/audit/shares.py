@@ -1,8 +1,8 @@
-"""How much of a bounded space each class of records may take: its own reserve, and the rest for everybody.
+"""The part of a bounded space that each class of records may use: its own reserve, and what is left.
 
-Asked by proxy.net.audit.capacity, for the queue and for the spool. What was put leaves in the order in which
-it came. A class can always use its reserve, whatever the others have put: a flood of denials or summaries
-never takes the room of an administrator's change, nor the other way round.
+proxy.net.audit.capacity uses it for the queue and for the spool. Records leave in the order in which they
+came. A class can always use its reserve, whatever the others hold: a flood of denials or summaries never uses
+the room of administrative changes, or the other way round.
 """
 
 from collections import Counter, deque
@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
 
 RESERVED = {ADMIN: 1 / 8, DENIAL: 1 / 8, AUTHENTICATION: 1 / 16}
-"""Part of the whole that only this class may take."""
+"""The part of the space that only this class may use."""
 _GRAINS = 256
-"""What leaves is counted in pieces of this part of the whole."""
+"""Released space is counted in pieces of this part of the whole."""
 
 
 @dataclass(slots=True)
 class _Piece:
-    """Records that were put one after the other; they leave together."""
+    """Consecutive records, which are released together."""
 
     end: int
     by_class: Counter[str] = field(default_factory=Counter)
 
 
 class Shares:
-    """Of one space. Positions count every byte that was ever put, `unknown_bytes` included."""
+    """The use of one space. Positions count every byte that was ever put, `unknown_bytes` included."""
 
     def __init__(self, max_bytes: int, unknown_bytes: int = 0) -> None:
-        """`unknown_bytes`: what is there already, of whichever class; it leaves first."""
+        """`unknown_bytes`: existing bytes of unknown class; they are released first."""
         self._max_bytes = max_bytes
         self._reserved = {name: int(max_bytes * part) for name, part in RESERVED.items()}
         self._grain_bytes = max_bytes // _GRAINS
@@ -36,10 +36,10 @@ class Shares:
         self._held: Counter[str] = Counter()
         self._pieces: deque[_Piece] = deque()
         self._end = unknown_bytes
-        self._left = 0
+        self._released = 0
 
     def put(self, event_class: str, size_bytes: int) -> None:
-        """A record has come."""
+        """Count a record."""
         self._end += size_bytes
         self._held[event_class] += size_bytes
         pieces = self._pieces
@@ -48,25 +48,25 @@ class Shares:
         pieces[-1].end = self._end
         pieces[-1].by_class[event_class] += size_bytes
 
-    def left(self, position: int) -> None:
-        """Everything before this position is gone."""
-        self._left = max(self._left, position)
+    def release(self, position: int) -> None:
+        """Release everything before this position."""
+        self._released = max(self._released, position)
         while self._pieces and self._pieces[0].end <= position:
             self._held -= self._pieces.popleft().by_class
 
     def room_bytes(self, event_class: str) -> int:
-        """How much this class may put now; negative when there is too much already."""
+        """Return how many bytes this class may put now; negative if there are too many already."""
         others = sum(
             max(self._held[name], self._reserved.get(name, 0))
             for name in (*CLASSES, *self._held.keys() - set(CLASSES))
             if name != event_class
         )
-        unknown = max(0, self._unknown_bytes - self._left)
+        unknown = max(0, self._unknown_bytes - self._released)
         return self._max_bytes - unknown - others - self._held[event_class]
 
     @property
     def ratio(self) -> float:
-        """How full it is for the class that has the least room: 1 when that one has none."""
-        held = sum(self._held.values()) + max(0, self._unknown_bytes - self._left)
+        """How full the space is for the class with the least room; 1: it has none."""
+        held = sum(self._held.values()) + max(0, self._unknown_bytes - self._released)
         room = max(0, min(self.room_bytes(name) for name in CLASSES))
         return held / (held + room) if held + room else 1.0

@@ -1,7 +1,4 @@
-"""One ACL as data, with Kafka's numbers, and the filter that Describe- and DeleteAcls carry.
-
-Read from records by acls_delta, from requests by whoever decodes them. Knows nothing of who asks.
-"""
+"""One ACL as data, with Kafka's numbers, and the filter of DescribeAcls and DeleteAcls."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ CLUSTER_NAME = "kafka-cluster"
 class _KafkaCode(IntEnum):
     @classmethod
     def _missing_(cls, value: object) -> _KafkaCode:
-        # As Kafka's fromCode: a number of a later version is UNKNOWN, which nobody can ask for.
+        # As Kafka's fromCode: a number of a later version is UNKNOWN, which no request may use.
         return cls(0)
 
 
@@ -75,14 +72,14 @@ class PermissionType(_KafkaCode):
 
 
 def uuid_text(raw: bytes) -> str:
-    """16 bytes of a uuid as Kafka writes them: base64url without padding, 22 characters."""
+    """Return 16 bytes of a uuid in Kafka's form: base64url without padding, 22 characters."""
     if len(raw) != 16:
         raise ValueError(f"a uuid of {len(raw)} bytes, not 16")
     return urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a uuid in Kafka's text form; ValueError for anything else."""
+    """Return the 16 bytes of a uuid in Kafka's form; ValueError for anything else."""
     raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if uuid_text(raw) != text:
         raise ValueError(f"{text!r} is not a uuid in Kafka's form")
@@ -90,7 +87,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
-"""What an ACL says: all of it but its id."""
+"""An ACL without its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ class Acl:
 
     @property
     def binding(self) -> Binding:
-        """All but the id: what two equal ACLs of different ids have in common."""
+        """All fields except the id: equal ACLs may have different ids."""
         return (
             self.resource_type,
             self.resource_name,
@@ -122,10 +119,10 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which ACLs a DescribeAcls or DeleteAcls means; None and ANY leave a field open.
+    """The filter of a DescribeAcls or DeleteAcls request; None and ANY match everything.
 
-    Pattern type MATCH selects every pattern that covers `resource_name`: the literal one, the
-    wildcard and all prefixes of it (KIP-290).
+    Pattern type MATCH selects every pattern that covers `resource_name`: the literal one, the wildcard, and
+    all prefixes of it (KIP-290).
     """
 
     resource_type: ResourceType
@@ -138,7 +135,7 @@ class AclFilter:
 
     @classmethod
     def requested(cls, request: types.DescribeAclsRequest | types.DeleteAclsRequest.DeleteAclsFilter) -> Self:
-        """Of a DescribeAclsRequest, or of one filter of a DeleteAclsRequest; unknown numbers are UNKNOWN."""
+        """Return the filter of a request; unknown numbers become UNKNOWN."""
         return cls(
             resource_type=ResourceType(request.resource_type_filter),
             resource_name=request.resource_name_filter,

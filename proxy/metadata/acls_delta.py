@@ -1,8 +1,7 @@
-"""ACL records, in log order, onto an AclsImage.
+"""Applies ACL records to an AclsImage, in log order.
 
-Only what the records touch is copied: adding one ACL to 100,000 costs a few dozen µs. The order of
-the records settles which state of an ACL counts; nobody sees a state between two of them,
-because the image appears at once. Fed by delta, knows nothing of decisions.
+Only what the records change is copied: adding one ACL to 100,000 takes a few dozen µs. The last record of an
+ACL counts; intermediate states are never visible, because the new image replaces the old one at once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from proxy.wire import types
 
 
 def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
-    """An AccessControlEntryRecord as an Acl; MetadataError when its pattern cannot be enforced."""
+    """Return the ACL of a record; MetadataError if its pattern cannot be enforced."""
     pattern_type = PatternType(record.pattern_type)
     if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise MetadataError(f"AccessControlEntryRecord with pattern type {record.pattern_type}")
@@ -36,7 +35,7 @@ def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
 
 
 class AclsDelta:
-    """Changes to `image`; `compacted` says whether the log may have lost the records of removed ACLs."""
+    """Changes to `image`; `compacted`: the log may have lost the records of removed ACLs."""
 
     def __init__(self, image: AclsImage, *, compacted: bool) -> None:
         self._image = image
@@ -47,7 +46,7 @@ class AclsDelta:
         self._changes[acl.id] = acl
 
     def remove(self, acl_id: str) -> None:
-        """Forget an ACL. One that was never there is an error, unless compaction may explain it."""
+        """Remove an ACL. MetadataError if it is unknown, unless compaction may explain that."""
         known = self._changes.get(acl_id) if acl_id in self._changes else self._image.by_id.get(acl_id)
         if known is None and not self._compacted:
             raise MetadataError(f"RemoveAccessControlEntryRecord for the unknown ACL {acl_id}")
@@ -66,8 +65,8 @@ class AclsDelta:
                 [acl for acl in outdated if acl.resource_type == resource_type],
                 [acl for acl in current if acl.resource_type == resource_type],
             )
-        kept = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
-        return AclsImage(self._image.by_id.updated(changes), MappingProxyType(kept))
+        remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
+        return AclsImage(self._image.by_id.updated(changes), MappingProxyType(remaining))
 
 
 def _changed_resource(resource: ResourceAcls, outdated: list[Acl], current: list[Acl]) -> ResourceAcls:
@@ -157,7 +156,7 @@ def _changed_names(
 def _changed_lengths(
     resource: ResourceAcls, prefixed: ShardedMap[str, PatternAcls], names: set[str]
 ) -> dict[int, int]:
-    """How many prefixed patterns there are of each length; a length that none has any more is gone."""
+    """Return the number of prefixed patterns of each length, without lengths that no longer occur."""
     lengths = dict(resource.prefixes_of_length)
     for name in names:
         change = (name in prefixed) - (name in resource.prefixed)
@@ -167,5 +166,5 @@ def _changed_lengths(
 
 
 def _deny_first(acl: Acl) -> tuple[bool, int, str]:
-    # The order is a property of the set, not of its history: equal sets make equal images.
+    # The order depends on the set, not on its history: equal sets make equal images.
     return (acl.permission_type == PermissionType.ALLOW, acl.operation, acl.id)

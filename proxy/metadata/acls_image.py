@@ -1,12 +1,11 @@
-"""All ACLs of the cluster at one offset, indexed by what a decision asks for.
+"""All ACLs of the cluster at one offset, indexed for decisions.
 
     resource type -> pattern (literal or prefixed) -> name -> (principal, host) -> ACLs
 
-A decision probes the literal name, the wildcard, and one prefix for each length that some
-prefixed pattern has; below each it looks up those of four subjects that have ACLs at all. So it costs
-O(length of the name), whatever the number of ACLs, principals or hosts. Beside it stand the sorted names of
-what each subject is allowed and denied, for the question whether there is any resource they may do
-something to. Made by acls_delta, read by proxy.security.
+A decision looks up the literal name, the wildcard, and one prefix for each length that some prefixed pattern
+has; in each it looks up those of four subjects that have ACLs at all. So it costs O(length of the name),
+whatever the number of ACLs, principals or hosts. For the question whether a subject may do something to any
+resource, the image also has the sorted names that each subject is allowed and denied.
 """
 
 from bisect import bisect_right
@@ -21,13 +20,13 @@ from proxy.metadata.sorted_names import SortedNames
 from proxy.wire.work import paced
 
 Subject = tuple[str, str]
-"""(principal, host) as an ACL names them, wildcards included."""
+"""(principal, host) as in an ACL, wildcards included."""
 
 PatternAcls = ShardedMap[Subject, tuple[Acl, ...]]
-"""The ACLs on one resource pattern, by subject; within a subject DENY stands before ALLOW."""
+"""The ACLs on one resource pattern, by subject; for one subject DENY precedes ALLOW."""
 
 Entry = tuple[str, str, Operation, PatternType, bool]
-"""A subject, an operation as the ACL says it (ALL is one of its own), literal or prefixed, ALLOW or not."""
+"""A subject, the operation of the ACL (ALL is a separate one), literal or prefixed, ALLOW or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +36,15 @@ class ResourceAcls:
     literal: ShardedMap[str, PatternAcls] = field(default_factory=ShardedMap)
     prefixed: ShardedMap[str, PatternAcls] = field(default_factory=ShardedMap)
     prefix_lengths: tuple[int, ...] = ()
-    """The lengths of the names in `prefixed`, ascending, each once."""
+    """The lengths of the names in `prefixed`, ascending, without duplicates."""
     prefixes_of_length: MappingProxyType[int, int] = field(default_factory=lambda: MappingProxyType({}))
     acls_of_subject: ShardedMap[Subject, int] = field(default_factory=ShardedMap)
-    """How many ACLs each subject has; a subject that has none is not there."""
+    """The number of ACLs of each subject that has any."""
     names: ShardedMap[Entry, SortedNames] = field(default_factory=ShardedMap)
-    """The names of the patterns of equal ACLs, with the ids of these."""
+    """The resource names of equal ACLs, with the ids of the ACLs."""
 
     def covering(self, resource_name: str) -> Iterator[PatternAcls]:
-        """The ACLs on each pattern that covers `resource_name`: literal, longest prefix first, wildcard."""
+        """Yield the ACLs on each pattern that covers the name: literal, longest prefix first, wildcard."""
         literal = self.literal.get(resource_name)
         if literal is not None:
             yield literal
@@ -55,7 +54,7 @@ class ResourceAcls:
             yield wildcard
 
     def prefixes(self, resource_name: str, shortest: int = 0) -> Iterator[PatternAcls]:
-        """The ACLs on each prefix of the name that has `shortest` characters or more, longest first."""
+        """Yield the ACLs on each prefix of the name with at least `shortest` characters, longest first."""
         lengths = self.prefix_lengths
         for index in range(bisect_right(lengths, len(resource_name)) - 1, -1, -1):
             if lengths[index] < shortest:
@@ -65,7 +64,7 @@ class ResourceAcls:
                 yield prefixed
 
     def covers(self, resource_name: str) -> bool:
-        """Whether there is any ACL, of whomever, on a pattern that covers the name."""
+        """Whether any ACL, of any subject, is on a pattern that covers the name."""
         return next(self.covering(resource_name), None) is not None
 
     def patterns(self, pattern_type: PatternType) -> ShardedMap[str, PatternAcls]:
@@ -74,7 +73,7 @@ class ResourceAcls:
 
 @dataclass(frozen=True, slots=True)
 class AclsImage:
-    """Immutable; two images are equal when they hold the same ACLs, however they came about."""
+    """Immutable; two images are equal if they have the same ACLs, whatever their history."""
 
     EMPTY: ClassVar["AclsImage"]
 
@@ -88,10 +87,10 @@ class AclsImage:
         return len(self.by_id)
 
     def select(self, acl_filter: AclFilter) -> Iterator[Acl]:
-        """Every ACL the filter matches, in no particular order.
+        """Yield every ACL that the filter matches, in no particular order.
 
-        A filter that names a resource looks at the ACLs on patterns of that name, or that cover it; any other
-        one at all ACLs.
+        A filter with a resource name looks only at patterns that have or cover that name; any other filter
+        looks at all ACLs.
         """
         return (acl for acl in paced(self._candidates(acl_filter), 2) if acl_filter.matches(acl))
 
@@ -99,7 +98,7 @@ class AclsImage:
         name = acl_filter.resource_name
         if name is None:
             return list(self.by_id.each_value())
-        # Some patterns may be given twice, an ACL must not be.
+        # A pattern may be found twice, but its ACLs must be returned once.
         patterns = {
             id(pattern): pattern
             for resource in self.resources.values()
@@ -109,7 +108,7 @@ class AclsImage:
         return [acl for pattern in patterns.values() for acls in pattern.values() for acl in acls]
 
     def existing(self, acl: Acl) -> Acl | None:
-        """The ACL that says the same as `acl` whatever its id, or None: CreateAcls makes it only once."""
+        """Return the ACL with the binding of `acl`, or None: CreateAcls creates each binding only once."""
         resource = self.resources.get(acl.resource_type)
         if resource is None:
             return None

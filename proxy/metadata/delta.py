@@ -1,7 +1,6 @@
-"""Records of the metadata log, in log order, onto an image.
+"""Applies records of the metadata log to an image, in log order.
 
-The same replay serves controller, proxy and snapshot. Fed by the loader, or by the controller with
-records it has just committed. A record is a wire message; offsets are the loader's affair.
+Controller, proxy and snapshots use the same replay. A record is a wire message; the loader tracks offsets.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ IGNORED_RECORDS = frozenset(
         "ZkMigrationStateRecord",
     }
 )
-"""Kafka's own records that change nothing we keep. What stands neither here nor in the table below
-stops the replay: a record we do not know may be a restriction we would fail to enforce."""
+"""Kafka's own records that change nothing in an image. A record that is neither here nor in the table below
+stops the replay: an unknown record may be a restriction that would not be enforced."""
 
 IGNORED_API_KEYS = frozenset(map(catalog.record_key, IGNORED_RECORDS))
-"""The same by api key, for who does not want to decode them."""
+"""The same by API key, to skip them without decoding."""
 
 TOPIC_API_KEYS = frozenset(
     map(catalog.record_key, ("ConfigRecord", "PartitionRecord", "RemoveTopicRecord", "TopicRecord"))
 )
-"""Records of topics: of those in Kafka's own log no decision depends."""
+"""Records of topics: no decision depends on those in Kafka's own log."""
 
 
 class MetadataDelta:
-    """What a run of records changes about `image`; `apply` gives the next image.
+    """The changes of a run of records to `image`; `apply` returns the next image.
 
-    `compacted`: the log keeps only the last record of a key, so the removal of something that
-    was never added is no fault in it. KRaft's own log is not compacted: say False there.
+    `compacted`: the log retains only the last record of a key, so it may hold the removal of something that
+    was never added. KRaft's own log is not compacted: pass False.
     """
 
     def __init__(self, image: MetadataImage, *, compacted: bool = True) -> None:
@@ -81,16 +80,16 @@ class MetadataDelta:
         }
 
     def replay(self, message: Message) -> None:
-        """Take in one record; MetadataError when it is of an unknown kind or says the impossible."""
+        """Apply one record; MetadataError if its kind is unknown or it contradicts the image."""
         kind = type(message).__name__
         replay = self._replays.get(kind)
         if replay is not None:
             replay(message)
         elif kind not in IGNORED_RECORDS:
-            raise MetadataError(f"{kind} is not a record we know how to apply")
+            raise MetadataError(f"{kind} is an unknown record type")
 
     def apply(self, offset: int) -> MetadataImage:
-        """The image after all records so far, the last of which stands at `offset`."""
+        """Return the image after all records so far, the last of which has this offset."""
         return MetadataImage(
             offset,
             self._acls.apply(),
@@ -102,7 +101,7 @@ class MetadataDelta:
 
     @property
     def touched_quotas(self) -> Collection[QuotaEntity]:
-        """The entities that the records are about, in log order, each once."""
+        """The entities of the quota records, in log order, without duplicates."""
         return self._limits.keys()
 
     def _add_acl(self, record: types.AccessControlEntryRecord) -> None:

@@ -1,8 +1,7 @@
-"""The immutable whole of what the cluster has agreed on, as of one offset of the metadata log.
+"""MetadataImage: the immutable state of the metadata log at one offset.
 
-A request takes the image once and sees one state; a part that a batch did not touch is the same
-object in the next image, so `image.quotas is cached_quotas` tells cheaply that nothing changed.
-Made by delta; where the records come from is not known here.
+A request reads the image once and sees one state. A part that no record has changed is the same object in the
+next image, so `image.quotas is cached_quotas` is a cheap test for changes.
 """
 
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ class QuotasImage:
     limits: ShardedMap[QuotaEntity, Mapping[str, float]] = field(default_factory=ShardedMap)
 
     def limit(self, entity: QuotaEntity, key: str) -> float | None:
-        """What is set for exactly this entity and key; None when nothing is."""
+        """Return the limit of exactly this entity and key, or None."""
         return (self.limits.get(entity) or _NO_LIMITS).get(key)
 
 
@@ -42,18 +41,18 @@ class ScramImage:
         return self.credentials.get((mechanism, user))
 
     def users(self) -> list[str]:
-        """Everyone who has a credential of any mechanism, sorted, each once."""
+        """Return the users with a credential of any mechanism, sorted."""
         return paced_sorted({user for _, user in self.credentials})
 
     def of_user(self, user: str) -> dict[ScramMechanism, ScramCredential]:
-        """The credentials of one user; empty when there are none."""
+        """Return the credentials of one user."""
         found = ((m, self.credentials.get((m, user))) for m in ScramMechanism)
         return {mechanism: credential for mechanism, credential in found if credential is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class TokensImage:
-    """Every token, by id: also one that has expired, until the controller has removed it."""
+    """Every token, by id. An expired one remains until the controller has removed it."""
 
     by_id: ShardedMap[str, DelegationToken] = field(default_factory=ShardedMap)
 
@@ -72,7 +71,7 @@ class MetadataImage:
     topics: TopicsImage = TopicsImage.EMPTY
 
     def same_content(self, other: "MetadataImage") -> bool:
-        """Nothing has changed between the two but the offset; both must come from one run of deltas."""
+        """Whether only the offset differs. Both images must come from one run of deltas."""
         return (
             self.acls is other.acls
             and self.quotas is other.quotas

@@ -1,13 +1,12 @@
-"""Batches of the metadata log in, images out.
+"""Follows the metadata log: batches in, images out.
 
-Fed by whoever follows the log (proxy.net.metadata.topic_feed, the controller, `penstock shell`), one call
-per batch, in log order. Nothing is shown before the high-water mark read at start is reached: an
-authorizer that answers from half a log would let pass what a later DENY forbids (KIP-801). From
-then on each batch appears at once and whole, and a re-read appears only when it has caught up.
-Knows nothing of topics, fetches or snapshot files.
+The reader of the log (proxy.net.metadata.topic_feed, the controller, `penstock shell`) passes each batch, in
+log order. No image is shown before the high-water mark read at start is reached: an authorizer with half a
+log would allow what a later DENY forbids (KIP-801). After that each batch is shown at once and whole, and a
+re-read only when it has caught up.
 
-However large a batch is, it can be applied in steps of a few milliseconds (`batch_steps`, `snapshot_steps`);
-the old image serves until the last of them.
+A batch of any size can be applied in steps of a few milliseconds (`batch_steps`, `snapshot_steps`); the old
+image is shown until the last of them.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -24,9 +23,9 @@ from proxy.wire.message import Message
 __all__ = ["Loader", "MetadataError"]
 
 STEP_RECORDS = 25
-"""Records applied in one step."""
+"""The number of records applied in one step."""
 STEP_ENTITIES = 2_000
-"""Quota entities compared in one step."""
+"""The number of quota entities compared in one step."""
 
 Values = Sequence[bytes | memoryview | None]
 
@@ -35,7 +34,7 @@ OnImage = Callable[[MetadataImage, tuple[str, ...]], None]
 
 
 class Loader:
-    """Follows one log. After a MetadataError it stays stopped: every later call raises it again."""
+    """Follows one log. After a MetadataError it is stopped: every later call raises the error again."""
 
     def __init__(
         self,
@@ -45,11 +44,11 @@ class Loader:
         every_offset: bool = True,
         topics: bool | None = None,
     ) -> None:
-        """`compacted`: as for MetadataDelta, False on KRaft's own log.
+        """`compacted`: as for MetadataDelta, False for KRaft's own log.
 
-        `every_offset`: False where most of the log is none of our business. An image is then shown only
-        when something in it has changed, and records without meaning to us are not even decoded: those of
-        topics among them, unless `topics`.
+        `every_offset`: False if most records of the log are irrelevant. An image is then shown only when its
+        content has changed, and irrelevant records are not decoded: among them those of topics, unless
+        `topics`.
         """
         self._on_image = on_image
         self._compacted = compacted
@@ -68,7 +67,7 @@ class Loader:
 
     @property
     def ready(self) -> bool:
-        """The log has been read up to the high-water mark once; it stays true during a re-read."""
+        """Whether the log was read up to the high-water mark once; it stays true during a re-read."""
         return self._ready
 
     @property
@@ -78,21 +77,21 @@ class Loader:
 
     @property
     def applied_offset(self) -> int | None:
-        """Everything up to here is in the image shown; None until ready."""
+        """The last offset that the shown image includes; None until ready."""
         return self._applied_offset
 
     @property
     def next_offset(self) -> int:
-        """The offset of the log to read next."""
+        """The next offset to read."""
         return self._next_offset
 
     def load_until(self, high_water_offset: int) -> None:
-        """Be ready once everything before `high_water_offset` (exclusive, as ListOffsets gives it) is in."""
+        """Become ready once everything before `high_water_offset` (exclusive) is applied."""
         self._high_water_offset = high_water_offset
         _exhaust(self._show())
 
     def reload_until(self, high_water_offset: int) -> None:
-        """Read the log again from offset 0; the old image serves until the new one has caught up."""
+        """Read the log again from offset 0; the old image is shown until the new one has caught up."""
         self._start_over()
         self._caught_up = False
         self.load_until(high_water_offset)
@@ -100,27 +99,27 @@ class Loader:
     def batch(self, last_offset: int, values: Values) -> MetadataImage:
         """Apply one batch whose last offset is `last_offset`, and return the image shown after it.
 
-        A batch of control records, or one that compaction emptied, has no values and still moves
-        the offset on. A batch already applied changes nothing. A null value is a tombstone: it only
-        finishes what a Remove record did. MetadataError names offset and record.
+        A batch of control records, or one that compaction has emptied, has no values and still advances the
+        offset. A batch that was applied before changes nothing. A null value is a tombstone: the Remove
+        record before it has already made the change. MetadataError names offset and record.
         """
         _exhaust(self.batch_steps(last_offset, values))
         return self._image
 
     def batch_steps(self, last_offset: int, values: Values) -> Iterator[None]:
-        """As `batch`, in steps that are all to be taken before anything else is asked of the loader."""
-        self._refuse_after_fault()
+        """Like `batch`, in steps. All steps have to be taken before any other call."""
+        self._raise_after_fault()
         if last_offset >= self._next_offset:
             yield from self._whole(self._apply(last_offset, values), last_offset)
 
     def snapshot(self, last_offset: int, values: Iterable[bytes | memoryview]) -> MetadataImage:
-        """Replace everything by a snapshot that covers the log up to `last_offset`, all at once."""
+        """Replace the whole state by a snapshot that covers the log up to `last_offset`."""
         _exhaust(self.snapshot_steps(last_offset, values))
         return self._image
 
     def snapshot_steps(self, last_offset: int, values: Iterable[bytes | memoryview]) -> Iterator[None]:
-        """As `snapshot`, in steps that are all to be taken before anything else is asked of the loader."""
-        self._refuse_after_fault()
+        """Like `snapshot`, in steps. All steps have to be taken before any other call."""
+        self._raise_after_fault()
         if last_offset < self._next_offset - 1:
             self._stop(
                 f"a snapshot that ends at offset {last_offset}, before the image's {self._next_offset - 1}"
@@ -133,23 +132,23 @@ class Loader:
         self._next_offset = 0
         self._in_transaction = False
         self._touched: dict[QuotaEntity, None] = {}
-        """Quota entities that records were about since the image shown last."""
+        """The quota entities of records since the image shown last."""
         self._settled = MetadataImage.EMPTY
-        """Of a transaction that is open: the state before it."""
+        """The state before the open transaction."""
         self._build_on(MetadataImage.EMPTY)
 
     def _build_on(self, base: MetadataImage) -> None:
         self._delta = MetadataDelta(base, compacted=self._compacted)
 
     def _built(self, offset: int) -> MetadataImage:
-        """Everything so far as an image, and what follows is built on it."""
+        """Return everything so far as an image, and continue from it."""
         self._touched.update(dict.fromkeys(self._delta.touched_quotas))
         image = self._delta.apply(offset)
         self._build_on(image)
         return image
 
     def _whole(self, steps: Iterator[None], last_offset: int) -> Iterator[None]:
-        """The steps; a batch that is not applied to its end is a fault as one that cannot be."""
+        """Take the steps; a batch that is applied in part is a fault like one that cannot be applied."""
         try:
             yield from steps
         except MetadataError as error:
@@ -186,7 +185,7 @@ class Loader:
             self._delta.replay(record)
 
     def _begin_transaction(self, offset: int) -> None:
-        # KIP-868: what follows becomes visible at its end, or never. So what came before is settled.
+        # KIP-868: what follows becomes visible at the end of the transaction, or never.
         self._settled = self._built(offset - 1)
         self._in_transaction = True
 
@@ -211,7 +210,7 @@ class Loader:
         return image.same_content(self._image)
 
     def _changed_since_shown(self, image: MetadataImage) -> Generator[None, None, tuple[str, ...]]:
-        """The paths of the quota entities that differ; those of an open transaction do not yet."""
+        """Return the paths of the quota entities that differ, without those of an open transaction."""
         if not self._ready:
             return ()
         before, after = self._image.quotas.limits, image.quotas.limits
@@ -228,9 +227,9 @@ class Loader:
         self._fault = fault
         raise MetadataError(f"the metadata log cannot be applied: {fault}") from cause
 
-    def _refuse_after_fault(self) -> None:
+    def _raise_after_fault(self) -> None:
         if self._fault is not None:
-            raise MetadataError(f"the metadata log could not be applied and is not read on: {self._fault}")
+            raise MetadataError(f"the metadata log could not be applied and is no longer read: {self._fault}")
 
 
 def _exhaust(steps: Iterator[None]) -> None:

@@ -1,7 +1,7 @@
-"""Whom a quota is for, and the filter that DescribeClientQuotas carries.
+"""The entity that a quota is set for, and the filter of DescribeClientQuotas.
 
-Names are raw here, as in Kafka's ClientQuotaRecord; only `path` is sanitised. Which of several
-entities governs a request is proxy.quota.precedence.
+Names are raw, as in Kafka's ClientQuotaRecord; only `path` is sanitized. proxy.quota.precedence decides which
+of several entities governs a request.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ IP = "ip"
 
 
 class Default(Enum):
-    """Its own type, not the string "<default>": a client may well call itself that."""
+    """A type of its own instead of the string "<default>", which a client may use as its id."""
 
     DEFAULT = "<default>"
 
@@ -33,7 +33,7 @@ _DIRECTORIES = ((USER, "users"), (CLIENT_ID, "clients"), (IP, "ips"))
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """Whom a limit is set for: a user, a client-id, both, or an ip, each by name or as the default."""
+    """A user, a client-id, both, or an ip, each by name or as the default."""
 
     user: Name = None
     client_id: Name = None
@@ -41,9 +41,9 @@ class QuotaEntity:
 
     @classmethod
     def of(cls, parts: Iterable[tuple[str, str | None]]) -> "QuotaEntity":
-        """From (entity type, name) pairs as the wire has them, a null name being the default.
+        """Return the entity of (entity type, name) pairs, where the name None is the default.
 
-        ValueError for a type that is none of user, client-id, ip, or comes twice, or if there is none.
+        ValueError for an unknown type, a type that occurs twice, or no type.
         """
         names: dict[str, Name] = {}
         for entity_type, name in parts:
@@ -58,13 +58,13 @@ class QuotaEntity:
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """Entity type -> name as the wire has them, a null name being the default."""
+        """Entity type -> name as on the wire, where None is the default."""
         named = ((USER, self.user), (CLIENT_ID, self.client_id), (IP, self.ip))
         return {kind: None if name is DEFAULT else str(name) for kind, name in named if name is not None}
 
     @property
     def path(self) -> str:
-        """ "users/<user>/clients/<client>" with sanitised names and `<default>`, as KIP-55 writes it."""
+        """ "users/<user>/clients/<client>" with sanitized names and `<default>`, as in KIP-55."""
         parts = self.parts
         return "/".join(
             f"{directory}/{_node(parts[kind])}" for kind, directory in _DIRECTORIES if kind in parts
@@ -72,7 +72,7 @@ class QuotaEntity:
 
 
 def _node(name: str | None) -> str:
-    # No sanitised name contains "<", so a user called "<default>" cannot pass for the default.
+    # No sanitized name contains "<", so a user named "<default>" is not the default.
     return str(DEFAULT.value) if name is None else sanitize(name)
 
 
@@ -86,7 +86,7 @@ class MatchType(IntEnum):
 
 
 class QuotaFilterError(ValueError):
-    """A filter that Kafka refuses; `error_code` is what the client is told."""
+    """A filter that Kafka rejects with `error_code`."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -95,10 +95,10 @@ class QuotaFilterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class QuotaFilter:
-    """Which entities a DescribeClientQuotas means.
+    """The filter of a DescribeClientQuotas request.
 
-    `exact` holds the types that must have that name (None: the default); `present` those that must
-    be there under any name; `strict` refuses entities with further parts.
+    `exact` has the types with the name that they must have (None: the default), `present` those that may have
+    any name. `strict` excludes entities with further parts.
     """
 
     exact: tuple[tuple[str, str | None], ...]
@@ -107,7 +107,7 @@ class QuotaFilter:
 
     @classmethod
     def of(cls, components: Iterable[tuple[str, int, str | None]], strict: bool) -> "QuotaFilter":
-        """From (entity type, match type, match) as the request has them; QuotaFilterError as Kafka's."""
+        """Return the filter of (entity type, match type, match) components; QuotaFilterError as in Kafka."""
         exact: dict[str, str | None] = {}
         present: dict[str, None] = {}
         for entity_type, match_type, match in components:

@@ -1,7 +1,6 @@
-"""Names into a form that is safe in paths, quota-ids and metric tags, and back.
+"""Encodes names for paths, quota-ids and metric tags, and decodes them.
 
-The same text as Kafka's Sanitizer gives: Java's URL encoding, with `*` and space
-percent-encoded as well. Knows nothing of users or clients.
+The encoding is that of Kafka's Sanitizer: Java's URL encoding, with `*` and space percent-encoded as well.
 """
 
 import re
@@ -11,15 +10,15 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def sanitize(name: str) -> str:
-    """`name` with everything but letters, digits and `-`, `_`, `.` as %XX of its UTF-8 bytes."""
-    # Java encodes the tilde, Python's quote leaves it; half a surrogate pair is `?` to Java.
+    """Return `name` with all but letters, digits and `-`, `_`, `.` as the %XX of its UTF-8 bytes."""
+    # Java encodes the tilde, Python's quote does not; half a surrogate pair becomes `?` in Java.
     return quote(name, safe="", errors="replace").replace("~", "%7E")
 
 
 def desanitize(name: str) -> str:
-    """The name that `sanitize` made this from; `+` is a space, as in Java's URLDecoder.
+    """Return the name that `sanitize` encoded; `+` is a space, as in Java's URLDecoder.
 
-    Raises ValueError for a `%` that two hexadecimal digits do not follow.
+    Raises ValueError for a `%` without two hexadecimal digits.
     """
     broken = _BROKEN_ESCAPE.search(name)
     if broken is not None:

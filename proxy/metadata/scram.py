@@ -1,7 +1,6 @@
 """SCRAM credentials as Kafka stores them: salt, stored key, server key, iterations; no password.
 
-Made from records or from what AlterUserScramCredentials sends; proxy.security.sasl.scram checks
-logins against them.
+They come from records and from AlterUserScramCredentials; proxy.security.sasl.scram verifies logins.
 """
 
 import hashlib
@@ -11,7 +10,7 @@ from enum import IntEnum
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
-"""Kafka's bounds, the same for both mechanisms."""
+"""Kafka's limits, the same for both mechanisms."""
 
 
 class ScramMechanism(IntEnum):
@@ -25,7 +24,7 @@ class ScramMechanism(IntEnum):
 
     @classmethod
     def named(cls, mechanism_name: str) -> "ScramMechanism":
-        """The mechanism of a SASL name ("SCRAM-SHA-256"); UNKNOWN for any other."""
+        """Return the mechanism of a SASL name ("SCRAM-SHA-256"); UNKNOWN for any other."""
         return next(
             (m for m in (cls.SCRAM_SHA_256, cls.SCRAM_SHA_512) if m.mechanism_name == mechanism_name),
             cls.UNKNOWN,
@@ -33,12 +32,12 @@ class ScramMechanism(IntEnum):
 
     @property
     def mechanism_name(self) -> str:
-        """As SASL names it: "SCRAM-SHA-256"."""
+        """The SASL name: "SCRAM-SHA-256"."""
         return self.name.replace("_", "-")
 
     @property
     def hash_name(self) -> str:
-        """As hashlib names it: "sha256". ValueError for UNKNOWN."""
+        """The name in hashlib: "sha256". ValueError for UNKNOWN."""
         if self is ScramMechanism.UNKNOWN:
             raise ValueError("the unknown SCRAM mechanism has no hash")
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
@@ -53,14 +52,14 @@ class ScramCredential:
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Hi(password, salt, iterations) of RFC 5802; the password as its UTF-8 bytes, as Kafka takes it."""
+    """Return Hi(password, salt, iterations) of RFC 5802; the password is encoded in UTF-8, as in Kafka."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 def credential_from_salted_password(
     mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int
 ) -> ScramCredential:
-    """What a server keeps of the salted password that AlterUserScramCredentials sends (RFC 5802, 3)."""
+    """Return the credential of a salted password, as AlterUserScramCredentials sends it (RFC 5802, 3)."""
     client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
     return ScramCredential(
         salt=bytes(salt),

@@ -1,11 +1,11 @@
-"""An immutable mapping that is cheap to change: a new version shares all but what was touched.
+"""An immutable mapping that is cheap to change: a new version shares everything but what was changed.
 
-Under every part of the metadata image. The entries lie in about sqrt(n) dictionaries; a change
-copies the outer tuple and one dictionary, so a step costs O(sqrt n): about 2 µs at 1,000 entries
-and 10 µs at 100,000, where a copied dict would cost a millisecond. Knows nothing of its contents.
+All parts of the metadata image use it. The entries are in about sqrt(n) dictionaries; a change copies the
+outer tuple and one dictionary, so a step costs O(sqrt n): about 2 µs at 1,000 entries and 10 µs at 100,000,
+where copying a dict would cost a millisecond.
 
-Growth costs no more than that either. When there are too many entries for the dictionaries, the outer tuple
-is doubled, and each dictionary stands in it twice; the next change of such a dictionary splits it.
+Growth costs no more. When there are too many entries for the dictionaries, the outer tuple is doubled, and
+each dictionary is in it twice; the next change of such a dictionary splits it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +17,19 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-# Below this one dictionary is cheaper to copy than an outer tuple is to look through.
+# Below this size one dictionary is cheaper to copy than an outer tuple is to search.
 _ONE_SHARD_ENTRIES = 64
 
 
 def _shard_count(size: int) -> int:
-    """The smallest power of two that is at least sqrt(size), so that tuple and shards balance."""
+    """Return the smallest power of two of at least sqrt(size), which balances tuple and shards."""
     if size <= _ONE_SHARD_ENTRIES:
         return 1
     return 1 << isqrt(size - 1).bit_length()
 
 
 class ShardedMap(Mapping[K, V]):
-    """A mapping whose `updated` gives a changed copy; the old one stays as it was.
+    """A mapping whose `updated` returns a changed copy and leaves this one as it was.
 
     A value is never None: in `updated`, None removes the key.
     """
@@ -59,7 +59,7 @@ class ShardedMap(Mapping[K, V]):
         return chain.from_iterable(self._distinct())
 
     def each_value(self) -> Iterator[V]:
-        """As `values()`, which looks each key up: ten times as fast."""
+        """Iterate over the values, ten times as fast as `values()`, which looks each key up."""
         return chain.from_iterable(shard.values() for shard in self._distinct())
 
     def __len__(self) -> int:
@@ -69,17 +69,17 @@ class ShardedMap(Mapping[K, V]):
         return f"ShardedMap({dict(self)!r})"
 
     def _distinct(self) -> Iterable[dict[K, V]]:
-        # A dictionary that stands at several places is one.
+        # A dictionary may be in several places.
         return {id(shard): shard for shard in self._shards}.values()
 
     def updated(self, changes: Mapping[K, V | None]) -> "ShardedMap[K, V]":
-        """A copy with `changes` applied: a value sets its key, None removes it (if it is there)."""
+        """Return a copy with `changes` applied: None removes a key, if it exists."""
         if not changes:
             return self
-        return self._with_touched_shards_copied(changes, self._roomy(self._size + len(changes)))
+        return self._with_touched_shards_copied(changes, self._resized(self._size + len(changes)))
 
-    def _roomy(self, size: int) -> tuple[dict[K, V], ...]:
-        """Our dictionaries in a tuple long enough for `size` entries; some stand in it repeatedly."""
+    def _resized(self, size: int) -> tuple[dict[K, V], ...]:
+        """Return the dictionaries in a tuple large enough for `size` entries, with repetitions."""
         shards = self._shards
         if size > _ONE_SHARD_ENTRIES:
             while len(shards) ** 2 * 4 < size:
@@ -87,9 +87,9 @@ class ShardedMap(Mapping[K, V]):
         return shards
 
     def _with_touched_shards_copied(
-        self, changes: Mapping[K, V | None], roomy: tuple[dict[K, V], ...]
+        self, changes: Mapping[K, V | None], resized: tuple[dict[K, V], ...]
     ) -> "ShardedMap[K, V]":
-        shards = list(roomy)
+        shards = list(resized)
         mask = len(shards) - 1
         copied: set[int] = set()
         size = self._size
@@ -110,10 +110,10 @@ class ShardedMap(Mapping[K, V]):
 
 
 def _copy(shards: list[dict[K, V]], index: int) -> Iterable[int]:
-    """Make the dictionary at `index` one of our own; the places of all that were made for that."""
+    """Copy the dictionary at `index` before a change; return all places whose dictionary is new."""
     shard, count = shards[index], len(shards)
     apart = count
-    # Places that hold the same dictionary have their lowest bits in common.
+    # Places with the same dictionary have their lowest bits in common.
     while apart > 1 and shards[index ^ (apart >> 1)] is shard:
         apart >>= 1
     if apart == count:

@@ -1,7 +1,7 @@
 """An immutable sorted set of names, each with an id, that is cheap to change and to search by prefix.
 
-Part of acls_image and topics: it lets a search skip all names under one prefix in a step, however many
-there are. The pairs lie in short sorted tuples, and a change copies the ones that it touches.
+It lets a search skip all names under one prefix in one step, however many there are. The pairs are in short
+sorted tuples, and a change copies only the tuples that it affects.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,13 +13,13 @@ Pair = tuple[str, str]
 """A name and an id. A name may occur with several ids."""
 
 _PAIRS = 128
-"""How many pairs lie in one tuple; at twice as many it is cut in two."""
+"""The number of pairs in one tuple; a tuple with twice as many is split."""
 _LAST = "\U0010ffff"
 _first = itemgetter(0)
 
 
 class SortedNames:
-    """See the module."""
+    """A sorted set of (name, id) pairs."""
 
     EMPTY: ClassVar["SortedNames"]
 
@@ -42,7 +42,7 @@ class SortedNames:
     __hash__ = None  # type: ignore[assignment]
 
     def at_or_after(self, name: str) -> Pair | None:
-        """The first pair whose name is not before `name`."""
+        """Return the first pair whose name is not before `name`, or None."""
         wanted = (name,)
         index = bisect_left(self._chunks, wanted, key=_first)
         if index > 0:
@@ -53,7 +53,7 @@ class SortedNames:
         return self._chunks[index][0] if index < len(self._chunks) else None
 
     def at_or_before(self, name: str) -> Pair | None:
-        """The last pair whose name is not after `name`."""
+        """Return the last pair whose name is not after `name`, or None."""
         wanted = (name, _LAST)
         index = bisect_right(self._chunks, wanted, key=_first) - 1
         if index < 0:
@@ -62,9 +62,9 @@ class SortedNames:
         return chunk[bisect_right(chunk, wanted) - 1]
 
     def prefixes_of(self, name: str) -> Iterator[Pair | None]:
-        """One pair for each name that is a prefix of `name`, longest first; the empty name does not count.
+        """Yield one pair for each non-empty name that is a prefix of `name`, longest first.
 
-        None stands for a look that found no prefix, so that the caller can count how many looks it took.
+        None stands for a lookup that found no prefix, so that the caller can count lookups.
         """
         found = self.at_or_before(name)
         while found is not None and found[0]:
@@ -73,12 +73,12 @@ class SortedNames:
                 before = found[0][:-1]
             else:
                 yield None
-                # A prefix of `name` that lies before `found` is a prefix of both.
+                # A prefix of `name` before `found` is a prefix of both.
                 before = name[: _common_length(found[0], name)]
             found = self.at_or_before(before)
 
     def updated(self, removed: Iterable[Pair], added: Iterable[Pair]) -> "SortedNames":
-        """A copy without `removed` (as far as they are in it) and with `added`."""
+        """Return a copy without `removed` (as far as present) and with `added`."""
         copies: dict[int, list[Pair]] = {}
         for pair in removed:
             copy = self._copy(copies, pair)
@@ -93,7 +93,7 @@ class SortedNames:
         return self._with(copies)
 
     def _copy(self, copies: dict[int, list[Pair]], pair: Pair) -> list[Pair]:
-        """The chunk in which the pair belongs, as a list to be changed."""
+        """Return a changeable copy of the chunk that the pair belongs to."""
         index = max(0, bisect_right(self._chunks, pair, key=_first) - 1)
         copy = copies.get(index)
         if copy is None:
@@ -116,13 +116,13 @@ class SortedNames:
 
 
 def after(prefix: str) -> str | None:
-    """The first name behind all that begin with `prefix`; None: there is none."""
+    """Return the first name after all that begin with `prefix`, or None."""
     shortened = prefix.rstrip(_LAST)
     return shortened[:-1] + chr(ord(shortened[-1]) + 1) if shortened else None
 
 
 def _common_length(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,7 +1,7 @@
-"""Delegation tokens (KIP-48, KIP-373) as the log holds them: whose, for whom, until when; no secret.
+"""Delegation tokens (KIP-48, KIP-373) as in the log: owner, renewers, expiry; no secret.
 
-Made from DelegationTokenRecords. What proves a token is computed from its id and the cluster's secret key, by
-proxy.security.token_secret; who may ask for one is decided by proxy.session and forwarding.controller.
+proxy.security.token_secret computes the HMAC of a token from its id and the cluster's secret key.
+proxy.session and forwarding.controller decide who may create one.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from proxy.wire import types
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """Principals are texts, "User:alice". Times are ms since the epoch."""
+    """One token. Principals are texts ("User:alice"), times are ms since the epoch."""
 
     token_id: str
     owner: str
-    """Whom it logs in."""
+    """The principal that the token authenticates."""
     requester: str
-    """Who asked for it; not the owner where one got it for another (KIP-373)."""
+    """The principal that requested the token; it may differ from the owner (KIP-373)."""
     renewers: tuple[str, ...]
-    """Who may renew and expire it besides the owner."""
+    """The principals that may renew and expire it besides the owner."""
     issue_timestamp_ms: int
     max_timestamp_ms: int
     """No renewal goes beyond it."""
     expiry_timestamp_ms: int
 
     def expired(self, now_ms: int) -> bool:
-        """Whether it is over; in its last ms it is not, as in Kafka."""
+        """Whether it has expired; in its last ms it has not, as in Kafka."""
         return self.expiry_timestamp_ms < now_ms or self.max_timestamp_ms < now_ms
 
     def renewable_by(self, principal: str) -> bool:
-        """Whether that principal may renew and expire it: not who asked for it, unless it is the owner."""
+        """Whether that principal may renew and expire it: the owner and the renewers may."""
         return principal == self.owner or principal in self.renewers
 
     @property
     def principals(self) -> tuple[str, ...]:
-        """All whom it concerns."""
+        """Owner, requester and renewers."""
         return (self.owner, self.requester, *self.renewers)
 
     def concerns(self, principal: str) -> bool:
-        """Whether that principal owns it, asked for it or may renew it."""
+        """Whether that principal is its owner, its requester or a renewer."""
         return principal == self.requester or self.renewable_by(principal)
 
 
 def token_from_record(record: types.DelegationTokenRecord) -> DelegationToken:
-    """What a DelegationTokenRecord says; MetadataError when one of its principals is none."""
+    """Return the token of a record; MetadataError if one of its principals is malformed."""
     for principal in (record.owner, record.requester, *record.renewers):
         if ":" not in principal:
             raise MetadataError(f"DelegationTokenRecord: {principal!r} is not a principal")

@@ -1,9 +1,9 @@
-"""The ACLs on exactly one topic as the value of its config `acls`, and back (decision 0028).
+"""Encodes the ACLs on exactly one topic as the value of its config `acls`, and decodes it (decision 0028).
 
     User:bob:READ+DESCRIBE:allow:*;User:eve:ALL:deny:10.0.0.9
 
-Entries are type:name:operations:permission:host, the host `*` when left out. `%`, `:`, `;` and blanks in a
-name are written as %XX. It has neither commas nor equals signs of its own: kafka-configs splits at them.
+Entries are type:name:operations:permission:host; the default host is `*`. `%`, `:`, `;` and blanks in a name
+are written as %XX. The syntax has neither commas nor equals signs, because kafka-configs splits values there.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ TOPIC_OPERATIONS = (
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
-"""What an ACL on a topic can be about."""
+"""The operations that an ACL on a topic may have."""
 
 FORM = "type:name:OPERATION+OPERATION:allow|deny[:host]"
 _OPERATIONS = {operation.name: operation for operation in TOPIC_OPERATIONS}
@@ -42,16 +42,16 @@ class TopicAcl(NamedTuple):
 
 
 def parse_topic_acls(text: str) -> list[TopicAcl]:
-    """Each ACL once, in the order of the text; ValueError names the entry that is wrong."""
+    """Return the ACLs in the order of the text, without duplicates; ValueError names the invalid entry."""
     entries = [entry.strip() for entry in text.split(";")]
     found = [acl for entry in entries if entry for acl in _parsed(entry)]
     if not found:
-        raise ValueError(f"there is no entry in it; one is {FORM}")
+        raise ValueError(f"it has no entry; expected {FORM}")
     return list(dict.fromkeys(found))
 
 
 def topic_acls_text(acls: Iterable[TopicAcl]) -> str:
-    """The same ACLs always give the same text; denials stand first."""
+    """Return the text of ACLs. Equal sets have equal texts; DENY comes first."""
     operations: dict[tuple[str, str, str], set[Operation]] = {}
     for acl in acls:
         key = acl.permission_type.name.lower(), acl.principal, acl.host
@@ -61,14 +61,14 @@ def topic_acls_text(acls: Iterable[TopicAcl]) -> str:
 
 
 def topic_acls(image: MetadataImage, topic: str) -> list[Acl]:
-    """Those on exactly this topic: neither prefixes of its name nor `*`."""
+    """Return the ACLs on exactly this topic: neither on prefixes of its name nor on `*`."""
     resource = image.acls.resources.get(ResourceType.TOPIC)
     pattern = None if resource is None else resource.patterns(PatternType.LITERAL).get(topic)
     return [] if pattern is None else [acl for acls in pattern.values() for acl in acls]
 
 
 def stripped(acl: Acl) -> TopicAcl:
-    """Of an ACL of the log, what stands in the text."""
+    """Return an ACL of the log without its id and topic."""
     return TopicAcl(acl.principal, acl.host, acl.operation, acl.permission_type)
 
 

@@ -1,7 +1,7 @@
-"""Topics as far as the metadata log tells of them: id, configs, how many partitions; and who owns which.
+"""Topics in the metadata log: id, configs, number of partitions, owner.
 
-In our own log stand those that have an owner (decision 0028), in KRaft's all of them. Made by topics_delta,
-read by proxy.security, the sessions that describe configs and `penstock shell`. Decides nothing.
+Penstock's own log has the topics with an owner (decision 0028), KRaft's log has all of them. proxy.security,
+the sessions that describe configs and `penstock shell` read them.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from proxy.metadata.sorted_names import SortedNames
 OWNER = "owner"
 """The topic config that names the owner, a principal as text: "User:alice"."""
 ACLS = "acls"
-"""The topic config that shows and sets the ACLs on exactly that topic; they are kept as ACLs."""
+"""The topic config that shows and sets the ACLs on exactly that topic; they are stored as ACLs."""
 
 TOPIC_CONFIG = 2
 """ConfigResource.Type of a topic."""
@@ -25,7 +25,7 @@ _NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`id`: a uuid as Kafka writes it; None while the log has told of configs only."""
+    """`id`: a uuid in Kafka's form; None while the log has only configs of it."""
 
     name: str
     id: str | None = None
@@ -34,7 +34,7 @@ class Topic:
 
     @property
     def owner(self) -> str | None:
-        """None without an id: whose topic it was cannot be told from one that has its name now."""
+        """The owner; None without an id: the config may be that of an earlier topic of this name."""
         return None if self.id is None else self.configs.get(OWNER)
 
 
@@ -45,15 +45,15 @@ class TopicsImage:
     by_name: ShardedMap[str, Topic] = field(default_factory=ShardedMap)
     names_by_id: ShardedMap[str, str] = field(default_factory=ShardedMap)
     owned: ShardedMap[str, SortedNames] = field(default_factory=ShardedMap)
-    """Owner -> the names of their topics, with the topics' ids."""
+    """Owner -> the names of its topics, with the topics' ids."""
 
     def owner(self, name: str) -> str | None:
-        """Who owns the topic, as text; None: nobody does."""
+        """Return the owner of the topic as text, or None."""
         topic = self.by_name.get(name)
         return None if topic is None else topic.owner
 
     def owned_by(self, principal: str) -> SortedNames:
-        """The names of the topics that the principal owns."""
+        """Return the names of the topics that the principal owns."""
         return self.owned.get(principal) or SortedNames.EMPTY
 
 

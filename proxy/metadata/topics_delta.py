@@ -1,7 +1,7 @@
-"""Topic and config records, in log order, onto a TopicsImage.
+"""Applies topic and config records to a TopicsImage, in log order.
 
-Only what they touch is copied. A config may stand before its topic (a snapshot has them in that order) and
-outlive it in a compacted log until the record that takes it back; neither makes an owner. Fed by delta.
+Only what they change is copied. A config may precede its topic (as in snapshots), and in a compacted log it
+may outlive it until the record that removes it; neither makes an owner.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TopicsDelta:
         self._names: dict[str, str | None] = {}
 
     def set_topic(self, record: types.TopicRecord) -> None:
-        """TopicRecord. One of another id is another topic: it has nothing from the one before."""
+        """Apply a TopicRecord. A new id means a new topic, which inherits nothing."""
         topic_id = uuid_text(bytes(record.topic_id))
         known = self._topic(record.name)
         if known is not None and known.id is not None and known.id != topic_id:
@@ -35,14 +35,14 @@ class TopicsDelta:
         self._names[topic_id] = record.name
 
     def set_partition(self, record: types.PartitionRecord) -> None:
-        """PartitionRecord: partitions are numbered from 0 and never taken away from a topic."""
+        """Apply a PartitionRecord: partitions are numbered from 0, and never removed from a topic."""
         topic = self._of_id(record)
         if topic is not None:
             count = max(topic.partitions, record.partition_id + 1)
             self._topics[topic.name] = replace(topic, partitions=count)
 
     def set_config(self, record: types.ConfigRecord) -> None:
-        """ConfigRecord, of topics only; without a value the config goes back to its default."""
+        """Apply a ConfigRecord of a topic; without a value the config is reset to its default."""
         if record.resource_type != TOPIC_CONFIG:
             return
         topic = self._topic(record.resource_name) or Topic(record.resource_name)
@@ -51,12 +51,12 @@ class TopicsDelta:
             configs.pop(record.name, None)
         else:
             configs[record.name] = record.value
-        told = topic.id is not None or configs
-        changed = replace(topic, configs=MappingProxyType(configs)) if told else None
+        has_content = topic.id is not None or configs
+        changed = replace(topic, configs=MappingProxyType(configs)) if has_content else None
         self._topics[record.resource_name] = changed
 
     def remove_topic(self, record: types.RemoveTopicRecord) -> None:
-        """RemoveTopicRecord. One that is not known was compacted away before."""
+        """Apply a RemoveTopicRecord. An unknown topic was compacted away before."""
         topic = self._of_id(record)
         if topic is not None:
             self._topics[topic.name] = None
@@ -79,8 +79,8 @@ class TopicsDelta:
                     touched.setdefault(state.owner, ([], []))[place].append((name, state.id))
         owned: dict[str, SortedNames | None] = {}
         for owner, (removed, added) in touched.items():
-            theirs = self._image.owned_by(owner).updated(removed, added)
-            owned[owner] = theirs if theirs else None
+            names = self._image.owned_by(owner).updated(removed, added)
+            owned[owner] = names if names else None
         return self._image.owned.updated(owned)
 
     def _topic(self, name: str) -> Topic | None:

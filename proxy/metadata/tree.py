@@ -1,8 +1,8 @@
 """An image as paths: /acl/id/<uuid>, /config/..., /scram/..., /token/<id>, /topic/<name>, /status.
 
-A path may have children, a value, or both (/config/users/<user> has its own limits and may hold clients).
-Names in paths are sanitised, the default is `<default>`. Shows no secret: of a SCRAM credential only the
-iterations.
+A path may have children, a value, or both (/config/users/<user> has its own limits and may have clients).
+Names in paths are sanitized, the default is `<default>`. No secret is shown: only the iterations of a SCRAM
+credential.
 """
 
 import json
@@ -22,19 +22,19 @@ Fields = dict[str, object]
 
 @dataclass(slots=True)
 class Node:
-    """One path: its value, made when it is asked for, and what lies below it."""
+    """One path: its value, computed on request, and its children."""
 
     value: Callable[[], Fields] | None = None
     children: "dict[str, Node]" = field(default_factory=dict)
     is_directory: bool = False
-    """It is one even while nothing lies below it."""
+    """Whether it is a directory even without children."""
 
     def names(self) -> list[str] | None:
-        """Sorted; None when this is no directory."""
+        """Return the sorted names of the children; None if this is not a directory."""
         return sorted(self.children) if self.children or self.is_directory else None
 
     def below(self, path: Path) -> "Node | None":
-        """The node at a path from here; None: there is none."""
+        """Return the node at a path from here, or None."""
         node: Node | None = self
         for part in path:
             node = None if node is None else node.children.get(part)
@@ -42,7 +42,7 @@ class Node:
 
 
 def tree_of(image: MetadataImage) -> Node:
-    """All paths of an image. O(number of things in it)."""
+    """Return all paths of an image. O(size of the image)."""
     root = Node(is_directory=True)
     for path in _DIRECTORIES:
         _node(root, path).is_directory = True
@@ -53,18 +53,18 @@ def tree_of(image: MetadataImage) -> Node:
 
 
 def parts(path: str) -> Path:
-    """ "/acl/id/" -> ("acl", "id")."""
+    """Split a path: "/acl/id/" -> ("acl", "id")."""
     return tuple(part for part in path.split("/") if part)
 
 
 def children(image: MetadataImage, path: str) -> list[str] | None:
-    """The names below `path`, sorted; None when there is nothing to list there."""
+    """Return the sorted names below `path`; None if it is not a directory."""
     node = tree_of(image).below(parts(path))
     return None if node is None else node.names()
 
 
 def cat(image: MetadataImage, path: str) -> str | None:
-    """What stands at `path`, as JSON; None when it is not there or only a directory."""
+    """Return the value at `path` as JSON; None if it has none."""
     node = tree_of(image).below(parts(path))
     return None if node is None or node.value is None else json.dumps(node.value(), ensure_ascii=False)
 
@@ -131,7 +131,7 @@ def _topic_leaves(image: MetadataImage) -> Leaves:
 
 def _topic_fields(topic: Topic) -> Fields:
     configs = {name: value for name, value in sorted(topic.configs.items()) if name != OWNER}
-    # Our own log tells of no partitions: that is the broker's to say.
+    # Penstock's own log has no partitions: the broker knows them.
     return {"id": topic.id, "owner": topic.owner, "partitions": topic.partitions or None, "configs": configs}
 
 
@@ -151,7 +151,7 @@ def _status_leaves(image: MetadataImage) -> Leaves:
 _ROOTS = (_acl_leaves, _config_leaves, _scram_leaves, _status_leaves, _token_leaves, _topic_leaves)
 
 _DIRECTORIES: tuple[Path, ...] = (("acl",), ("acl", "id"), ("config",), ("scram",), ("token",), ("topic",))
-"""These are always there, if only to be empty."""
+"""These directories always exist, even if empty."""
 
 
 def _sorted(limits: Mapping[str, float]) -> Fields:

@@ -1,19 +1,19 @@
-"""An address that connects in; whether it may come in, or has to be turned away, and when (KIP-612).
+"""Limits the number and the rate of connections from an address (KIP-612).
 
-As Kafka's ConnectionQuotas: max.connections in all and of a listener, connection_creation_rate and
-max.connections.per.ip of an address. Asked by proxy.net.clients.admission before a session exists, and told
-of each connection that ends. Takes the time as an argument.
+As in Kafka's ConnectionQuotas: max.connections in total and for a listener, connection_creation_rate and
+max.connections.per.ip for an address. proxy.net.clients.admission calls `open` before a session exists, and
+`close` when a connection ends.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
+from typing import Protocol
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.counts import Counts, OwnCounts
-from proxy.quota.rate import Rate, Rates, alone
+from proxy.quota.rate import Rate, Rates, unshared
 
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
@@ -21,8 +21,8 @@ TOO_MANY = "too_many_connections"
 TOO_MANY_OF_LISTENER = "too_many_connections_of_listener"
 TOO_MANY_OF_ADDRESS = "too_many_connections_of_address"
 TOO_FAST = "connection_creation_rate"
-TURNED_AWAY = frozenset((TOO_MANY, TOO_MANY_OF_LISTENER, TOO_MANY_OF_ADDRESS, TOO_FAST))
-"""All reasons for which a connection is turned away."""
+REJECTION_REASONS = frozenset((TOO_MANY, TOO_MANY_OF_LISTENER, TOO_MANY_OF_ADDRESS, TOO_FAST))
+"""All reasons for which a connection is rejected."""
 
 UNLIMITED = 2**31 - 1
 _SWEEP_FROM = 1_000
@@ -30,7 +30,7 @@ _SWEEP_FROM = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What the configuration says; addresses are as `same_address` makes them."""
+    """The configured limits; addresses have the form of `same_address`."""
 
     max_connections: int = UNLIMITED
     max_connections_per_ip: int = UNLIMITED
@@ -39,28 +39,70 @@ class ConnectionLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedAway:
-    """It is to be closed, `delay_ms` after it came: who hurries learns of it no sooner."""
+class RejectedConnection:
+    """The connection is to be closed after `delay_ms`, so that fast clients learn of it no sooner."""
 
     reason: str
     delay_ms: int = 0
     only_observed: bool = False
-    """It would be, but quota.mode is observe: it was let in and counted."""
+    """With quota.mode=observe the connection was accepted and counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressQuota:
-    """How fast connections of one address come, for who wants to see it."""
+    """The rate of connections from one address, for display."""
 
     address: str
     limit: float
     rate: float
     connections: int
-    """Of this process, at the moment."""
+    """The current connections to this process."""
+
+
+class Counts(Protocol):
+    """Counts by name, in this process and, if it is one of several workers, in all of them."""
+
+    def take(self, name: tuple[str, ...], limit: int) -> bool:
+        """Add one; False if there would be more than `limit`: then nothing has changed."""
+        ...
+
+    def release(self, name: tuple[str, ...]) -> None:
+        """Subtract one; ValueError if this process has none."""
+        ...
+
+    def own(self, name: tuple[str, ...]) -> int:
+        """Return the number of this process."""
+        ...
+
+
+class ProcessCounts:
+    """The counts of a process that shares no limits."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, ...], int] = {}
+
+    def take(self, name: tuple[str, ...], limit: int) -> bool:
+        count = self._counts.get(name, 0)
+        if count >= limit:
+            return False
+        self._counts[name] = count + 1
+        return True
+
+    def release(self, name: tuple[str, ...]) -> None:
+        left = self._counts.get(name, 0) - 1
+        if left > 0:
+            self._counts[name] = left
+        elif left == 0:
+            del self._counts[name]
+        else:
+            raise ValueError(f"there is none of {' '.join(name)}")
+
+    def own(self, name: tuple[str, ...]) -> int:
+        return self._counts.get(name, 0)
 
 
 class ConnectionQuotas:
-    """The connections of all listeners of one proxy, or of one worker of it."""
+    """The connections of all listeners of one proxy, or of one of its workers."""
 
     def __init__(
         self,
@@ -70,19 +112,19 @@ class ConnectionQuotas:
         *,
         enforced: bool = True,
         counts: Counts | None = None,
-        rates: Rates = alone,
+        rates: Rates = unshared,
     ) -> None:
-        """quota.window.num and quota.window.size.seconds: what a rate is measured over.
+        """The window parameters are quota.window.num and quota.window.size.seconds.
 
-        `enforced`: quota.mode. It is about the rate; limits of the configuration always hold.
-        `counts`, `rates`: where connections are counted, None: by this process alone.
+        `enforced`: quota.mode, for the rate; the configured limits are always enforced. `counts`, `rates`:
+        where connections are counted, by default in this process only.
         """
         self.limits = limits
         self.enforced = enforced
-        """quota.mode, which may change."""
+        """quota.mode, which a reload may change."""
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
-        self._counts = counts or OwnCounts()
+        self._counts = counts or ProcessCounts()
         self._new_rate = rates
         self._rates: dict[str, _AddressRate] = {}
         self._sweep_at = _SWEEP_FROM
@@ -91,34 +133,36 @@ class ConnectionQuotas:
 
     @property
     def count(self) -> int:
-        """Connections of this process."""
+        """The connections of this process."""
         return self._counts.own(_ALL)
 
-    def open(self, listener: str, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
-        """Count a new connection, unless it is turned away; `address` is as `same_address` has it."""
+    def open(
+        self, listener: str, address: str, quotas: QuotasImage, now_ms: int
+    ) -> RejectedConnection | None:
+        """Count a new connection, or return why it is rejected; `address` has the form of `same_address`."""
         if not self._counts.take(_ALL, self.limits.max_connections):
-            return TurnedAway(TOO_MANY)
-        refused = self._open_of_listener(listener, address, quotas, now_ms)
-        return self._kept_if_let_in(_ALL, refused)
+            return RejectedConnection(TOO_MANY)
+        rejected = self._open_of_listener(listener, address, quotas, now_ms)
+        return self._released_if_rejected(_ALL, rejected)
 
     def close(self, listener: str, address: str) -> None:
-        """A connection that was counted is over; ValueError when there is none from there."""
+        """Count the end of a connection; ValueError if none from that address is open."""
         if not self.of_address(address):
             raise ValueError(f"no connection from {address}")
         for name in (_of_address(address), _of_listener(listener), _ALL):
-            self._counts.give_back(name)
+            self._counts.release(name)
 
     def of_address(self, address: str) -> int:
-        """Its connections to this process at the moment."""
+        """Return the connections from an address to this process."""
         return self._counts.own(_of_address(address))
 
     @property
     def measured_addresses(self) -> int:
-        """How many addresses' rates are kept."""
+        """The number of addresses whose rates are held."""
         return len(self._rates)
 
     def limited(self, quotas: QuotasImage, now_ms: int) -> Iterator[AddressQuota]:
-        """The addresses that came lately and have a limit on their rate."""
+        """Yield the recently seen addresses that have a rate limit."""
         for address, entry in list(self._rates.items()):
             limit = self._rate_limit(address, quotas)
             rate = entry.rate.measure(now_ms)
@@ -127,26 +171,28 @@ class ConnectionQuotas:
 
     def _open_of_listener(
         self, listener: str, address: str, quotas: QuotasImage, now_ms: int
-    ) -> TurnedAway | None:
+    ) -> RejectedConnection | None:
         name = _of_listener(listener)
         if not self._counts.take(name, self.limits.of_listener.get(listener, UNLIMITED)):
-            return TurnedAway(TOO_MANY_OF_LISTENER)
-        return self._kept_if_let_in(name, self._open_of_address(address, quotas, now_ms))
+            return RejectedConnection(TOO_MANY_OF_LISTENER)
+        return self._released_if_rejected(name, self._open_of_address(address, quotas, now_ms))
 
-    def _open_of_address(self, address: str, quotas: QuotasImage, now_ms: int) -> TurnedAway | None:
+    def _open_of_address(self, address: str, quotas: QuotasImage, now_ms: int) -> RejectedConnection | None:
         delay_ms = self._delay_ms(address, quotas, now_ms)
         if delay_ms > 0 and self.enforced:
-            return TurnedAway(TOO_FAST, delay_ms)
+            return RejectedConnection(TOO_FAST, delay_ms)
         limits = self.limits
         limit = limits.per_ip_overrides.get(address, limits.max_connections_per_ip)
         if not self._counts.take(_of_address(address), limit):
-            return TurnedAway(TOO_MANY_OF_ADDRESS)
-        return TurnedAway(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
+            return RejectedConnection(TOO_MANY_OF_ADDRESS)
+        return RejectedConnection(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
 
-    def _kept_if_let_in(self, name: tuple[str, ...], refused: TurnedAway | None) -> TurnedAway | None:
-        if refused is not None and not refused.only_observed:
-            self._counts.give_back(name)
-        return refused
+    def _released_if_rejected(
+        self, name: tuple[str, ...], rejected: RejectedConnection | None
+    ) -> RejectedConnection | None:
+        if rejected is not None and not rejected.only_observed:
+            self._counts.release(name)
+        return rejected
 
     def _delay_ms(self, address: str, quotas: QuotasImage, now_ms: int) -> int:
         limit = self._rate_limit(address, quotas)
@@ -162,7 +208,7 @@ class ConnectionQuotas:
         entry.rate.record(1, now_ms)
         throttle_ms = entry.rate.throttle_ms(limit, now_ms)
         if throttle_ms > 0 and self.enforced:
-            # It does not come in, so it does not count against those that do.
+            # It is rejected, so it does not count against accepted ones.
             entry.rate.record(-1, now_ms)
         return min(throttle_ms, self._window_ms)
 
@@ -173,7 +219,7 @@ class ConnectionQuotas:
         return quotas.limit(_ANY_ADDRESS, CONNECTION_CREATION_RATE) if limit is None else limit
 
     def _sweep(self, now_ms: int) -> None:
-        # Addresses are easily had: of one that did not come for as long as is looked back nothing is left.
+        # A client can have many addresses: those not seen within the windows are dropped.
         if len(self._rates) >= self._sweep_at:
             horizon_ms = now_ms - (self._samples + 1) * self._window_ms
             self._rates = {a: entry for a, entry in self._rates.items() if entry.last_record_ms > horizon_ms}
@@ -181,27 +227,27 @@ class ConnectionQuotas:
 
 
 class Slot:
-    """The place of one connection among those that are counted."""
+    """One counted connection."""
 
-    __slots__ = ("_address", "_left", "_listener", "_quotas", "kept")
+    __slots__ = ("_address", "_left", "_listener", "_quotas", "has_session")
 
     def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
         self._quotas = quotas
         self._listener = listener
         self._address = address
         self._left = False
-        self.kept = False
-        """A session has come of it: who ends that gives the place back."""
+        self.has_session = False
+        """Whether a session has been made of it, whose end releases the slot."""
 
     def leave(self) -> None:
-        """Give the place back; doing so again changes nothing."""
+        """Release the slot; a second call changes nothing."""
         if not self._left:
             self._left = True
             self._quotas.close(self._listener, self._address)
 
 
 def same_address(text: str) -> str:
-    """One text for each address, however it is written; ValueError for what is none."""
+    """Return the same text for each form of an address; ValueError if it is none."""
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
@@ -227,13 +273,13 @@ def _of_address(address: str) -> tuple[str, ...]:
 
 
 def _rate_limits(quotas: QuotasImage) -> dict[str, float]:
-    """What is set for single addresses."""
+    """Return the limits of single addresses."""
     found = {}
     for entity in quotas.limits:
         if not isinstance(entity.ip, str):
             continue
         limit = quotas.limit(entity, CONNECTION_CREATION_RATE)
-        with suppress(ValueError):  # A host name: Kafka's own controller takes those.
+        with suppress(ValueError):  # A host name, which Kafka's own controller accepts.
             if limit is not None:
                 found[same_address(entity.ip)] = limit
     return found

@@ -1,7 +1,7 @@
-"""Partitions created or deleted in, throttle_time_ms or a refusal out (KIP-599: controller_mutation_rate).
+"""The quota on created and deleted partitions (KIP-599: controller_mutation_rate).
 
-One token bucket per quota-id, asked by forwarding.net.mutations for CreateTopics, CreatePartitions and
-DeleteTopics; the same precedence as for bytes. What counts as a mutation is not known here.
+There is one token bucket for each quota-id, with the same precedence as for bytes. forwarding.net.mutations
+calls it for CreateTopics, CreatePartitions and DeleteTopics.
 """
 
 import math
@@ -18,42 +18,42 @@ _MAX_THROTTLE_MS = 2**31 - 1
 
 
 class TokenBucket:
-    """`rate` tokens a second flow in, up to what `burst_s` seconds bring; it may be overdrawn."""
+    """`rate` tokens per second flow in, up to those of `burst_s` seconds. The bucket may be overdrawn."""
 
     __slots__ = ("_burst_s", "_rate", "_tokens", "_updated_ms")
 
     def __init__(self, rate: float, burst_s: float, now_ms: int) -> None:
-        """Full at first."""
+        """The bucket starts full."""
         self._rate = rate
         self._burst_s = burst_s
         self._tokens = rate * burst_s
         self._updated_ms = now_ms
 
     def tokens(self, now_ms: int) -> float:
-        """What is left at `now_ms`, negative when overdrawn."""
-        # A clock that was set back takes nothing out.
+        """Return the tokens at `now_ms`, negative if overdrawn."""
+        # A clock that was set back removes no tokens.
         passed_s = max(0, now_ms - self._updated_ms) / 1000.0
         self._updated_ms = now_ms
         self._tokens = min(self._rate * self._burst_s, self._tokens + self._rate * passed_s)
         return self._tokens
 
     def take(self, count: float, now_ms: int) -> float:
-        """Take `count` tokens, also more than there are (negative: give back); what is left."""
+        """Take `count` tokens, even more than there are (negative: return them); return what is left."""
         self._tokens = min(self._rate * self._burst_s, self.tokens(now_ms) - count)
         return self._tokens
 
     def change(self, rate: float, now_ms: int) -> None:
-        """Another rate from now on; what was used stays used."""
+        """Change the rate; used tokens stay used."""
         if rate != self._rate:
             self.tokens(now_ms)
             self._rate = rate
 
     def is_full(self, now_ms: int) -> bool:
-        """It is as good as a new one."""
+        """Whether it equals a new bucket."""
         return self.tokens(now_ms) >= self._rate * self._burst_s
 
     def overdrawn_ms(self, now_ms: int) -> int | None:
-        """How long until it is not overdrawn any more; None when it is not."""
+        """Return how long it stays overdrawn; None if it is not."""
         tokens = self.tokens(now_ms)
         if tokens >= 0:
             return None
@@ -62,24 +62,25 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class MutationQuota:
-    """What one request has to keep to."""
+    """The quota of one request."""
 
     governing: Governing
     _bucket: TokenBucket
     _strict: bool
     enforced: bool = True
-    """False: all is taken and nothing told; what would have been is in `throttle_time_ms`."""
+    """False: every mutation is admitted; `throttle_time_ms` is the delay that would apply."""
     settings_generation: int = 0
-    """By which settings of the controller it is."""
+    """The settings generation of the controller."""
     taken: int = 0
-    """What was counted so far."""
+    """The mutations counted so far."""
     _throttle_ms: int = 0
     _recorded_at_ms: int = 0
 
     def record(self, count: int, now_ms: int) -> bool:
-        """Count so many mutations; False: refused, and not counted.
+        """Count mutations; return False if they are rejected, and not counted.
 
-        Strict: refused while the bucket is overdrawn, whatever the count. Else taken, and told to wait.
+        A strict quota rejects them while the bucket is overdrawn, whatever the count. Otherwise they are
+        admitted, and the client is throttled.
         """
         strict = self._strict and self.enforced
         if not strict:
@@ -97,7 +98,7 @@ class MutationQuota:
         self.taken += count
 
     def throttle_time_ms(self, now_ms: int) -> int:
-        """What the client is told to wait, from now on: carrying out the request took time as well."""
+        """Return the throttle time from now on: the time since `record` has already passed."""
         return max(0, self._throttle_ms - (now_ms - self._recorded_at_ms))
 
 
@@ -112,9 +113,9 @@ class MutationQuotas:
         enforced: bool = True,
         excluded: Collection[str] = (),
     ) -> None:
-        """controller.quota.window.num and controller.quota.window.size.seconds: the burst, in seconds.
+        """The parameters are controller.quota.window.num and controller.quota.window.size.seconds: the burst.
 
-        `enforced`: quota.mode; `excluded`: principals ("User:alice") that nothing limits.
+        `enforced`: quota.mode; `excluded`: principals ("User:alice") without quotas.
         """
         self.enforced = enforced
         self._excluded = frozenset(excluded)
@@ -132,7 +133,7 @@ class MutationQuotas:
         client_id: str | None,
         now_ms: int,
     ) -> MutationQuota | None:
-        """The quota of a request of this client; None: no quota governs it.
+        """Return the quota of a client's request; None if no quota governs it.
 
         `strict`: the client knows THROTTLING_QUOTA_EXCEEDED, so a request may be rejected.
         """
@@ -143,15 +144,15 @@ class MutationQuotas:
         return MutationQuota(found, bucket, strict, self.enforced, self._generation)
 
     def follow(self, enforced: bool, excluded: Collection[str], generation: int) -> None:
-        """Other settings, from the next request on. What was used still counts."""
+        """Use other settings from the next request on. What was used still counts."""
         self.enforced, self._excluded, self._generation = enforced, frozenset(excluded), generation
 
     def excludes(self, principal: str) -> bool:
-        """Whether no quota is for this principal ("User:alice")."""
+        """Whether this principal ("User:alice") has no quotas."""
         return principal in self._excluded
 
     def used(self, now_ms: int) -> list[tuple[Governing, TokenBucket]]:
-        """Whose buckets are not full, and what governed their last request; for who wants to see them."""
+        """Return the buckets that are not full, with the quotas of their last requests, for display."""
         return [
             (self._governing[name], bucket)
             for name, bucket in self._buckets.items()
@@ -172,7 +173,7 @@ class MutationQuotas:
         return bucket
 
     def _sweep(self, now_ms: int) -> None:
-        # Client ids are the clients' own choice: those that used nothing lately are not kept.
+        # Clients choose their ids: full buckets, of those that were idle lately, are dropped.
         if len(self._buckets) >= self._sweep_at:
             self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
             self._governing = {name: self._governing[name] for name in self._buckets}

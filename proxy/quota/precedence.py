@@ -1,22 +1,19 @@
-"""Which quota governs a client, and who shares its bucket (KIP-55, in Kafka's order).
-
-Fed with the raw names of a session; asks a QuotasImage. Knows nothing of rates.
-"""
+"""Which quota governs a client, and who shares its bucket (KIP-55, in Kafka's order)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.sanitizer import sanitize
+from proxy.metadata.sanitizer import sanitize
 
 
 @dataclass(frozen=True, slots=True)
 class Governing:
-    """The limit that counts, and the tags of the bucket it is counted in.
+    """The limit that applies, and the tags of its bucket.
 
-    `entity` is None when the static default of the proxy governs. `user_tag` is sanitised,
-    `client_tag` is the raw client-id; a tag is "" when the bucket is shared over it.
+    `entity` is None if the static default of the proxy applies. `user_tag` is sanitized, `client_tag` is the
+    raw client-id; a tag is "" if the bucket is shared by all its values.
     """
 
     limit: float
@@ -26,15 +23,14 @@ class Governing:
 
     @property
     def quota_id(self) -> str:
-        """ "user2:clientA", "user2:" or ":clientA", as logs, audit and metrics show it."""
+        """ "user2:clientA", "user2:" or ":clientA", as in logs, audit records and metrics."""
         return f"{self.user_tag}:{self.client_tag}"
 
 
 def candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, bool]]:
-    """From the most particular to the most general: entity, bucket per user?, bucket per client-id?
+    """Yield the entities in order of precedence: entity, a bucket for each user?, for each client-id?
 
-    The entity that governs is not yet the quota-id: a default user quota still gives each user a
-    bucket of its own.
+    The governing entity is not the quota-id: a default user quota still gives each user its own bucket.
     """
     yield QuotaEntity(user=user, client_id=client_id), True, True
     yield QuotaEntity(user=user, client_id=DEFAULT), True, True
@@ -53,11 +49,11 @@ def governing(
     key: str,
     static_default: float | None = None,
 ) -> Governing | None:
-    """What limits `key` ("producer_byte_rate") for this client; None: nothing does.
+    """Return the limit on `key` ("producer_byte_rate") for this client, or None.
 
     `user` is the raw principal name (None: ANONYMOUS). `static_default` is quota.producer.default or
-    quota.consumer.default: one bucket per client-id, over all users. Each key is resolved on its
-    own. A client that names no client-id has the empty one: it cannot slip past a default.
+    quota.consumer.default: one bucket for each client-id, over all users. Each key is resolved by itself. A
+    client without client-id has the empty one, so that it cannot evade a default.
     """
     user, client_id = "ANONYMOUS" if user is None else user, client_id or ""
     for entity, per_user, per_client in candidates(user, client_id):

@@ -1,8 +1,8 @@
-"""A windowed rate, to the digit as Kafka's Rate over SampledStat measures it.
+"""A windowed rate, measured exactly as by Kafka's Rate on SampledStat.
 
-`samples` windows of `window_ms`, and one more slot for the sample that overlaps the oldest edge.
-A young rate is measured as if samples - 1 full windows had passed already, so that a first burst
-is not divided by a few milliseconds. Fed by throttle; takes the time as an argument.
+There are `samples` windows of `window_ms`, and one more slot for the sample that overlaps the oldest edge. A
+young rate is measured as if samples - 1 full windows had passed, so that a first burst is not divided by a
+few milliseconds.
 """
 
 from typing import Protocol
@@ -12,7 +12,7 @@ _LONG_AGO_MS = -(1 << 62)
 
 
 class Rate:
-    """Events per second. Recording costs O(1), but for the first record of each window, O(samples)."""
+    """Events per second. A record costs O(1), the first one of a window O(samples)."""
 
     __slots__ = (
         "_current",
@@ -30,7 +30,7 @@ class Rate:
     )
 
     divided_by: int = 1
-    """The bound that is kept to is this part of what is asked for: see proxy.quota.shared."""
+    """The enforced limit is the requested one divided by this number (proxy.quota.shared)."""
 
     def __init__(self, window_ms: int = 1000, samples: int = 11) -> None:
         if window_ms < 1 or samples < 2:
@@ -41,10 +41,10 @@ class Rate:
         self._window_ms = window_ms
         self._full_ms = (samples - 1) * window_ms
         self._expire_ms = samples * window_ms
-        self._begin_anew()
+        self._begin_again()
 
     def record(self, value: float, now_ms: int) -> None:
-        """Count `value` (bytes, or what the rate is of; negative takes back) at `now_ms`."""
+        """Count `value` (bytes, or other units; negative subtracts) at `now_ms`."""
         if not 0 <= now_ms - self._start_ms < self._window_ms:
             self._advance(now_ms)
         current = self._current
@@ -55,20 +55,20 @@ class Rate:
             self._purge(now_ms)
 
     def measure(self, now_ms: int) -> float:
-        """The rate per second as a record at `now_ms` would see it; changes nothing."""
+        """Return the rate per second that a record at `now_ms` would measure; changes nothing."""
         horizon_ms = now_ms - self._expire_ms
-        kept = [i for i, last_ms in enumerate(self._last_events_ms) if last_ms > horizon_ms]
-        total = sum(self._values[i] for i in kept)
-        oldest_start_ms = min((self._starts_ms[i] for i in kept), default=now_ms)
+        live = [i for i, last_ms in enumerate(self._last_events_ms) if last_ms > horizon_ms]
+        total = sum(self._values[i] for i in live)
+        oldest_start_ms = min((self._starts_ms[i] for i in live), default=now_ms)
         return total / (self._measured_ms(now_ms - oldest_start_ms) / 1000.0)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long nothing may be recorded until the rate is within `bound` per second; 0: it is.
+        """Return how long nothing may be recorded until the rate is within `bound` per second; 0: it is.
 
-        To be asked right after a record at `now_ms`. Not capped but by the 31 bits the wire has for it.
+        To be called right after a record at `now_ms`. The only cap is the protocol's int32.
         """
         window_ms = now_ms - self._oldest_start_ms
-        # The case of every request of a busy client is not worth a call.
+        # For a busy client this condition is false, which saves the call.
         if window_ms < self._full_ms:
             window_ms = self._measured_ms(window_ms)
         return self._until_within(self._total, window_ms, bound)
@@ -83,15 +83,15 @@ class Rate:
         return min(int((rate - bound) / bound * window_ms + 0.5), _MAX_THROTTLE_MS)
 
     def _measured_ms(self, elapsed_ms: int) -> int:
-        """The time that `elapsed_ms` since the start of the oldest sample counts as."""
-        # Kafka: full windows that are missing count as passed, so only the one begun adds to them.
+        """Return the time that `elapsed_ms` since the start of the oldest sample counts as."""
+        # Kafka: missing full windows count as passed, so only the started one adds to them.
         if elapsed_ms >= self._full_ms:
             return elapsed_ms
         if elapsed_ms >= 0:
             return self._full_ms + elapsed_ms % self._window_ms
         return max(self._full_ms - (-elapsed_ms) % self._window_ms, 1)
 
-    def _begin_anew(self) -> None:
+    def _begin_again(self) -> None:
         self._current = -1
         self._starts_ms: list[int] = []
         self._last_events_ms: list[int] = []
@@ -101,13 +101,13 @@ class Rate:
         self._purge_at_ms = _LONG_AGO_MS
 
     def record_within(self, value: float, bound: float, now_ms: int) -> bool:
-        """Count `value` if the rate stays within `bound` with it; otherwise nothing is counted.
+        """Count `value` if the rate stays within `bound` with it; otherwise count nothing.
 
-        The short way for busy clients far from their quota; where it would have to look closer it says no.
+        This is the fast path for busy clients far below their quota: in doubt it returns False.
         """
         if not 0 <= now_ms - self._start_ms < self._window_ms or now_ms >= self._purge_at_ms:
             return False
-        # Never less than the full windows is what the time since the oldest sample counts as.
+        # The time since the oldest sample counts as at least the full windows.
         if (self._total + value) * 1000.0 > bound * self._full_ms:
             return False
         current = self._current
@@ -117,13 +117,13 @@ class Rate:
         return True
 
     def _advance(self, now_ms: int) -> None:
-        """The sample for `now_ms`: the current one is complete, or there is none."""
+        """Begin the sample for `now_ms`: the current one is complete, or there is none."""
         if now_ms < self._start_ms:
-            # The clock was set back. By little, the sample goes on; by more than we look back,
-            # counting on would throttle the client until the clock is where it was.
+            # The clock was set back. After a small step the sample continues; after one of more than the
+            # windows, counting on would throttle the client until the clock has caught up.
             if now_ms > self._start_ms - self._full_ms:
                 return
-            self._begin_anew()
+            self._begin_again()
         self._current = (self._current + 1) % (self.samples + 1)
         if self._current == len(self._starts_ms):
             self._starts_ms.append(now_ms)
@@ -135,7 +135,7 @@ class Rate:
         self._sum_up()
 
     def _purge(self, now_ms: int) -> None:
-        """Forget samples without an event in the time we look back; one that overlaps its edge stays."""
+        """Drop samples without an event within the windows; one that overlaps their edge stays."""
         for index, last_event_ms in enumerate(self._last_events_ms):
             if now_ms - last_event_ms >= self._expire_ms:
                 self._reset(index, now_ms)
@@ -153,11 +153,11 @@ class Rate:
 
 
 class Rates(Protocol):
-    """Makes the rate of a bucket: this process's own, or one that a group of workers has together."""
+    """Makes the rate of a bucket: one of this process, or one shared by a group of workers."""
 
     def __call__(self, name: tuple[str, ...], window_ms: int, samples: int, /) -> Rate: ...
 
 
-def alone(_name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
-    """The rate of a process that shares its quotas with nobody."""
+def unshared(_name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
+    """Return a rate of this process only."""
     return Rate(window_ms, samples)

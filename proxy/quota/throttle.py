@@ -1,9 +1,8 @@
-"""Bytes in, throttle_time_ms out: one bucket per quota-id, shared by all who resolve to it (KIP-55, KIP-219).
+"""Throttling: one bucket for each quota-id, shared by all clients that it governs (KIP-55, KIP-219).
 
-A session asks `ClientQuotas.bucket` once and keeps what it gets; at each request it compares
-`image.quotas is quotas_seen`, and asks again when that has changed. The bucket of a quota-id stays the
-same object, so what was used before a change of the limit still counts after it. Who mutes the
-channel is not known here.
+A session gets its bucket from `ClientQuotas.bucket` and holds it; at each request it checks `image.quotas is
+quotas_seen`, and gets it again after a change. The bucket of a quota-id stays the same object, so that what
+was used before a change of the limit still counts. The session mutes the channel.
 """
 
 import math
@@ -13,24 +12,24 @@ from weakref import WeakValueDictionary
 
 from proxy.metadata.image import QuotasImage
 from proxy.quota.precedence import Governing, governing
-from proxy.quota.rate import Rate, Rates, alone
+from proxy.quota.rate import Rate, Rates, unshared
 from proxy.quota.request_time import REQUEST_PERCENTAGE
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
 
 MAX_THROTTLE_MS = 2**31 - 1
-"""What the wire can say."""
+"""The largest int32, the type in the protocol."""
 
 MAX_RESOLVED = 30_000
-"""Clients whose buckets are remembered: each change of a quota has them all forgotten at once."""
+"""The number of clients whose buckets are remembered; each change of a quota clears them all."""
 
 IDLE_MS = 3_600_000
-"""Kafka purges the sensors of an entity after an hour without traffic."""
+"""Kafka removes the sensors of an entity after an hour without traffic."""
 
 
 class QuotaSettings(Protocol):
-    """The `quota:` part of the configuration, as proxy.config reads it."""
+    """The `quota:` section of the configuration, as proxy.config reads it."""
 
     @property
     def quota_window_num(self) -> int: ...
@@ -43,7 +42,7 @@ class QuotaSettings(Protocol):
 
 
 class Bucket:
-    """What all clients of one quota-id have used, against its limit in bytes per second, or in percent."""
+    """The use of all clients of one quota-id, and its limit in bytes per second, or in percent."""
 
     __slots__ = (
         "__weakref__",
@@ -64,7 +63,7 @@ class Bucket:
     )
 
     limited = True
-    """False on UNLIMITED: one look at it spares an unlimited client all the rest."""
+    """False on UNLIMITED, so that an unlimited client is recognized by one attribute."""
 
     def __init__(
         self,
@@ -73,31 +72,31 @@ class Bucket:
         window_ms: int,
         samples: int,
         enforced: bool = True,
-        rates: Rates = alone,
+        rates: Rates = unshared,
     ) -> None:
         self.key = key
         self.enforced = enforced
-        """False: what would be throttled is counted, and nobody is told or held up."""
+        """False: a throttle time is computed and recorded, but no client is delayed."""
         self.entity = found.entity
-        """Whose quota governs; None: the static default of the proxy."""
+        """The entity whose quota governs; None: the static default of the proxy."""
         self.quota_id = found.quota_id
         self.user_tag = found.user_tag
         self.client_tag = found.client_tag
         self.limit = found.limit
         self.window_ms = (samples - 1) * window_ms
-        # Kafka: of a quota on bytes the whole delay is told, of one on time a window at most.
+        # Kafka: the delay of a byte quota is not capped, that of a time quota is at most one window.
         self.max_throttle_ms = window_ms if key == REQUEST_PERCENTAGE else MAX_THROTTLE_MS
         self.metadata_offset = -1
-        """Of the image that brought the limit: later ones that left it as it was count for nothing."""
+        """The offset of the image that changed the limit; later images with the same limit do not count."""
         self.settings_generation = 0
-        """By which settings it was resolved last: default limits and quota.mode are theirs."""
+        """The generation of the settings that it was resolved with: default limits and quota.mode."""
         self.last_record_ms = 0
         self.throttled_until_ms = 0
-        """When whoever was throttled last is heard again (would be, if it is not enforced)."""
+        """The end of the latest throttle time (also if it is not enforced)."""
         self._rate: Rate = rates(self.name, window_ms, samples)
 
     def record(self, value: float, now_ms: int) -> int:
-        """Count `value` bytes; how many ms the channel is to be muted for, 0 when it is within bounds."""
+        """Count `value` bytes; return for how many ms the channel is to be muted."""
         self.last_record_ms = now_ms
         rate = self._rate
         rate.record(value, now_ms)
@@ -108,15 +107,15 @@ class Bucket:
         return throttle_ms
 
     def count(self, value: float, now_ms: int) -> None:
-        """Count `value`; whether that is too much is for the next `record` to say."""
+        """Count `value` without a throttle time; the next `record` takes it into account."""
         self.last_record_ms = now_ms
         self._rate.record(value, now_ms)
 
     def admit(self, value: float, now_ms: int) -> tuple[bool, int]:
-        """Count the `value` bytes of an answer if there is room for them, and whether there was.
+        """Count the `value` bytes of a response if there is room for them; return whether, and ms to wait.
 
-        The other number is how many ms to wait, for the next answer or for this one. What no window
-        has room for is let through as soon as nothing before it is owed, or it would never be.
+        The wait is before the next response, or before this one. A response that no window has room for is
+        admitted once nothing is left to wait for, because otherwise it would never be.
         """
         throttle_ms = self.record(value, now_ms)
         if not throttle_ms or not self.enforced:
@@ -131,31 +130,31 @@ class Bucket:
         return False, throttle_ms
 
     def record_within(self, value: float, now_ms: int) -> bool:
-        """Count `value` bytes if that is sure to throttle nobody; otherwise nothing, and `record` has to."""
+        """Count `value` bytes if that surely throttles no client; otherwise count nothing, return False."""
         if not self._rate.record_within(value, self.limit, now_ms):
             return False
         self.last_record_ms = now_ms
         return True
 
     def byte_rate(self, now_ms: int) -> float:
-        """Bytes (of request_percentage: percent) a second over the windows, for metrics; records nothing."""
+        """Return bytes (for request_percentage: percent) per second over the windows; records nothing."""
         return self._rate.measure(now_ms)
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What it is found by: the key, and the tags of its quota-id."""
+        """The key in the table of buckets: quota key and the tags of the quota-id."""
         return self.key, self.user_tag, self.client_tag
 
     @property
     def max_in_window_bytes(self) -> int:
-        """More than this in one response is throttled whatever came before: the cap for Fetch max_bytes."""
+        """A response with more bytes is always throttled: the cap for Fetch max_bytes."""
         if not self.enforced:
             return 2**31 - 1
         return int(min(self.limit / self._rate.divided_by * self.window_ms / 1000, 2**31 - 1))
 
 
 class UnlimitedBucket(Bucket):
-    """Stands for "no quota governs": records nothing, throttles never."""
+    """Stands for "no quota governs": records nothing, never throttles."""
 
     __slots__ = ()
 
@@ -185,11 +184,11 @@ class ClientQuotas:
         settings: QuotaSettings,
         enforced: bool = True,
         excluded: Collection[str] = (),
-        rates: Rates = alone,
+        rates: Rates = unshared,
     ) -> None:
-        """`enforced`: quota.mode; `excluded`: principals ("User:alice") that nothing limits.
+        """`enforced`: quota.mode; `excluded`: principals ("User:alice") without quotas.
 
-        `rates`: where what is used is counted, by this process or with the other workers of its group.
+        `rates`: counts the use in this process, or with the other workers of its group.
         """
         self.enforced = enforced
         self._rates = rates
@@ -203,7 +202,7 @@ class ClientQuotas:
         self._seen: QuotasImage | None = None
         self._resolved: dict[tuple[str, str | None, str | None], Bucket] = {}
         self.exempt_time = Rate(self._window_ms, self._samples)
-        """Percent of the loop for requests that no request quota is for (Kafka: exempt-request-time)."""
+        """Percent of the event loop for requests without a request quota (Kafka: exempt-request-time)."""
 
     def bucket(
         self,
@@ -213,54 +212,54 @@ class ClientQuotas:
         client_id: str | None,
         metadata_offset: int = -1,
     ) -> Bucket:
-        """The bucket that `key` of this client counts in, UNLIMITED when no quota governs it.
+        """Return the bucket of `key` for this client, UNLIMITED if no quota governs it.
 
-        `user` is the raw principal name, `metadata_offset` that of the image which `quotas` are of, for the
-        audit. A dict lookup while `quotas` stays the same object; with a
-        new one limits are resolved again, and the limit of the shared bucket moves for all who hold it.
+        `user` is the raw principal name, `metadata_offset` that of the image of `quotas`, for the audit
+        trail. It costs a dict lookup while `quotas` stays the same object; with a new one limits are resolved
+        again, and the limit of the shared bucket changes for all its holders.
         """
         if quotas is not self._seen:
             self._seen = quotas
             self._resolved = {}
-        asked = (key, user, client_id)
-        bucket = self._resolved.get(asked)
+        requested = (key, user, client_id)
+        bucket = self._resolved.get(requested)
         if bucket is None:
             if len(self._resolved) >= MAX_RESOLVED:
                 self._resolved = {}
-            bucket = self._resolved[asked] = self._resolve(key, quotas, user, client_id, metadata_offset)
+            bucket = self._resolved[requested] = self._resolve(key, quotas, user, client_id, metadata_offset)
         return bucket
 
     def follow(
         self, settings: QuotaSettings, enforced: bool, excluded: Collection[str], generation: int
     ) -> None:
-        """Other settings, for whoever asks for a bucket from now on. What was used still counts.
+        """Use other settings for calls of `bucket` from now on. What was used still counts.
 
-        The windows stay as they are: what was used is measured in them.
+        The windows do not change, because what was used is measured in them.
         """
         self.enforced, self._excluded = enforced, frozenset(excluded)
         self._static_defaults, self._generation = _static_defaults(settings), generation
         self._resolved = {}
 
     def excludes(self, principal: str) -> bool:
-        """Whether no quota is for this principal ("User:alice")."""
+        """Whether this principal ("User:alice") has no quotas."""
         return principal in self._excluded
 
     def active(self, now_ms: int) -> list[Bucket]:
-        """Every limited bucket that had traffic within the last hour, for metrics."""
+        """Return the limited buckets with traffic within the last hour, for metrics."""
         return [bucket for bucket in self._buckets.values() if now_ms - bucket.last_record_ms < IDLE_MS]
 
     def drop_idle(self, now_ms: int) -> Iterator[bool]:
-        """Forget buckets without traffic for an hour, a step each; to be called now and then.
+        """Drop buckets without traffic for an hour, one step each; to be called at intervals.
 
-        True for each that went. One that a session still holds stays: a client must not shed what it used
-        by connecting again.
+        Yields True for each dropped one. A bucket that a session holds stays: a client must not get a new one
+        by reconnecting.
         """
         self._resolved = {}
         for name in list(self._buckets):
             if now_ms - self._buckets[name].last_record_ms < IDLE_MS:
                 yield False
                 continue
-            # Without our own reference, one that is left alive is held by a session.
+            # Once this reference is dropped, a bucket that is still alive is held by a session.
             del self._buckets[name]
             held = self._alive.get(name)
             if held is not None:

@@ -1,7 +1,7 @@
-"""The question "may they", as an interface that can be replaced by configuration (KIP-11).
+"""The authorizer's interface, whose implementation is configured (KIP-11).
 
-Asked by sessions and the controller; each answer carries the rule and the ACL it rests on, so that
-the audit can be checked against the log later. How a decision is made is the implementation's.
+Sessions and the controller call it. Each decision names its rule and its ACL, so that the audit trail can be
+checked against the metadata log later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,12 +28,12 @@ TOPIC_OWNER = "topic.owner"
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Who asks, from where, and at which state of the metadata.
+    """The principal of a request, its address, and the metadata image to decide on.
 
-    `host` is the client's address as proxy.security.host writes it. `forwarding_principal` is the
-    sender of the Envelope that carried the request, None for a direct one. `image` is None until
-    the metadata log has been read up to its high-water mark. `settings_generation`: which of the process's
-    settings decide, as its audit records number them; 0: those it started with.
+    `host` is the client's address in the form of proxy.security.host. `forwarding_principal` is the sender of
+    the Envelope, None for a direct request. `image` is None until the metadata log was read up to its
+    high-water mark. `settings_generation` is the number of the process's settings in its audit records; 0:
+    those at start.
     """
 
     principal: Principal
@@ -47,7 +47,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An operation on a resource of a literal name."""
+    """An operation on a resource with a literal name."""
 
     operation: Operation
     resource_type: ResourceType
@@ -56,9 +56,9 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`rule` is one of the constants above or a plug-in's own word; `acl_id` is set when it is "acl".
+    """`rule` is one of the constants above or a plug-in's own word; `acl_id` is set if it is "acl".
 
-    With "acl.file" `acl_id` is the place in the file.
+    For "acl.file" `acl_id` is the place in the file.
     """
 
     allowed: bool
@@ -68,54 +68,57 @@ class Decision:
 
 @runtime_checkable
 class Authorizer(Protocol):
-    """Implementations are named by a dotted path in authorizer.class.name and made without arguments.
+    """The class is named in authorizer.class.name by its dotted path, and instantiated without arguments.
 
-    A session remembers what it was told until the context's image is another one: an authorizer that also
-    decides by something else is a `DecidesByFiles` or a `DecidesForATime` besides.
+    A session remembers decisions until the context has another image. An authorizer whose decisions depend on
+    anything else has to be a `DecidesByFiles` or a `DecidesForATime` too.
     """
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Called once, before anything else. ValueError, naming the key, for a bad setting."""
+        """Called once, before anything else. ValueError names the key of a bad setting."""
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
-        """One decision for each action, in order."""
+        """Return one decision for each action, in order."""
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> Decision:
-        """May they do this to at least one resource of that type, whichever it is?"""
+        """Decide whether the principal may do this to at least one resource of that type."""
 
     def acl_count(self, image: MetadataImage) -> int:
-        """How many ACLs are in force, for metrics; -1 when the authorizer does not tell."""
+        """Return the number of ACLs in effect, for metrics; -1 if unknown."""
         return -1
 
 
 @runtime_checkable
 class DecidesByFiles(Protocol):
-    """Besides: rests on files, which the process reads for it, at the start and whenever they change."""
+    """An authorizer that depends on files; the process reads them at start and whenever they change."""
 
     def files(self) -> Sequence[Path]:
-        """Which files; asked once, after `configure`."""
+        """Return the files; called once, after `configure`."""
 
     def load_file(self, path: Path, content: bytes) -> None:
-        """Decide by this content from now on. ValueError, naming the place, leaves what was before."""
+        """Use this content from now on.
+
+        ValueError names the place of an error; the old content stays in effect.
+        """
 
 
 @runtime_checkable
 class DecidesForATime(Protocol):
-    """Besides: rests on what no image tells, such as the hour."""
+    """An authorizer that depends on something other than the image, such as the time of day."""
 
     def decisions_last_ms(self) -> int:
-        """How long a session may remember a decision; asked once, after `configure`. At least 100."""
+        """Return how long a session may remember a decision; called once, after `configure`. At least 100."""
 
 
 class AllowAll:
-    """`authorizer.class.name` left empty on purpose: nothing is checked."""
+    """Used for an empty `authorizer.class.name`: nothing is checked."""
 
     acls_in_log = False
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """There is nothing to configure."""
+        """Ignore the settings."""
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         return [_UNCHECKED] * len(actions)
@@ -134,17 +137,17 @@ _FAILED = Decision(False, ERROR)
 
 
 class GuardedAuthorizer:
-    """An authorizer that cannot fail open: what it raises, or answers too little of, is a denial.
+    """An authorizer that fails closed: an exception, or a result of the wrong form, becomes a denial.
 
-    It is configured once, and whatever is asked of it before is such an error too.
+    A call before `configure` is such an error too.
     """
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.authorizer = authorizer
         self.error_count = 0
-        """How many calls ended in an error, for metrics."""
+        """The number of calls that failed, for metrics."""
         self.last_error: str | None = None
-        """Of the last one, with its traceback, for the log."""
+        """The last error with its traceback, for the log."""
         self._configured = False
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -160,7 +163,7 @@ class GuardedAuthorizer:
                 return decisions
             self._count(f"for {len(actions)} actions: {decisions!r}")
         except Exception as error:  # noqa: BLE001 - a foreign authorizer may raise anything (SPEC A1)
-            self._count(_told(error))
+            self._count(_formatted(error))
         return [_FAILED] * len(actions)
 
     def authorize_by_resource_type(
@@ -172,19 +175,19 @@ class GuardedAuthorizer:
                 return decision
             self._count(f"for a resource type: {decision!r}")
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(_told(error))
+            self._count(_formatted(error))
         return _FAILED
 
     def acl_count(self, image: MetadataImage) -> int:
         try:
             return self._ready().acl_count(image)
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(_told(error))
+            self._count(_formatted(error))
             return -1
 
     def _ready(self) -> Authorizer:
         if not self._configured:
-            raise RuntimeError("asked before it was configured")
+            raise RuntimeError("called before it was configured")
         return self.authorizer
 
     def _count(self, error: str) -> None:
@@ -192,14 +195,14 @@ class GuardedAuthorizer:
         self.last_error = error
 
 
-def _told(error: Exception) -> str:
+def _formatted(error: Exception) -> str:
     return "".join(format_exception(error)).rstrip()
 
 
 def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer:
-    """The configured, guarded authorizer that `authorizer.class.name` names; "" checks nothing.
+    """Return the configured, guarded authorizer of `authorizer.class.name`; "" checks nothing.
 
-    ValueError, naming the key, when there is no such class, it does not fit or refuses its settings.
+    ValueError names the key if the class is missing, is no authorizer or rejects its settings.
     """
     if not dotted_path:
         return AllowAll()
@@ -208,6 +211,6 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
         guarded.configure(settings)
     except Exception as error:
         raise ValueError(
-            f"authorizer.class.name: {dotted_path!r} refuses its settings: {error or repr(error)}"
+            f"authorizer.class.name: {dotted_path!r} rejects its settings: {error or repr(error)}"
         ) from error
     return guarded

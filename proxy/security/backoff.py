@@ -1,8 +1,8 @@
-"""Guessing passwords gets slower: how long the answer to a login is held, by failures before it.
+"""Slows down password guessing: delays the response to a login by the number of failures before it.
 
-Pure: failures and successes in, a delay out. Counted by address and by user; the longer delay governs. No
-delay is longer than a bound, and a user is not delayed at all where its last login succeeded, whoever else
-fails there: nobody is locked out. What is kept is bounded, oldest out first.
+Failures are counted by address and by user; the longer delay applies. The delay is limited, and a user is not
+delayed at an address where its last login succeeded, even if others fail there: no user is locked out. The
+number of entries is limited, the oldest are dropped first.
 """
 
 from collections import OrderedDict
@@ -14,14 +14,14 @@ _DOUBLINGS = 32
 
 @dataclass(frozen=True, slots=True)
 class BackoffSettings:
-    """`failures` 0: no login is held."""
+    """Settings of the delay; `failures` 0 disables it."""
 
     failures: int = 10
-    """So many are not answered for."""
+    """The number of failures without a delay."""
     window_ms: int = 60_000
-    """After so long without a failure they are forgotten."""
+    """Failures are forgotten after so long without another one."""
     initial_ms: int = 100
-    """Doubled with each failure after the first that is answered for."""
+    """The delay after the first further failure; it is doubled with each one."""
     max_ms: int = 1_000
 
 
@@ -33,37 +33,40 @@ class _Failures:
 
 @dataclass(slots=True)
 class LoginBackoff:
-    """One for each process, for all its listeners."""
+    """The failures of one process, for all its listeners."""
 
     settings: BackoffSettings
     _by_host: OrderedDict[str, _Failures] = field(default_factory=OrderedDict)
     _by_user: OrderedDict[str, _Failures] = field(default_factory=OrderedDict)
-    _at_home: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
-    """User and address, where the last login succeeded."""
+    _last_success: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
+    """Users and the addresses where their last login succeeded."""
 
     def delay_ms(self, host: str, user: str | None, now_ms: int) -> int:
-        """How long the answer to a login that comes now is held; before its outcome is told here."""
+        """Return how long to delay the response to a login; to be called before its outcome is counted."""
         if user is None:
             return self._delay_ms(self._by_host, host, now_ms)
-        if (user, host) in self._at_home:
+        if (user, host) in self._last_success:
             return 0
         return max(self._delay_ms(self._by_host, host, now_ms), self._delay_ms(self._by_user, user, now_ms))
 
     def failed(self, host: str, user: str | None, now_ms: int) -> None:
-        """A login failed; `user` as whom it was tried, where that is known."""
+        """Count a failed login; `user` is the claimed user, if known."""
         if self.settings.failures:
             self._count(self._by_host, host, now_ms)
             if user is not None:
                 self._count(self._by_user, user, now_ms)
-                self._at_home.pop((user, host), None)
+                self._last_success.pop((user, host), None)
 
     def succeeded(self, host: str, user: str) -> None:
-        """The failures stay: knowing one password must not pay for guessing others."""
+        """Remember a successful login.
+
+        The failures stay: one known password must not help to guess others.
+        """
         if self.settings.failures:
-            self._at_home[user, host] = None
-            self._at_home.move_to_end((user, host))
-            if len(self._at_home) > MAX_ENTRIES:
-                self._at_home.popitem(last=False)
+            self._last_success[user, host] = None
+            self._last_success.move_to_end((user, host))
+            if len(self._last_success) > MAX_ENTRIES:
+                self._last_success.popitem(last=False)
 
     def _delay_ms(self, table: OrderedDict[str, _Failures], key: str, now_ms: int) -> int:
         settings, found = self.settings, table.get(key)

@@ -1,9 +1,9 @@
-"""Whether a caller may do something to any resource of a type at all (KIP-679): ACLs in, a decision out.
+"""Decides whether a caller may do something to any resource of a type at all (KIP-679).
 
-Asked by StandardAuthorizer. Some ALLOW of the caller must not be covered by a DENY of the caller. The
-search takes the ALLOWs in the order of their names and skips all that one DENY covers at once, so its steps
-depend on how many DENYs cover something, not on the number of ALLOWs. One question takes MAX_STEPS at most. A
-search that needs more returns "not ready" and continues with the next question: no ACLs hold the loop up.
+That needs an ALLOW of the caller that no DENY of the caller covers. The search takes the ALLOWs in the order
+of their names, and skips all those that one DENY covers at once, so its steps depend on the number of DENYs
+that cover something, not on the number of ALLOWs. One call takes at most MAX_STEPS. A search that needs more
+returns "not ready" and continues with the next call, so that no set of ACLs holds up the event loop.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -25,8 +25,8 @@ _NOTHING = SortedNames.EMPTY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
-    """What the ACLs say about one caller and one operation, and which topics the caller owns."""
+class CallerAcls:
+    """The ACLs for one caller and one operation, and the topics that the caller owns."""
 
     allowed_literals: tuple[SortedNames, ...]
     allowed_prefixes: tuple[SortedNames, ...]
@@ -34,8 +34,8 @@ class Held:
     denied_prefixes: tuple[SortedNames, ...]
     owned: SortedNames
 
-    def same(self, other: "Held") -> bool:
-        """Nothing of it has changed, whatever else has: unchanged parts of two images are one object."""
+    def is_same(self, other: "CallerAcls") -> bool:
+        """Whether nothing has changed: unchanged parts of two images are the same object."""
         return all(a is b for a, b in zip(self._parts(), other._parts(), strict=True))
 
     def _parts(self) -> tuple[SortedNames, ...]:
@@ -48,19 +48,19 @@ class Held:
         )
 
 
-def held(
+def caller_acls(
     resource: ResourceAcls,
     subjects: Sequence[Subject],
     operations: Sequence[Operation],
     owned: SortedNames = _NOTHING,
-) -> Held:
-    """Collect what counts for a caller that ACLs may name by any of `subjects`."""
+) -> CallerAcls:
+    """Collect the ACLs that name a caller by any of `subjects`."""
     entries = [(*subject, operation) for subject, operation in product(subjects, operations)]
 
     def names(pattern_type: PatternType, *, allow: bool) -> tuple[SortedNames, ...]:
         return tuple(resource.names.get((*entry, pattern_type, allow)) or _NOTHING for entry in entries)
 
-    return Held(
+    return CallerAcls(
         names(PatternType.LITERAL, allow=True),
         names(PatternType.PREFIXED, allow=True),
         names(PatternType.LITERAL, allow=False),
@@ -70,15 +70,15 @@ def held(
 
 
 class Search:
-    """The answer for what is held, found in as many questions as it takes."""
+    """A search that may take several calls."""
 
-    def __init__(self, of: Held) -> None:
-        self.held = of
+    def __init__(self, of: CallerAcls) -> None:
+        self.caller_acls = of
         self._steps = _search(of)
         self._decision: Decision | None = None
 
     def decision(self) -> Decision:
-        """Search for at most MAX_STEPS; not ready if that is not enough."""
+        """Search for at most MAX_STEPS; "not ready" if that is not enough."""
         for _ in range(MAX_STEPS):
             if self._decision is not None:
                 return self._decision
@@ -86,8 +86,8 @@ class Search:
         return self._decision or _NOT_READY
 
 
-def _search(of: Held) -> Iterator[Decision | None]:
-    """None for each step that found nothing, then the decision."""
+def _search(of: CallerAcls) -> Iterator[Decision | None]:
+    """Yield None for each step without a result, then the decision."""
     wildcard = _named(of.denied_literals, WILDCARD)
     if wildcard is not None:
         yield Decision(False, ACL, wildcard[1])
@@ -113,11 +113,11 @@ def _search(of: Held) -> Iterator[Decision | None]:
 
 
 Covering = Generator[None, None, tuple[str, str | None] | None]
-"""In some steps what covers a name: the id of a DENY, and the first name that it does not cover any more."""
+"""After some steps, what covers a name: the id of a DENY, and the first name that it does not cover."""
 
 
-def _grants(of: Held) -> Iterator[tuple[SortedNames, Callable[[str], Covering]]]:
-    """The names of the caller's ALLOWs, each set with how to find what covers one of them."""
+def _grants(of: CallerAcls) -> Iterator[tuple[SortedNames, Callable[[str], Covering]]]:
+    """Yield the names of the caller's ALLOWs, with a function that finds the DENY covering a name."""
     denied_literals = [names for names in of.denied_literals if names]
     denied_prefixes = [names for names in of.denied_prefixes if names]
 

@@ -1,7 +1,7 @@
-"""A certificate's subject as Java names it: RFC 2253, as X500Principal.getName() writes it.
+"""A certificate's subject in Java's form: RFC 2253, as X500Principal.getName() writes it.
 
-ACLs that were written for a broker name principals so; a name that differs by a space or by the order of its
-parts would be another principal. Fed with DER by proxy.security.principal_builder.
+ACLs for a broker name principals in this form; a name with another space or another order of its parts would
+be another principal. proxy.security.principal_builder passes DER.
 """
 
 from cryptography import x509
@@ -18,7 +18,7 @@ _KEYWORDS = {
     NameOID.DOMAIN_COMPONENT: "DC",
     NameOID.USER_ID: "UID",
 }
-"""The attributes that RFC 2253 has names for; the others are told by their number."""
+"""The attributes with a name in RFC 2253; others are written with their number."""
 
 _ESCAPED = frozenset(',=+<>#;"\\')
 
@@ -31,12 +31,12 @@ _DER_LONG_LENGTH = 0x80
 
 
 def subject(certificate: bytes) -> str:
-    """The subject of a certificate in DER; "" when it names nobody. ValueError: it is no certificate."""
+    """Return the subject of a certificate in DER; "" if it is empty. ValueError if it is no certificate."""
     return rfc2253(x509.load_der_x509_certificate(certificate).subject)
 
 
 def rfc2253(name: x509.Name) -> str:
-    """The most specific part first, no space behind the commas."""
+    """Return the name in RFC 2253 form: the most specific part first, no space after the commas."""
     return ",".join("+".join(_attribute(each) for each in part) for part in reversed(name.rdns))
 
 
@@ -76,4 +76,4 @@ def _der(tag: int, content: str | bytes) -> bytes:
 
 
 _CODECS = {20: "latin-1", 28: "utf-32-be", 30: "utf-16-be"}
-"""How text of these types is written; the others are UTF-8 or a part of it."""
+"""The encodings of these types; the others are UTF-8 or a subset of it."""

@@ -1,14 +1,14 @@
-"""Client addresses as ACLs name them: the text of Java's getHostAddress, compared exactly.
+"""Client addresses as in ACLs: the text of Java's getHostAddress, compared exactly.
 
-An IPv6 address is written out with all its eight groups ("0:0:0:0:0:0:0:1"), and an IPv4 address
-that came over an IPv6 socket is an IPv4 address.
+An IPv6 address is written with all its eight groups ("0:0:0:0:0:0:0:1"), and an IPv4 address of an IPv6
+socket is written as IPv4.
 """
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 
 def host_address(address: str | bytes) -> str:
-    """From a socket's text (a zone after % is kept) or from 4 or 16 raw bytes; ValueError otherwise."""
+    """Convert a socket's address (with its zone after %) or 4 or 16 raw bytes; ValueError otherwise."""
     if isinstance(address, str):
         text, percent, zone = address.partition("%")
         return _text(ip_address(text)) + percent + zone

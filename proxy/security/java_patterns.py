@@ -1,6 +1,6 @@
-"""Java's regular expressions and replacements made into Python's, for rules as brokers have them.
+"""Converts Java's regular expressions and replacements into Python's, for mapping rules.
 
-Python's expressions cover what rules use; what cannot be turned into them is a ValueError as a rule is read.
+Python supports what rules use; anything else is a ValueError when the rule is read.
 """
 
 import re
@@ -10,9 +10,9 @@ Replacement = Callable[["re.Match[str]"], str]
 
 
 def compiled(pattern: str) -> "re.Pattern[str]":
-    """ValueError when it is none."""
+    """Compile a Java pattern; ValueError if it is invalid."""
     try:
-        # Java names a group (?<name>...), Python (?P<name>...); and \w, \d and \s are ASCII's in Java.
+        # Java names a group (?<name>...), Python (?P<name>...); \w, \d and \s are ASCII's in Java.
         return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
     except re.error as error:
         raise ValueError(f"invalid rule: pattern {pattern!r}: {error}") from error
@@ -22,10 +22,10 @@ _PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)|(?P<
 
 
 def replacement(text: str, pattern: "re.Pattern[str]", *, spare_groups_stay: bool = False) -> Replacement:
-    """Java's way to write one: $1 or ${name} for a group, a backslash before what is meant as it stands.
+    """Convert a replacement: $1 or ${name} for a group, a backslash before a literal character.
 
-    `spare_groups_stay`: a number that no group has, though there are groups, stands for itself. Otherwise it
-    is a ValueError, as all is that names no group.
+    `spare_groups_stay`: the number of a missing group stands for itself if the pattern has groups. Otherwise
+    it is a ValueError, as is an unknown name.
     """
     parts: list[str | tuple[str | int]] = []
     position = 0
@@ -57,7 +57,7 @@ def _parts(
 
 
 def _numbered(digits: str, groups: int, spare_groups_stay: bool) -> list[str | tuple[str | int]]:
-    """As many digits as there are groups for."""
+    """Read as many digits as there are groups for."""
     length = len(digits)
     while length > 1 and int(digits[:length]) > groups:
         length -= 1

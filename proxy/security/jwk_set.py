@@ -1,8 +1,7 @@
-"""A JWKS document (RFC 7517) into the keys that signatures of tokens are verified with.
+"""Parses a JWKS document (RFC 7517) into the keys that verify tokens.
 
-Fed by proxy.net.logins.oauthbearer with what an identity provider serves, used by proxy.security.jwt. Only
-public keys for signatures are taken: a shared secret (`oct`) would make everyone who can verify a token able
-to forge one.
+proxy.net.logins.oauthbearer fetches the document, proxy.security.jwt uses the keys. Only public signature
+keys are accepted: with a shared secret (`oct`) everyone who can verify a token could also forge one.
 """
 
 import json
@@ -16,7 +15,7 @@ SigningKey = RSAKey | ECKey | OKPKey
 
 MAX_KEYS = 256
 _RSA_BITS = range(2048, 16_384 + 1)
-"""Below, a key can be broken; above, one verification is work for a second."""
+"""A shorter key can be broken; with a longer one a verification takes seconds."""
 
 _KEY_OF = MappingProxyType(
     {
@@ -33,17 +32,17 @@ _KEY_OF = MappingProxyType(
         "Ed25519": ("OKP", "Ed25519"),
     }
 )
-"""Algorithm -> type and curve of its keys (RFC 7518, RFC 8037, RFC 9864). All asymmetric: see the module."""
+"""Algorithm -> type and curve of its keys (RFC 7518, RFC 8037, RFC 9864). All are asymmetric."""
 
 ALGORITHMS = tuple(_KEY_OF)
-"""Every algorithm that can be allowed. `none` and the HMAC ones are not among them."""
+"""Every algorithm that can be allowed; `none` and the HMAC ones are not."""
 
 _TYPES: dict[str, type[SigningKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 _PUBLIC_MEMBERS = ("n", "e", "crv", "x", "y")
 
 
 class JwkSetError(Exception):
-    """The document holds no key that could be used; the message says why."""
+    """The document has no usable key; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +60,11 @@ class JwkSet:
 
     keys: tuple[VerificationKey, ...]
     skipped: tuple[str, ...] = ()
-    """Why keys of the document are not among them, one sentence each."""
+    """Why other keys of the document are unusable, one sentence each."""
 
     @classmethod
     def parse(cls, document: bytes) -> "JwkSet":
-        """JwkSetError when it is not a JWKS, or one without a usable key."""
+        """Parse a document; JwkSetError if it is no JWKS, or has no usable key."""
         keys: list[VerificationKey] = []
         skipped: list[str] = []
         for place, entry in enumerate(_entries(document)):
@@ -78,10 +77,10 @@ class JwkSet:
         return cls(tuple(keys), tuple(skipped))
 
     def candidates(self, key_id: str | None, algorithm: str) -> tuple[VerificationKey, ...]:
-        """The keys that may have signed a token with this header.
+        """Return the keys that may have signed a token with this header.
 
-        A token that names no key has one only where a single key fits: trying them all would let a key meant
-        for something else decide.
+        A token without a key id has a candidate only if a single key fits: otherwise a key for another
+        purpose might decide.
         """
         fitting = tuple(key for key in self.keys if algorithm in key.algorithms)
         if key_id is not None:
@@ -89,7 +88,7 @@ class JwkSet:
         return fitting if len(fitting) == 1 else ()
 
     @property
-    def keys_told(self) -> list[str]:
+    def key_descriptions(self) -> list[str]:
         """Name and algorithms of each key, for a log line."""
         return [f"{key.key_id}: {' '.join(sorted(key.algorithms))}" for key in self.keys]
 
@@ -123,7 +122,7 @@ def _verification_key(entry: object) -> VerificationKey:
     algorithms = _algorithms(kind, entry.get("crv"), entry.get("alg"))
     if kind == "RSA":
         _check_rsa_size(entry)
-    # Private members, should a careless provider publish them, are left where they are.
+    # Private members, which a careless provider might publish, are ignored.
     public = {"kty": kind} | {name: entry[name] for name in _PUBLIC_MEMBERS if name in entry}
     key = _TYPES[kind].import_key(public)
     return VerificationKey(key_id, algorithms, key)
@@ -149,7 +148,7 @@ def _algorithms(kind: str, curve: object, named: object) -> frozenset[str]:
         return fitting
     if named not in fitting:
         raise ValueError(f"alg {named!r} does not fit kty {kind}")
-    # EdDSA and Ed25519 are two names of one algorithm: a provider may use the one here and the other there.
+    # EdDSA and Ed25519 are two names of one algorithm: key and token may use different ones.
     return fitting if kind == "OKP" else frozenset({named})
 
 
@@ -157,7 +156,7 @@ def _check_rsa_size(entry: dict[str, object]) -> None:
     modulus = entry.get("n")
     if not isinstance(modulus, str):
         raise ValueError("n is missing")
-    # Looked at before the key is made: a huge one is never computed with.
+    # Checked before the key is made, so that a huge one costs nothing.
     bits = len(modulus.rstrip("=")) * 6 // 8 * 8
     if bits not in _RSA_BITS:
         raise ValueError(f"an RSA key of about {bits} bits, allowed {_RSA_BITS[0]} to {_RSA_BITS[-1]}")

@@ -1,8 +1,8 @@
-"""A signed JWT (RFC 7519) and a key set into its claims, or into what is wrong with it.
+"""Verifies a signed JWT (RFC 7519) with a key set.
 
-Asked by proxy.security.sasl.oauthbearer. Pure: who fetched the keys and what time it is are the caller's
-affair. The checks are those of Kafka's BrokerJwtValidator; the stricter ones stand in docs/differences.md.
-No reason contains the token, nor a part of it that was not verified save the names of its key and algorithm.
+proxy.security.sasl.oauthbearer passes the keys and the time. The checks are those of Kafka's
+BrokerJwtValidator; docs/differences.md lists the stricter ones. Reasons never contain the token, nor an
+unverified part of it except the names of its key and algorithm.
 """
 
 import json
@@ -19,17 +19,17 @@ from proxy.security.sasl.exchange import shown
 
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_SECONDS = 253_402_300_799
-"""The end of the year 9999: what is later is no time but a mistake, and would not fit session_lifetime_ms."""
+"""The end of the year 9999: a later time is a mistake, and would not fit into session_lifetime_ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class JwtPolicy:
-    """What a token has to be."""
+    """The requirements on a token."""
 
     issuer: str | None
     """sasl.oauthbearer.expected.issuer; None: not checked."""
     audiences: frozenset[str]
-    """sasl.oauthbearer.expected.audience: the token must name one of them. Empty: it must name nobody."""
+    """sasl.oauthbearer.expected.audience: the token must name one of them. Empty: it must name none."""
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
     clock_skew_s: int = 30
     scope_claim: str = "scope"
@@ -40,7 +40,7 @@ class JwtPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a valid token says."""
+    """The claims of a valid token."""
 
     subject: str
     expires_at_ms: int
@@ -49,15 +49,15 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """Why the token counts for nothing; for the audit, never for the client."""
+    """Why the token is invalid; for the audit trail, never for the client."""
 
     reason: str
     unknown_key_id: str | None = None
-    """The key it names, when that is not in the set: newer keys may make it valid."""
+    """The token's key id, if it is not in the set: newer keys may make the token valid."""
     insufficient_scope: bool = False
 
 
-class _Wrong(Exception):
+class _InvalidToken(Exception):
     """Carries an Invalid out of the checks."""
 
     def __init__(
@@ -68,7 +68,7 @@ class _Wrong(Exception):
 
 
 def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims | Invalid:
-    """Signature first: nothing of an unverified payload is looked at."""
+    """Verify a token. The signature comes first: an unverified payload is never read."""
     try:
         claims = _json_object(_verified_payload(token, keys, policy), "payload")
         _check_text(claims)
@@ -79,16 +79,16 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
         scopes = _scopes(claims.get(policy.scope_claim), policy.scope_claim)
         _check_scopes(scopes, policy)
         return Claims(subject, expires_at_s * 1000, scopes)
-    except _Wrong as wrong:
+    except _InvalidToken as wrong:
         return wrong.invalid
 
 
 def _verified_payload(token: str, keys: JwkSet, policy: JwtPolicy) -> bytes:
     if len(token) > policy.max_bytes:
-        raise _Wrong(f"a token of {len(token)} bytes, limit {policy.max_bytes}")
+        raise _InvalidToken(f"a token of {len(token)} bytes, limit {policy.max_bytes}")
     parts = token.split(".")
     if len(parts) != 3:
-        raise _Wrong(f"not a signed JWT: {len(parts)} parts instead of 3")
+        raise _InvalidToken(f"not a signed JWT: {len(parts)} parts instead of 3")
     header = _json_object(_decoded(parts[0], "header"), "header")
     payload, signature = _decoded(parts[1], "payload"), _decoded(parts[2], "signature")
     algorithm, key_id = _algorithm(header, policy), _key_id(header)
@@ -97,35 +97,35 @@ def _verified_payload(token: str, keys: JwkSet, policy: JwtPolicy) -> bytes:
         raise _no_key(keys, key_id, algorithm)
     signed = f"{parts[0]}.{parts[1]}".encode()
     if not any(_signed_with(algorithm, signed, signature, key.key) for key in candidates):
-        raise _Wrong("wrong signature")
+        raise _InvalidToken("wrong signature")
     return payload
 
 
 def _algorithm(header: dict[str, object], policy: JwtPolicy) -> str:
     algorithm = header.get("alg")
     if not isinstance(algorithm, str):
-        raise _Wrong("header without alg")
+        raise _InvalidToken("header without alg")
     if algorithm not in policy.algorithms or algorithm not in ALGORITHMS:
-        raise _Wrong(f"algorithm {shown(algorithm)} is not allowed")
+        raise _InvalidToken(f"algorithm {shown(algorithm)} is not allowed")
     if "crit" in header:
-        # RFC 7515, section 4.1.11: what is critical has to be understood, and we understand no extension.
-        raise _Wrong("critical header parameters")
+        # RFC 7515, section 4.1.11: critical extensions have to be understood, and none is supported.
+        raise _InvalidToken("critical header parameters")
     return algorithm
 
 
 def _key_id(header: dict[str, object]) -> str | None:
     key_id = header.get("kid")
     if key_id is not None and not isinstance(key_id, str):
-        raise _Wrong("kid is not a string")
+        raise _InvalidToken("kid is not a string")
     return key_id
 
 
-def _no_key(keys: JwkSet, key_id: str | None, algorithm: str) -> _Wrong:
+def _no_key(keys: JwkSet, key_id: str | None, algorithm: str) -> _InvalidToken:
     if key_id is None:
-        return _Wrong(f"no kid, and not exactly one key for {algorithm}")
+        return _InvalidToken(f"no kid, and not exactly one key for {algorithm}")
     if keys.knows(key_id):
-        return _Wrong(f"key {shown(key_id)} is not for {algorithm}")
-    return _Wrong(f"unknown key {shown(key_id)}", unknown_key_id=key_id)
+        return _InvalidToken(f"key {shown(key_id)} is not for {algorithm}")
+    return _InvalidToken(f"unknown key {shown(key_id)}", unknown_key_id=key_id)
 
 
 def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: object) -> bool:
@@ -138,10 +138,10 @@ def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: object) -
 
 
 def _check_text(claims: dict[str, object]) -> None:
-    # RFC 7519, section 4.1: what these are, whether we look at them or not.
+    # RFC 7519, section 4.1: the types of these claims, used or not.
     for name in ("iss", "sub", "jti"):
         if not isinstance(claims.get(name, ""), str):
-            raise _Wrong(f"{name} is not a string")
+            raise _InvalidToken(f"{name} is not a string")
 
 
 def _check_issuer(claims: dict[str, object], policy: JwtPolicy) -> None:
@@ -149,63 +149,63 @@ def _check_issuer(claims: dict[str, object], policy: JwtPolicy) -> None:
         return
     issuer = _text(claims.get("iss"), "iss")
     if issuer != policy.issuer:
-        raise _Wrong(f"issuer {shown(issuer)} is not the expected one")
+        raise _InvalidToken(f"issuer {shown(issuer)} is not the expected one")
 
 
 def _check_audience(claims: dict[str, object], policy: JwtPolicy) -> None:
     audience = claims.get("aud")
     if audience is None:
         if policy.audiences:
-            raise _Wrong("no aud claim")
+            raise _InvalidToken("no aud claim")
         return
     named = [audience] if isinstance(audience, str) else audience
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        raise _Wrong("aud is neither a string nor a list of them")
+        raise _InvalidToken("aud is neither a string nor a list of them")
     if not policy.audiences:
-        # RFC 7519, section 4.1.3: a token that is for somebody is not for us unless we are named.
-        raise _Wrong("an aud claim, and no expected audience")
+        # RFC 7519, section 4.1.3: a token with audiences is valid only for them.
+        raise _InvalidToken("an aud claim, and no expected audience")
     if policy.audiences.isdisjoint(named):
-        raise _Wrong("meant for another audience")
+        raise _InvalidToken("meant for another audience")
 
 
 def _check_times(claims: dict[str, object], skew_s: int, now_s: int) -> int:
     expires, issued = _seconds(claims, "exp"), _seconds(claims, "iat")
     not_before = _seconds(claims, "nbf") if "nbf" in claims else None
     if now_s - skew_s >= expires:
-        raise _Wrong(f"expired {now_s - expires} s ago")
+        raise _InvalidToken(f"expired {now_s - expires} s ago")
     if now_s + skew_s < issued:
-        raise _Wrong(f"issued {issued - now_s} s in the future")
+        raise _InvalidToken(f"issued {issued - now_s} s in the future")
     if not_before is not None and now_s + skew_s < not_before:
-        raise _Wrong(f"not valid for another {not_before - now_s} s")
+        raise _InvalidToken(f"not valid for another {not_before - now_s} s")
     if expires < max(issued, not_before or 0):
-        raise _Wrong("exp is before iat or nbf")
+        raise _InvalidToken("exp is before iat or nbf")
     return expires
 
 
 def _seconds(claims: dict[str, object], name: str) -> int:
     value = claims.get(name)
     if value is None:
-        raise _Wrong(f"no {name} claim")
+        raise _InvalidToken(f"no {name} claim")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Wrong(f"{name} is not a number")
+        raise _InvalidToken(f"{name} is not a number")
     if not 0 <= value <= _MAX_SECONDS:
-        raise _Wrong(f"{name} is out of range")
+        raise _InvalidToken(f"{name} is out of range")
     return int(value)
 
 
 def _text(value: object, name: str) -> str:
     if value is None:
-        raise _Wrong(f"no {name} claim")
+        raise _InvalidToken(f"no {name} claim")
     if not isinstance(value, str):
-        raise _Wrong(f"{name} is not a string")
+        raise _InvalidToken(f"{name} is not a string")
     text = value.strip()
     if not text or not _encodable(text):
-        raise _Wrong(f"{name} is empty or not text")
+        raise _InvalidToken(f"{name} is empty or not text")
     return text
 
 
 def _encodable(text: str) -> bool:
-    # JSON can spell half of a surrogate pair, which no name on the wire can be.
+    # JSON can express half of a surrogate pair, which no name on the wire can have.
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -217,19 +217,19 @@ def _scopes(value: object, name: str) -> frozenset[str]:
         return frozenset()
     scopes = [_text(scope, name) for scope in value]
     if len(set(scopes)) != len(scopes):
-        raise _Wrong(f"{name} has one value twice")
+        raise _InvalidToken(f"{name} has one value twice")
     return frozenset(scopes)
 
 
 def _check_scopes(scopes: frozenset[str], policy: JwtPolicy) -> None:
     missing = policy.required_scopes - scopes
     if missing:
-        raise _Wrong(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
+        raise _InvalidToken(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
 
 
 def _decoded(part: str, name: str) -> bytes:
     if _BASE64URL.fullmatch(part) is None or len(part) % 4 == 1:
-        raise _Wrong(f"{name} is not base64url")
+        raise _InvalidToken(f"{name} is not base64url")
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
@@ -237,9 +237,9 @@ def _json_object(content: bytes, name: str) -> dict[str, object]:
     try:
         parsed = json.loads(content, object_pairs_hook=_members, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise _Wrong(f"{name} is not JSON, or names a member twice") from None
+        raise _InvalidToken(f"{name} is not JSON, or names a member twice") from None
     if not isinstance(parsed, dict):
-        raise _Wrong(f"{name} is not a JSON object")
+        raise _InvalidToken(f"{name} is not a JSON object")
     return parsed
 
 

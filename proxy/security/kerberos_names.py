@@ -1,8 +1,8 @@
-"""`sasl.kerberos.principal.to.local.rules`: a Kerberos name in, the principal's name out.
+"""`sasl.kerberos.principal.to.local.rules`: maps a Kerberos name to the principal's name.
 
-Written as for a broker: `DEFAULT`, or `RULE:[n:format](match)s/pattern/replacement/g/L`. The rules are tried
-in their order on the name's parts. A rule of which a broker learns at a login only that it cannot work is
-refused when it is read. The default realm is the caller's affair: it stands in krb5.conf.
+The syntax is that of a broker: `DEFAULT`, or `RULE:[n:format](match)s/pattern/replacement/g/L`. The rules are
+tried in order on the name's parts. A rule that can never work is rejected when it is read; a broker would
+report it only at a login. The caller supplies the default realm, which is in krb5.conf.
 """
 
 import re
@@ -25,10 +25,10 @@ _LINE_ENDS = re.compile(r"[\n\r\u0085\u2028\u2029]")
 
 
 def parts(kerberos_name: str) -> tuple[str, ...]:
-    """`alice/host@REALM` as (REALM, alice, host); ValueError for what is not one or two parts and a realm.
+    """Split `alice/host@REALM` into (REALM, alice, host); ValueError without a realm and one or two parts.
 
-    GSS-API writes a backslash before what would be taken for a separator: a name with one is nobody's, as it
-    would not come apart where it was put together. Nor is one with a line end, where a dot stops.
+    GSS-API writes a backslash before a literal separator: such a name is rejected, because its parts would be
+    ambiguous. So is a name with a line end, where Java's dot does not match.
     """
     match = _NAME.fullmatch(kerberos_name)
     if match is None or "\\" in kerberos_name or _LINE_ENDS.search(kerberos_name):
@@ -48,15 +48,15 @@ class _Rule:
     pattern: "re.Pattern[str] | None" = None
     replaced: Replacement | None = None
     most: int = 0
-    """How often it replaces; 0: as often as it can."""
+    """The number of replacements; 0: all."""
     change_case: Callable[[str], str] = str
 
     def apply(self, name: Sequence[str], default_realm: str) -> str | None:
-        """The principal's name, None when the rule is for other names; NoMatchingRule."""
+        """Return the principal's name, None if the rule is for other names; NoMatchingRule."""
         local = self._local(name, default_realm)
         if local is None:
             return None
-        # As in Kafka, the end of it: the rules behind this one are not asked.
+        # As in Kafka, the later rules are not tried.
         if _NOT_SIMPLE.search(local):
             raise NoMatchingRule(f"{local!r}, of the rule {self.text}, is no simple name")
         return self.change_case(local)
@@ -76,12 +76,12 @@ class _Rule:
 
 class LocalRules:
     def __init__(self, rules: Sequence[str] = (DEFAULT,)) -> None:
-        """ValueError names the rule that is wrong."""
+        """Parse the rules; ValueError names the invalid one."""
         self._texts = tuple(rules)
         self._rules = tuple(_read(rule) for rule in rules)
 
     def name(self, kerberos_name: str, default_realm: str) -> str:
-        """The principal's name; ValueError for a malformed one, NoMatchingRule."""
+        """Return the principal's name; ValueError for a malformed one, NoMatchingRule."""
         name = parts(kerberos_name)
         for rule in self._rules:
             local = rule.apply(name, default_realm)

@@ -1,7 +1,7 @@
-"""`ssl.principal.mapping.rules`: a certificate's distinguished name in, the principal's name out (KIP-371).
+"""`ssl.principal.mapping.rules`: maps a certificate's distinguished name to the principal's name (KIP-371).
 
-Rules are tried in their order; the first whose pattern is the whole name counts. Written as for a broker,
-with Java's regular expressions, of which Python's cover what rules use; what differs is refused at the start.
+Rules are tried in order; the first whose pattern matches the whole name applies. The syntax is that of a
+broker, with Java's regular expressions; what Python does not support is rejected at the start.
 """
 
 import re
@@ -16,22 +16,22 @@ _LINE_ENDS = frozenset("\n\r\u0085\u2028\u2029")
 
 
 class NoMatchingRule(Exception):
-    """No rule applies to a name: its owner is nobody, and not let in."""
+    """No rule matches a name: the client is not authenticated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; without a pattern it is DEFAULT, the name as it is."""
+    """One rule; without a pattern it is DEFAULT, which returns the name unchanged."""
 
     pattern: "re.Pattern[str] | None"
     replacement: "Callable[[re.Match[str]], str]"
     change_case: Callable[[str], str]
 
     def apply(self, name: str) -> str | None:
-        """The principal's name, None when the rule is for other names."""
+        """Return the principal's name, None if the rule is for other names."""
         if self.pattern is None:
             return name
-        # In Java a dot matches none of these; a name that has one is nobody's, whatever the pattern.
+        # In Java a dot matches none of these: a name with one matches no rule.
         if not _LINE_ENDS.isdisjoint(name) or self.pattern.fullmatch(name) is None:
             return None
         return self.change_case(self.pattern.sub(self.replacement, name))
@@ -39,12 +39,12 @@ class Rule:
 
 class MappingRules:
     def __init__(self, text: str = DEFAULT) -> None:
-        """ValueError names the rule that is wrong."""
+        """Parse the rules; ValueError names the invalid one."""
         self._text = text
         self._rules = tuple(_Reader(text).rules())
 
     def name(self, distinguished_name: str) -> str:
-        """The principal's name; NoMatchingRule."""
+        """Return the principal's name; NoMatchingRule."""
         for rule in self._rules:
             name = rule.apply(distinguished_name)
             if name is not None:
@@ -53,7 +53,7 @@ class MappingRules:
 
 
 class _Reader:
-    """Takes the text apart: DEFAULT, or RULE:pattern/replacement/ with L or U behind it, between commas."""
+    """Splits the text into rules: DEFAULT, or RULE:pattern/replacement/ with optional L or U."""
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()
@@ -93,7 +93,7 @@ class _Reader:
             self._position += 2 if character == "\\" else 1
             if character == "/":
                 return self._text[begin : self._position - 1]
-        raise ValueError(f"invalid rule: a slash is missing behind {self._text[begin:]!r}")
+        raise ValueError(f"invalid rule: a slash is missing after {self._text[begin:]!r}")
 
     def _took(self, word: str) -> bool:
         if not self._text.startswith(word, self._position):

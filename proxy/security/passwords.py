@@ -1,7 +1,7 @@
 """Hashed passwords of the users file: `scrypt$<ln>$<r>$<p>$<salt>$<hash>`, the last two in base64.
 
-The cost stands in each hash, so it can be raised for new ones. One verification takes about 50 ms of
-CPU and 16 MiB: a caller on an event loop remembers what it has verified.
+Each hash contains its cost, so that new ones can have a higher cost. One verification takes about 50 ms of
+CPU and 16 MiB: a caller on an event loop has to cache results.
 """
 
 import hashlib
@@ -13,33 +13,33 @@ _MAX_MEMORY_BYTES = 1 << 28
 
 
 def hash_password(password: str, salt: bytes) -> str:
-    """`salt`: at least 16 random bytes, its own for each password."""
+    """Hash a password. `salt`: at least 16 random bytes, new for each password."""
     if len(salt) < 16:
         raise ValueError(f"a salt of {len(salt)} bytes, at least 16 are needed")
     return _text(_LOG_N, _R, _P, salt, _scrypt(password, salt, _LOG_N, _R, _P, _HASH_BYTES))
 
 
 def cost_of(stored: str) -> tuple[int, int, int]:
-    """ln, r and p of a hash; ValueError when it is no hash of ours."""
+    """Return ln, r and p of a hash; ValueError if it is malformed."""
     return _parse(stored)[:3]
 
 
 USUAL_COST = (_LOG_N, _R, _P)
 
 
-def hash_of_nobody(cost: tuple[int, int, int], salt: bytes, digest: bytes) -> str:
-    """A hash of no known password, to be verified against where there is no user; the bytes are random."""
+def dummy_hash(cost: tuple[int, int, int], salt: bytes, digest: bytes) -> str:
+    """Return a hash of no known password from random bytes, to verify against for unknown users."""
     return _text(*cost, salt, digest)
 
 
 def check_hash(stored: str) -> str:
-    """The same; ValueError when it is no hash of ours."""
+    """Return the hash; ValueError if it is malformed."""
     _parse(stored)
     return stored
 
 
 def verify_password(password: str, stored: str) -> bool:
-    """Is `stored` the hash of this password? ValueError when `stored` is no hash of ours."""
+    """Whether `stored` is the hash of this password. ValueError if `stored` is malformed."""
     log_n, r, p, salt, expected = _parse(stored)
     return hmac.compare_digest(_scrypt(password, salt, log_n, r, p, len(expected)), expected)
 

@@ -1,7 +1,4 @@
-"""A class that a setting names by its dotted path, made without arguments: authorizers, mechanisms, builders.
-
-Read by those who take plug-ins; each says what the class has to be and configures what it gets.
-"""
+"""Loads a class that a setting names by its dotted path: authorizers, mechanisms, builders."""
 
 from importlib import import_module
 from typing import TypeVar
@@ -10,15 +7,15 @@ Plugin = TypeVar("Plugin")
 
 
 def plugin(key: str, dotted_path: str, kind: type[Plugin], what: str) -> Plugin:
-    """An instance of `dotted_path`, package.module.Class; `what` says in words what `kind` is.
+    """Return an instance of `dotted_path`, package.module.Class; `what` is the name of `kind` in messages.
 
-    ValueError, naming the key, when there is no such class or it is of another kind.
+    ValueError names the key if there is no such class or it is of another kind.
     """
     module_name, _, class_name = dotted_path.rpartition(".")
     try:
         made = getattr(import_module(module_name), class_name)()
     except Exception as error:
-        # Whatever a foreign module does when it is imported: the process does not start without it.
+        # Any exception of a foreign module's import: the process does not start without it.
         raise ValueError(f"{key}: cannot load {dotted_path!r}: {_reason(error, dotted_path)}") from error
     if not isinstance(made, kind):
         raise ValueError(f"{key}: {dotted_path!r} is not {what}")

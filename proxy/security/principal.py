@@ -1,6 +1,6 @@
 """An authenticated identity: its text in ACLs and logs, its bytes in an Envelope (KIP-590).
 
-Made by SASL exchanges, TLS and the Envelope; knows nothing of what it may do.
+SASL exchanges, TLS and Envelopes make principals.
 """
 
 import struct
@@ -17,7 +17,7 @@ _DATA_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Two are equal when type and name are; how it authenticated is not part of who it is."""
+    """Two are equal if type and name are; how a client authenticated is not part of its identity."""
 
     principal_type: str
     name: str
@@ -31,7 +31,7 @@ ANONYMOUS = Principal(USER_TYPE, "ANONYMOUS")
 
 
 def parse_principal(text: str) -> Principal:
-    """ "User:alice" -> Principal; the name may contain colons. ValueError without one."""
+    """Parse "User:alice"; the name may contain colons. ValueError without one."""
     principal_type, colon, name = text.partition(":")
     if not colon:
         raise ValueError(f"expected a principal in the form type:name, got {text!r}")
@@ -39,7 +39,7 @@ def parse_principal(text: str) -> Principal:
 
 
 def serialize(principal: Principal) -> bytes:
-    """As Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData."""
+    """Encode a principal as Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData."""
     data = types.DefaultPrincipalData(
         type=principal.principal_type,
         name=principal.name,
@@ -50,18 +50,18 @@ def serialize(principal: Principal) -> bytes:
 
 
 def deserialize(raw: bytes) -> Principal:
-    """The principal of these bytes; ValueError when they are malformed or of a version we do not know."""
+    """Decode a principal; ValueError if the bytes are malformed or of an unknown version."""
     if len(raw) < _VERSION.size:
         raise ValueError(f"principal data of {len(raw)} bytes has no version")
     (version,) = _VERSION.unpack_from(raw)
     if version != _DATA_VERSION:
-        raise ValueError(f"principal data version {version}, we know {_DATA_VERSION}")
+        raise ValueError(f"principal data version {version}, supported: {_DATA_VERSION}")
     try:
         codec = codecs.of(types.DefaultPrincipalData, version)
         data = codec.decode_exactly(memoryview(raw)[_VERSION.size :])
     except WireError as error:
         raise ValueError(f"malformed principal data: {error}") from error
     if ":" in data.type:
-        # Its text would read as a principal of another type: "User:a" + "b" is not User "a:b".
+        # Its text would be that of another type: "User:a" + "b" is not User "a:b".
         raise ValueError(f"principal type {data.type!r} contains a colon")
     return Principal(data.type, data.name, data.token_authenticated)

@@ -1,7 +1,7 @@
-"""What a connection has proved about its client in, the principal that ACLs and quotas name out (KIP-189).
+"""Makes the principal that ACLs and quotas name from what a connection has proved (KIP-189).
 
-Asked by proxy.net.clients.listener when a connection is made and by the SASL side when a login is accepted. A
-class of one's own is named in `principal.builder.class`; what it raises is a failed authentication.
+proxy.net.clients.listener calls the builder when a connection is made, the SASL side when a login is
+accepted. `principal.builder.class` may name another class; its exceptions are failed authentications.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ BUILDER_CLASS = "principal.builder.class"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticationContext:
-    """A client, as its transport and its login tell of it."""
+    """What the transport and the login of a client have proved."""
 
     listener: str
     security_protocol: str
     host: str
     certificate: bytes | None = None
-    """The client's own, in DER, verified; None when TLS asked for none or it gave none."""
+    """The client's verified certificate in DER; None if TLS requested none or the client has none."""
     mechanism: str | None = None
-    """Of the SASL login; None before one, or where there is none."""
+    """The SASL mechanism; None before a login or without SASL."""
     authenticated: Principal | None = None
-    """Whom the SASL mechanism found it to be."""
+    """The principal of the SASL mechanism."""
 
 
 @runtime_checkable
@@ -38,26 +38,26 @@ class PrincipalBuilder(Protocol):
         ...
 
     def build(self, context: AuthenticationContext) -> Principal:
-        """Who it is. object exception: nobody, and the connection is closed."""
+        """Return the principal. Any exception rejects the client, and the connection is closed."""
         ...
 
 
 def load_principal_builder(dotted_path: str | None, settings: Mapping[str, str]) -> PrincipalBuilder:
-    """The configured builder that `principal.builder.class` names, Kafka's way without one; ValueError."""
+    """Return the configured builder of `principal.builder.class`, by default Kafka's; ValueError."""
     builder: PrincipalBuilder = DefaultPrincipalBuilder()
     if dotted_path is not None:
-        # A Protocol that is looked up at run time: mypy takes it for an abstract class.
+        # mypy considers a protocol that is checked at run time to be an abstract class.
         builder = plugin(BUILDER_CLASS, dotted_path, PrincipalBuilder, "a principal builder")  # type: ignore[type-abstract]
     try:
         builder.configure(settings)
     except Exception as error:
         name = type(builder).__name__
-        raise ValueError(f"{BUILDER_CLASS}: {name} refuses its settings: {error}") from error
+        raise ValueError(f"{BUILDER_CLASS}: {name} rejects its settings: {error}") from error
     return builder
 
 
 class DefaultPrincipalBuilder:
-    """As Kafka's: the SASL user, else the certificate's subject after the mapping rules, else ANONYMOUS."""
+    """Builds as Kafka: the SASL user, else the certificate's subject by the mapping rules, else ANONYMOUS."""
 
     def __init__(self) -> None:
         self._rules = MappingRules()
@@ -70,7 +70,7 @@ class DefaultPrincipalBuilder:
             return context.authenticated
         if context.security_protocol != "SSL" or context.certificate is None:
             return ANONYMOUS
-        # It imports cryptography, which a process without TLS does not need; one with TLS has it already.
+        # Imported here because it loads cryptography, which a process without TLS does not need.
         from proxy.security import distinguished_name
 
         return Principal(USER_TYPE, self._rules.name(distinguished_name.subject(context.certificate)))

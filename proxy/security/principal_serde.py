@@ -1,8 +1,7 @@
-"""A principal into the bytes of an Envelope and back (KIP-590), as `principal.serde.class` says.
+"""Encodes principals in Envelopes (KIP-590), by the class in `principal.serde.class`.
 
-The proxy writes what the controller reads, so both name the same class. Kafka's own is the default;
-principals of a builder that have a state of their own (a class derived from Principal) need one that
-keeps it.
+The proxy encodes and the controller decodes, so both have to name the same class. Kafka's serde is the
+default; principals with additional state (a class derived from Principal) need one that encodes it.
 """
 
 from typing import Protocol, runtime_checkable
@@ -15,19 +14,19 @@ SERDE_CLASS = "principal.serde.class"
 
 @runtime_checkable
 class PrincipalSerde(Protocol):
-    """Made without arguments. What either raises refuses that one request."""
+    """The class is instantiated without arguments. An exception rejects the request."""
 
     def serialize(self, principal: Principal) -> bytes:
-        """The bytes to be sent to the controller."""
+        """Return the bytes for the controller."""
         ...
 
     def deserialize(self, raw: bytes) -> Principal:
-        """The principal of these bytes; any exception when they are none."""
+        """Return the principal of these bytes; any exception if they are invalid."""
         ...
 
 
 class DefaultPrincipalSerde:
-    """Kafka's: a big-endian int16 version, then DefaultPrincipalData (type, name, whether by token)."""
+    """Kafka's serde: a big-endian int16 version, then DefaultPrincipalData (type, name, whether by token)."""
 
     def serialize(self, principal: Principal) -> bytes:
         return serialize(principal)
@@ -37,7 +36,7 @@ class DefaultPrincipalSerde:
 
 
 class GuardedSerde:
-    """A serde that fails in one way only: ValueError, whatever it raised or gave instead."""
+    """A serde whose failures are always ValueError, whatever it raised or returned."""
 
     def __init__(self, serde: PrincipalSerde) -> None:
         self.serde = serde
@@ -62,10 +61,12 @@ class GuardedSerde:
 
 
 def load_principal_serde(dotted_path: str | None) -> PrincipalSerde:
-    """ValueError, naming the key, when there is no such class or it is no serde; "" is no class."""
+    """Load the serde; ValueError names the key if the class is missing or is no serde. "" is an error."""
     if not dotted_path:
-        raise ValueError(f"{SERDE_CLASS}: empty, and without one nobody can be named to the controller")
-    # A Protocol that is looked up at run time: mypy takes it for an abstract class.
+        raise ValueError(
+            f"{SERDE_CLASS}: empty, and without a class no principal can be sent to the controller"
+        )
+    # mypy considers a protocol that is checked at run time to be an abstract class.
     return GuardedSerde(plugin(SERDE_CLASS, dotted_path, PrincipalSerde, "a principal serde"))  # type: ignore[type-abstract]
 
 

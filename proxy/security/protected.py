@@ -1,15 +1,15 @@
-"""Penstock's own topics, group and transactional id: no client changes them, and few clients read them.
+"""Penstock's own topics, group and transactional id: no client may change them, and few may read them.
 
     topics               metadata log, audit trail    read by super users, and by an ACL on exactly that name
     groups               election of the controllers  described by super users only
     transactional ids    the log's only writer        described by super users only
 
-Wraps the configured authorizer, at the proxy and at the controller alike. Nobody writes, not even a super
-user: a client that can write the metadata log can do anything to anyone, one that can write the audit trail
-can accuse anyone, and one that has the transactional id or joins the election stops every administrative
-change. Nor does anybody write the topics where brokers keep groups and transactions: a broker lets a client
-do that whose client id is that of Kafka's tools. The metadata log holds password verifiers, so ACLs on `*` or
-on a prefix do not count for reading, nor does ownership or allow.everyone.if.no.acl.found (decision 0042).
+ProtectedResources wraps the configured authorizer, at the proxy and at the controller. Not even super users
+may write: a client that writes the metadata log can give itself any right, one that writes the audit trail
+can forge it, and one that uses the transactional id or joins the election stops all administrative changes.
+The topics where brokers store groups and transactions are not writable either: a broker permits that to
+clients with the client id of Kafka's tools. The metadata log contains password verifiers, so ACLs on `*` or
+on a prefix do not allow to read it, nor do ownership or allow.everyone.if.no.acl.found (decision 0042).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,20 +47,20 @@ _DESCRIBING = frozenset((Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS))
 
 READING = {
     ResourceType.TOPIC: _DESCRIBING | {Operation.READ},
-    # READ on a group is to be a member of it.
+    # READ on a group allows to join it.
     ResourceType.GROUP: _DESCRIBING,
     ResourceType.TRANSACTIONAL_ID: _DESCRIBING,
 }
-"""The operations that some clients may do on a protected resource; nobody may do any other."""
+"""The operations on a protected resource that some clients may have; all others are denied."""
 
-COORDINATORS_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
-"""Where brokers keep all groups and transactions, the controller's among them."""
+COORDINATOR_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+"""The topics where brokers store groups and transactions, the controller's among them."""
 
 _NO_NAMES: frozenset[str] = frozenset()
 
 
 def election_group(transactional_id: str) -> str:
-    """The consumer group in which the controllers elect the active one."""
+    """Return the consumer group in which the controllers elect the active one."""
     return f"{transactional_id}-election"
 
 
@@ -73,18 +73,18 @@ class OwnResources:
     transactional_ids: frozenset[str] = _NO_NAMES
 
     @property
-    def unwritten(self) -> frozenset[str]:
-        """Topics that are Kafka's own, and that nobody may write all the same."""
-        return COORDINATORS_TOPICS if self.transactional_ids else _NO_NAMES
+    def read_only_topics(self) -> frozenset[str]:
+        """Topics of Kafka's that no client may write."""
+        return COORDINATOR_TOPICS if self.transactional_ids else _NO_NAMES
 
     @classmethod
     def of(cls, metadata_topic: str, audit_topic: str, transactional_id: str | None) -> "OwnResources":
-        """`transactional_id`: None where the metadata log is Kafka's own, which has neither id nor group."""
+        """`transactional_id`: None for Kafka's own metadata log, which has neither id nor group."""
         own = cls(frozenset((metadata_topic, audit_topic)))
-        return own if transactional_id is None else own.with_writer(transactional_id)
+        return own if transactional_id is None else own.with_transactional_id(transactional_id)
 
-    def with_writer(self, transactional_id: str) -> "OwnResources":
-        """These, and what another controller writes the log and is elected with."""
+    def with_transactional_id(self, transactional_id: str) -> "OwnResources":
+        """Add the transactional id and the election group of another controller."""
         return OwnResources(
             self.topics,
             self.groups | {election_group(transactional_id)},
@@ -93,9 +93,9 @@ class OwnResources:
 
 
 class ProtectedResources:
-    """An authorizer that guards Penstock's own resources and leaves all others to `authorizer`.
+    """Protects Penstock's own resources, and leaves all other decisions to `authorizer`.
 
-    authorize_by_resource_type is left to it too: it gives access to no resource in particular.
+    authorize_by_resource_type is left to it too: it gives access to no particular resource.
     """
 
     def __init__(self, authorizer: Authorizer, own: OwnResources) -> None:
@@ -106,8 +106,8 @@ class ProtectedResources:
             ResourceType.GROUP: own.groups,
             ResourceType.TRANSACTIONAL_ID: own.transactional_ids,
         }
-        # A list of all topics asks thousands of times: the others cost one look-up each.
-        self._decided_here = {**self._names, ResourceType.TOPIC: own.topics | own.unwritten}
+        # A list of all topics makes thousands of calls: unprotected names cost one look-up each.
+        self._decided_here = {**self._names, ResourceType.TOPIC: own.topics | own.read_only_topics}
         self._file_acls_name_one_resource = isinstance(underlying(authorizer), SimpleAclAuthorizer)
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -131,7 +131,7 @@ class ProtectedResources:
         return self.authorizer.acl_count(image)
 
     def names(self, resource_type: ResourceType) -> frozenset[str]:
-        """The protected resources of that type."""
+        """Return the protected resources of that type."""
         return self._names.get(resource_type, _NO_NAMES)
 
     def _guarded(self, context: RequestContext, action: Action, decision: Decision) -> Decision:
@@ -140,13 +140,13 @@ class ProtectedResources:
             return denied if action.operation is Operation.WRITE and decision.allowed else decision
         if action.operation not in READING[action.resource_type]:
             return denied
-        # What the authorizer denies stays denied, by its own rule.
+        # A denial of the authorizer stays, with its own rule.
         return decision if not decision.allowed or self._is_enough(context, action, decision) else denied
 
     def _is_enough(self, context: RequestContext, action: Action, decision: Decision) -> bool:
-        """Whether what allows it was meant for this very resource.
+        """Whether an ALLOW is meant for this very resource.
 
-        StandardAuthorizer names an ALLOW on the literal name before any other that allows the same.
+        StandardAuthorizer prefers an ALLOW on the literal name to others.
         """
         if decision.rule == SUPER_USERS:
             return True
@@ -168,29 +168,29 @@ def _names_literally(image: MetadataImage | None, acl_id: str | None, action: Ac
 
 
 def unprotected(authorizer: Authorizer) -> Authorizer:
-    """The authorizer that was configured, without the rule."""
+    """Return the configured authorizer without the protection."""
     return authorizer.authorizer if isinstance(authorizer, ProtectedResources) else authorizer
 
 
 def underlying(authorizer: Authorizer) -> Authorizer:
-    """The very object that authorizer.class.name names, without rule and guard."""
+    """Return the object that authorizer.class.name names, without protection and guard."""
     inner = unprotected(authorizer)
     return inner.authorizer if isinstance(inner, GuardedAuthorizer) else inner
 
 
 def acls_in_log(authorizer: Authorizer) -> bool:
-    """Whether ACLs of the metadata log count, so that it makes sense to create, delete and describe them."""
+    """Whether ACLs of the metadata log have an effect, so that they may be created, deleted and described."""
     return getattr(underlying(authorizer), "acls_in_log", True)
 
 
 def protected_names(authorizer: Authorizer, resource_type: ResourceType) -> frozenset[str]:
-    """The resources of that type that a right on the whole cluster does not cover."""
+    """Return the resources of that type that a right on the whole cluster does not cover."""
     return authorizer.names(resource_type) if isinstance(authorizer, ProtectedResources) else _NO_NAMES
 
 
 def protected_among(
     authorizer: Authorizer, resource_type: ResourceType, names: Iterable[str]
 ) -> dict[str, None]:
-    """Those of the names that a right on the whole cluster does not cover, each once, in order."""
+    """Return the names that a right on the whole cluster does not cover, without duplicates, in order."""
     protected = protected_names(authorizer, resource_type)
     return dict.fromkeys(name for name in names if name in protected)

@@ -1,4 +1,4 @@
-"""Settings that authorizers have in common, as texts in, as values out; ValueError names the key."""
+"""Parses settings that several authorizers have; ValueError names the key."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from proxy.security.principal import parse_principal
 
 
 def super_users(settings: Mapping[str, str]) -> frozenset[str]:
-    """`super.users`: "User:a;User:b"; each as its text."""
+    """Parse `super.users`: "User:a;User:b"."""
     users = [user.strip() for user in (settings.get(SUPER_USERS) or "").split(";") if user.strip()]
     for user in users:
         try:
@@ -17,8 +17,11 @@ def super_users(settings: Mapping[str, str]) -> frozenset[str]:
     return frozenset(users)
 
 
-def yes_or_no(settings: Mapping[str, str], key: str, *, default: bool) -> bool:
-    """true or false, in any case; not set: the default. Anything else is an error, unlike in Kafka."""
+def parse_boolean(settings: Mapping[str, str], key: str, *, default: bool) -> bool:
+    """Parse true or false, in any case; the default if it is not set.
+
+    Anything else is an error, unlike in Kafka.
+    """
     text = str(settings.get(key) or default).strip().lower()
     if text not in ("true", "false"):
         raise ValueError(f"{key}: expected true or false, got {text!r}")

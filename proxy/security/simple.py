@@ -1,8 +1,8 @@
-"""SimpleAclAuthorizer: who may do what stands in a JSON file (KIP-11's first draft; decision 0010).
+"""SimpleAclAuthorizer: the ACLs are in a JSON file (KIP-11's first draft; decision 0010).
 
-Deny over allow; what has no ACL is open to everybody, unless allow.everyone.if.no.acl.found=false; a
-topic's owner may do all with it; whoever has not logged in gets past no ACL that does not say everybody.
-The file's bytes come from whoever watches it. ACLs of the metadata log do not count here.
+DENY precedes ALLOW. Without ACLs a resource is open to all, unless allow.everyone.if.no.acl.found=false. A
+topic's owner has all rights on it. Anonymous clients match only ACLs for all principals. The process watches
+the file. ACLs of the metadata log have no effect.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from proxy.security.authorizer import (
     Decision,
     RequestContext,
 )
-from proxy.security.settings import super_users, yes_or_no
+from proxy.security.settings import parse_boolean, super_users
 from proxy.security.simple_file import FileAcl, ResourceRules, SimpleAcls, parse_acl_file
 from proxy.security.standard import ALLOWING, DENYING
 from proxy.wire.work import paced
@@ -36,7 +36,7 @@ _EVERYONE = Decision(True, ALLOW_EVERYONE)
 
 
 class SimpleAclAuthorizer:
-    """See the module. Without `broker.acl.file.path` there are no ACLs at all."""
+    """Decides by the ACL file; without `broker.acl.file.path` there are no ACLs."""
 
     acls_in_log = False
 
@@ -49,7 +49,7 @@ class SimpleAclAuthorizer:
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`, `allow.everyone.if.no.acl.found` (default true) and `broker.acl.file.path`."""
         self._super_users = super_users(settings)
-        self._without_acl = _EVERYONE if yes_or_no(settings, ALLOW_EVERYONE, default=True) else _DENIED
+        self._without_acl = _EVERYONE if parse_boolean(settings, ALLOW_EVERYONE, default=True) else _DENIED
         path = settings.get(ACL_FILE)
         self._path = Path(path) if path else None
 
@@ -60,21 +60,21 @@ class SimpleAclAuthorizer:
         self._acls = parse_acl_file(content)
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
-        """One decision for each action, in order, all by the same state of the file."""
+        """Return one decision for each action, in order, all by the same state of the file."""
         principal = str(context.principal)
         if principal in self._super_users:
             return [_SUPER_USER] * len(actions)
         if context.image is None:
-            # Early-start listeners serve super users only, whoever decides (KIP-801).
+            # Early-start listeners serve super users only, with every authorizer (KIP-801).
             return [_NOT_READY] * len(actions)
         return [self._decide(principal, context.host, action) for action in actions]
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> Decision:
-        """Is there one resource of the type, named in the file or not, that they may do this to?
+        """Decide whether the principal may do this to one resource of the type, named in the file or not.
 
-        O(number of resources of that type in the file), asked once by a client that starts to produce.
+        O(number of resources of that type in the file); a client calls it once, before it produces.
         """
         (unnamed,) = self.authorize(context, [Action(operation, resource_type, "")])
         if unnamed.allowed:
@@ -102,7 +102,7 @@ class SimpleAclAuthorizer:
         return Decision(decided.permission_type is PermissionType.ALLOW, FILE_ACL, decided.place)
 
     def _rules(self, action: Action) -> ResourceRules:
-        """To create topics is a right on the cluster in the text, whatever the topic's name."""
+        """Return the rules for an action. In KIP-11's draft, creating topics is a right on the cluster."""
         acls, resource_type = self._acls, action.resource_type
         if resource_type in _NAMED and action.operation is not Operation.CREATE:
             return acls.named(resource_type).get(action.resource_name, _NO_RULES)
@@ -110,14 +110,14 @@ class SimpleAclAuthorizer:
 
 
 _DECISION_UNITS = 4
-"""What a decision costs, in the units of proxy.wire.work."""
+"""The cost of a decision, in the units of proxy.wire.work."""
 _NO_RULES = ResourceRules()
 _NAMED = frozenset((ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID))
-"""What is decided by the ACLs under its own name; all else by those of the cluster."""
+"""The types with rules by name; the cluster's rules decide on all others."""
 
 
 def _matching(rules: ResourceRules, principal: str, host: str, operation: Operation) -> FileAcl | None:
-    """The DENY that decides, else the first ALLOW, else None."""
+    """Return the DENY that decides, else the first ALLOW, else None."""
     allowing, denying = ALLOWING[operation], DENYING[operation]
     allow = None
     for subject in (principal, WILDCARD_PRINCIPAL):

@@ -1,10 +1,9 @@
-"""The JSON ACL file of KIP-11's first draft, bytes in, rules by resource out (decision 0010).
+"""Parses the JSON ACL file of KIP-11's first draft into rules by resource (decision 0010).
 
-    {"version": 1, "acls": [ACL, ...],                       the cluster's, as the text has them
+    {"version": 1, "acls": [ACL, ...],                       the cluster's, as in the draft
      "topics": {"orders": {"owner": "alice", "acls": [...]}}, "groups": {...}, "transactional.ids": {...}}
 
-Everything is checked and nothing is passed over: a key that was mistyped must not take a DENY away. Read by
-simple.py; knows nothing of decisions.
+Everything is checked and nothing is ignored: a mistyped key must not remove a DENY.
 """
 
 import json
@@ -19,23 +18,23 @@ SECTIONS = {
     "groups": ResourceType.GROUP,
     "transactional.ids": ResourceType.TRANSACTIONAL_ID,
 }
-"""Resources that have ACLs of their own. The text knows topics; the others are written alike."""
+"""Resource types with ACLs of their own. The draft has topics; the others have the same form."""
 
 EVERYONE = frozenset(("Anonymous", WILDCARD, WILDCARD_PRINCIPAL))
-"""How a principal is written that stands for all users; the first is the text's."""
+"""The principals that stand for all users; the first is the draft's."""
 
-_TEXTS_OPERATIONS = {
+_DRAFT_OPERATIONS = {
     "CONFIGURE": (Operation.ALTER, Operation.ALTER_CONFIGS),
     "EDIT": (Operation.ALTER, Operation.ALTER_CONFIGS),
     "DESCRIBE": (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     "REPLICATE": (Operation.CLUSTER_ACTION,),
     "SEND_CONTROL_MESSAGE": (Operation.CLUSTER_ACTION,),
 }
-"""What the text's operations are today; all others are written as Kafka writes them."""
+"""The draft's operations, as today's; all others have Kafka's names."""
 
 OPERATIONS = {
     operation.name: (operation,) for operation in Operation if operation >= Operation.ALL
-} | _TEXTS_OPERATIONS
+} | _DRAFT_OPERATIONS
 
 _PERMISSIONS = {"ALLOW": PermissionType.ALLOW, "DENY": PermissionType.DENY}
 _ACL_KEYS = frozenset(("principal", "permissionType", "operations", "hosts"))
@@ -43,7 +42,7 @@ _ACL_KEYS = frozenset(("principal", "permissionType", "operations", "hosts"))
 
 @dataclass(frozen=True, slots=True)
 class FileAcl:
-    """One entry of the file; `place` names it in errors and in the audit: "topics > orders > acls[2]"."""
+    """One entry of the file; `place` names it in errors and audit records: "topics > orders > acls[2]"."""
 
     place: str
     principal: str
@@ -57,7 +56,7 @@ class FileAcl:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """What the file says of one topic, group or transactional id, or of the cluster."""
+    """The rules for one topic, group or transactional id, or for the cluster."""
 
     by_principal: Mapping[str, tuple[FileAcl, ...]] = field(default_factory=dict)
     owner: str | None = None
@@ -76,12 +75,12 @@ class SimpleAcls:
     count: int = 0
 
     def named(self, resource_type: ResourceType) -> Mapping[str, ResourceRules]:
-        """The rules of each resource of a type that has any in the file."""
+        """Return the rules of each resource of a type that the file names."""
         return self.resources.get(resource_type, {})
 
 
 def parse_acl_file(content: bytes) -> SimpleAcls:
-    """ValueError tells the place of what is wrong: line and column, or the way through the keys."""
+    """Parse the file; ValueError has the place of the error: line and column, or the path of keys."""
     document = _object(_document(content), "the file", {"version", "acls", *SECTIONS}, {"version", "acls"})
     _version(document, "the file")
     cluster = _rules(document["acls"], "acls", None)
@@ -106,7 +105,7 @@ def _document(content: bytes) -> object:
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # JSON would let the last one win, and the ACLs of the first one be gone.
+    # JSON would use the last value, and the ACLs of the first one would be lost.
     seen = dict(pairs)
     if len(seen) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -165,7 +164,7 @@ def _operations(name: str, place: str) -> Sequence[Operation]:
 
 
 def _principal(value: object, place: str) -> str:
-    """ "alice" is a user, "User:alice" the same, "Group:x" a principal of another type."""
+    """Parse a principal: "alice" and "User:alice" are the same user, "Group:x" has another type."""
     text = _text(value, place)
     if text in EVERYONE:
         return WILDCARD_PRINCIPAL
@@ -185,13 +184,13 @@ def _host(text: str, place: str) -> str:
     try:
         return host_address(text)
     except ValueError as error:
-        # A DENY for a name that nobody resolves would deny nothing.
+        # A DENY for a host name would deny nothing, because names are not resolved.
         raise ValueError(f"{place}: {text!r} is neither an address nor *; names are not resolved") from error
 
 
 def _texts(value: object, place: str) -> list[tuple[str, str]]:
     if not isinstance(value, list) or not value:
-        raise ValueError(f"{place}: expected a list with something in it")
+        raise ValueError(f"{place}: expected a list that is not empty")
     return [(_text(each, f"{place}[{index}]"), f"{place}[{index}]") for index, each in enumerate(value)]
 
 
@@ -208,11 +207,11 @@ def _object(
         raise ValueError(f"{place}: expected an object, found {type(value).__name__}")
     unknown, missing = sorted(value.keys() - allowed), sorted(needed - value.keys())
     if unknown or missing:
-        told = [f"unknown key {key!r}" for key in unknown] + [f"{key!r} is missing" for key in missing]
-        raise ValueError(f"{place}: {', '.join(told)}")
+        problems = [f"unknown key {key!r}" for key in unknown] + [f"{key!r} is missing" for key in missing]
+        raise ValueError(f"{place}: {', '.join(problems)}")
     return value
 
 
 def _version(document: Mapping[str, object], place: str) -> None:
     if document["version"] != 1 or isinstance(document["version"], bool):
-        raise ValueError(f"{place}: version {document['version']!r}, we know 1")
+        raise ValueError(f"{place}: version {document['version']!r}, supported: 1")

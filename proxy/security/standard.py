@@ -1,9 +1,9 @@
-"""Kafka's StandardAuthorizer over the ACLs of the metadata image (KIP-801).
+"""Kafka's StandardAuthorizer on the ACLs of the metadata image (KIP-801).
 
-Deny over allow; literal, prefixed and wildcard patterns; host exact or `*`; principals exact or
-`User:*`; an ALLOW of some operations implies DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing.
-Where no ACL decides, the owner of a topic may do everything with it (KIP-11, decision 0028).
-A decision costs O(length of the resource name) whatever the number of ACLs (see acls_image).
+DENY precedes ALLOW; patterns are literal, prefixed or wildcard; hosts are exact or `*`; principals are exact
+or `User:*`. Some ALLOWs imply DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing. If no ACL decides, the
+owner of a topic may do everything with it (KIP-11, decision 0028). A decision costs O(length of the resource
+name), whatever the number of ACLs (proxy.metadata.acls_image).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +32,8 @@ from proxy.security.authorizer import (
     Decision,
     RequestContext,
 )
-from proxy.security.by_resource_type import Search, held
-from proxy.security.settings import super_users, yes_or_no
+from proxy.security.by_resource_type import Search, caller_acls
+from proxy.security.settings import parse_boolean, super_users
 
 _IMPLIED_BY = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
@@ -45,10 +45,10 @@ ALLOWING = {
     for operation in Operation
     if operation > Operation.ALL
 }
-"""What an ALLOW has to say to allow an operation. UNKNOWN, ANY and ALL are no operations: never allowed."""
+"""The operations of an ALLOW that allow an operation. UNKNOWN, ANY and ALL are never allowed."""
 
 DENYING = {operation: frozenset({operation, Operation.ALL}) for operation in ALLOWING}
-"""What a DENY has to say to deny an operation."""
+"""The operations of a DENY that deny an operation."""
 
 _SUPER_USER = Decision(True, SUPER_USERS)
 _NOT_READY = Decision(False, NOT_READY)
@@ -63,28 +63,28 @@ _NO_ACLS = ResourceAcls()
 _MAX_SEARCHES = 10_000
 
 _ANY_NAME = "hardcode"
-"""Kafka asks for a resource of this name first when it is asked by type, so that super users pass."""
+"""Kafka authorizes a resource of this name first, so that super users pass."""
 
 
 class StandardAuthorizer:
-    """See the module. All ACLs come with the image of each request."""
+    """Decides by the ACLs in the image of each request."""
 
     def __init__(self) -> None:
         self._super_users: frozenset[str] = frozenset()
         self._without_acl = _DENIED
         self._searches: dict[tuple[str, str, Operation, ResourceType], Search] = {}
-        """Answers by resource type."""
+        """Searches by resource type."""
         self._up_to_date: set[tuple[str, str, Operation, ResourceType]] = set()
-        """Those that are known to be true of the ACLs and owners in `_of`."""
+        """The searches that are valid for the ACLs and owners in `_of`."""
         self._of: tuple[AclsImage, TopicsImage] | None = None
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`: "User:a;User:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
         self._super_users = super_users(settings)
-        self._without_acl = _EVERYONE if yes_or_no(settings, ALLOW_EVERYONE, default=False) else _DENIED
+        self._without_acl = _EVERYONE if parse_boolean(settings, ALLOW_EVERYONE, default=False) else _DENIED
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
-        """One decision for each action, in order; all at the image of the context."""
+        """Return one decision for each action, in order, all on the image of the context."""
         principal = str(context.principal)
         if principal in self._super_users:
             return [_SUPER_USER] * len(actions)
@@ -96,10 +96,10 @@ class StandardAuthorizer:
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> Decision:
-        """Allowed when some ALLOW of the caller is not covered by a DENY of the caller (KIP-679).
+        """Allow if some ALLOW of the caller is not covered by a DENY of the caller (KIP-679).
 
-        What was found is remembered until ACLs of this caller change, or topics that it owns. Only ACLs of
-        exactly this operation or ALL count here, as in Kafka: nothing is implied.
+        The result is remembered until ACLs of this caller change, or topics that it owns. As in Kafka, only
+        ACLs with exactly this operation or ALL count: nothing is implied.
         """
         (decision,) = self.authorize(context, [Action(operation, resource_type, _ANY_NAME)])
         if decision.allowed or context.image is None or operation not in DENYING:
@@ -120,8 +120,8 @@ class StandardAuthorizer:
             image.topics.owned_by(principal) if _is_owners(operation, resource_type) else SortedNames.EMPTY
         )
         resource = image.acls.resources.get(resource_type, _NO_ACLS)
-        found = held(resource, _subjects(principal, context.host), sorted(DENYING[operation]), owned)
-        if known is None or not known.held.same(found):
+        found = caller_acls(resource, _subjects(principal, context.host), sorted(DENYING[operation]), owned)
+        if known is None or not known.caller_acls.is_same(found):
             known = Search(found)
         if len(self._searches) >= _MAX_SEARCHES:
             self._searches, self._up_to_date = {}, set()
@@ -138,7 +138,7 @@ class StandardAuthorizer:
         resource = image.acls.resources.get(action.resource_type)
         if resource is None:
             return _OWNER if _owns(image.topics, subjects[0][0], action) else self._without_acl
-        # Mostly only one of the four has ACLs at all; then the others need not be looked for.
+        # Usually only one of the four has ACLs; the others need not be looked up.
         known = [subject for subject in subjects if subject in resource.acls_of_subject]
         if known:
             decided = _matching(resource.covering(action.resource_name), known, action.operation)
@@ -156,7 +156,7 @@ def _is_owners(operation: Operation, resource_type: ResourceType) -> bool:
 
 
 def _owns(topics: TopicsImage, principal: str, action: Action) -> bool:
-    """Asked when no ACL decides, so it costs those whom an ACL lets in nothing."""
+    """Called only if no ACL decides, so allowed actions do not pay for it."""
     return (
         _is_owners(action.operation, action.resource_type) and topics.owner(action.resource_name) == principal
     )
@@ -165,7 +165,7 @@ def _owns(topics: TopicsImage, principal: str, action: Action) -> bool:
 def _matching(
     covering: Iterable[PatternAcls], subjects: Iterable[Subject], operation: Operation
 ) -> Acl | None:
-    """The DENY that decides, else the first ALLOW, else None."""
+    """Return the DENY that decides, else the first ALLOW, else None."""
     allowing, denying = ALLOWING[operation], DENYING[operation]
     allow = None
     for pattern in covering:
@@ -174,14 +174,14 @@ def _matching(
                 if acl.permission_type == PermissionType.ALLOW:
                     if allow is None and acl.operation in allowing:
                         allow = acl
-                # Whatever is not an ALLOW restricts: a permission type of a later version too.
+                # Anything but ALLOW restricts, also a permission type of a later version.
                 elif acl.operation in denying:
                     return acl
     return allow
 
 
 def _subjects(principal: str, host: str) -> tuple[Subject, ...]:
-    """Under which subjects an ACL that concerns this principal and host can stand; each once."""
+    """Return the subjects of ACLs that match this principal and host, without duplicates."""
     named = (
         (principal, host),
         (principal, WILDCARD),

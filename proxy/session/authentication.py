@@ -205,7 +205,7 @@ class Authentication:
         delay_ms = backoff.delay_ms(self._host, user, now_ms)
         if isinstance(outcome, Accepted):
             backoff.succeeded(self._host, outcome.principal.name)
-        elif outcome.told:  # Without a response it is a fault of the network, and no guess.
+        elif outcome.has_response:  # Without a response it is a fault of the network, and no guess.
             backoff.failed(self._host, user, now_ms)
         if not delay_ms:
             return None
@@ -277,7 +277,7 @@ class Authentication:
 
     def _admitted(self, accepted: Accepted) -> Accepted | Rejected:
         """Return the outcome with the client's principal, which must not change in a re-authentication."""
-        if accepted.in_force is not None and not accepted.in_force():
+        if accepted.still_valid is not None and not accepted.still_valid():
             # The next check comes only when credentials change again.
             return Rejected("", "the credential was revoked while it was checked")
         if self._principal_of is not None and self.mechanism is not None:
@@ -302,7 +302,7 @@ class Authentication:
         again = self._previous is not None
         self.principal = accepted.principal
         self._previous = accepted.principal
-        self.still_valid = accepted.in_force
+        self.still_valid = accepted.still_valid
         self.phase = Phase.COMPLETE
         self._exchange = None
         limit_ms = self._listener.max_reauth_ms(self.mechanism)
@@ -319,9 +319,9 @@ class Authentication:
 
     def _challenged(self, challenge: Challenge, version: int) -> Step:
         event = None
-        if challenge.refused:
+        if challenge.failure:
             self._failure_recorded = True
-            event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, challenge.refused)
+            event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, challenge.failure)
         return Step(_token_response(version, challenge.token), event)
 
     def _failed(self, rejected: Rejected, version: int) -> Step:
@@ -331,7 +331,7 @@ class Authentication:
             else self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, rejected.reason)
         )
         self.phase = Phase.FAILED
-        if not rejected.told:
+        if not rejected.has_response:
             return Step(None, event, close=True)
         during = "authentication" if self._previous is None else "re-authentication"
         message = rejected.message or (

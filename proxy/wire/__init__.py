@@ -1,29 +1,30 @@
-"""Bytes <-> messages of the Kafka protocol: all live APIs of Kafka 4.2, all their versions, and metadata
-records. Imports nothing of Penstock.
+"""Encodes and decodes the Kafka protocol: all live APIs of Kafka 4.2 in all versions, and metadata records.
 
-framing           a byte stream -> frames
-header            a frame -> its API, version, correlation id and client id
-codecs            a body <-> a message, per version
+framing           splits a byte stream into frames
+header            request and response headers
+codecs            decodes and encodes the body of a message, in each version
 types             the message classes by name
-metadata_records  values of the metadata log <-> records
-api_keys          Kafka's numbers of APIs, by name
-error_codes       Kafka's numbers of errors, by name
-errors            WireError, the only error that leaves this package
-skim              what a Produce request names, undecoded
-skim_fetch        what a Fetch request names, undecoded
+metadata_records  decodes and encodes values of the metadata log
+api_keys          Kafka's API keys by name
+error_codes       Kafka's error codes by name
+errors            WireError, the only exception that leaves this package
+skim              reads the head of a Produce request without decoding it
+skim_fetch        reads session and topics of a Fetch request without decoding it
 work              long work on a message, in slices
 
-Behind these, schemas/*.schema says what the messages are:
+The codecs are generated. schemas/*.schema define the messages:
 
-catalog           finds a schema
-schema            a message's fields and their versions
-notation          schemas as text, and back
-message           from a schema to message classes
-decoder           from a schema to the Python source of its decoder
-encoder           from a schema to the Python source of its encoder
-source            lines of Python source, each with the field that it is about
-layout            how one version of a message lays its fields out
-primitives        the functions that this source calls
-import_schemas    writes the schemas from Kafka's jars (`make schemas`)
-stubs             writes types.pyi for type checkers
+notation          the notation of these files
+import_schemas    writes them from Kafka's jars
+stubs             writes types.pyi, for type checkers
+catalog           finds the schema of a message
+schema            message schemas: structs of fields
+message           makes message classes from schemas
+layout            the layout of a message's fields in one version
+decoder           generates the source of decoding functions
+encoder           generates the source of encoding functions
+source            generated source, and the message field of each line
+primitives        the run-time functions of generated codecs
+
+This package imports no other package of the project.
 """

@@ -1,14 +1,13 @@
 """Kafka's API keys by Kafka's names.
 
-Read by everybody who routes, authorises or audits a request. The table is a plain list so that code and type
-checker see the names; tests hold it equal to the schemas.
+The table is a plain list so that code and type checkers see the names; tests compare it with the schemas.
 """
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The APIs that have a version left in Kafka 4.2."""
+    """The APIs with at least one version in Kafka 4.2."""
 
     PRODUCE = 0
     FETCH = 1
@@ -102,7 +101,7 @@ class ApiKey(IntEnum):
 
     @staticmethod
     def name_of(number: int) -> str:
-        """The API's name as Kafka's tools print it, `CreateAcls`; `Unknown(999)` when there is none."""
+        """Return the API's name as Kafka's tools print it, `CreateAcls`; `Unknown(999)` if there is none."""
         return _NAMES.get(number, f"Unknown({number})")
 
 

@@ -1,7 +1,7 @@
-"""Where a message's schema is found: by kind and api key, or by name.
+"""Finds the schema of a message: by kind and API key, or by name.
 
-Reads the tables in schemas/ once each, and a message's block only when somebody asks for it. Fed by nobody
-but the files that proxy.wire.import_schemas wrote; asked by proxy.wire.codecs and proxy.wire.types.
+Each table in schemas/ is read once, and the block of a message is parsed on first use.
+proxy.wire.import_schemas writes the tables.
 """
 
 from functools import cache
@@ -28,7 +28,7 @@ def _names_by_key(file_name: str) -> dict[int, str]:
 
 @cache
 def by_name(name: str) -> MessageSchema:
-    """The schema of the message of this name (`CreateAclsRequest`); WireError when Kafka has none."""
+    """Return the schema of a message (`CreateAclsRequest`); WireError if Kafka has none of that name."""
     for file_name in _FILES_IN_ORDER:
         if name in _blocks(file_name):
             return parse_message(_blocks(file_name)[name])
@@ -36,22 +36,22 @@ def by_name(name: str) -> MessageSchema:
 
 
 def request(api_key: int) -> MessageSchema:
-    """WireError when no live API has this key."""
+    """Return the schema of a request; WireError if no live API has this key."""
     return _by_key("requests.schema", "request", api_key)
 
 
 def response(api_key: int) -> MessageSchema:
-    """WireError when no live API has this key."""
+    """Return the schema of a response; WireError if no live API has this key."""
     return _by_key("responses.schema", "response", api_key)
 
 
 def record(api_key: int) -> MessageSchema:
-    """A record of the metadata log; WireError when none has this key."""
+    """Return the schema of a record of the metadata log; WireError for an unknown key."""
     return _by_key("metadata.schema", "metadata record", api_key)
 
 
 def record_key(name: str) -> int:
-    """The api key of a record of the metadata log; KeyError when there is none of this name."""
+    """Return the API key of a record of the metadata log; KeyError if there is none of this name."""
     return int(headline_options(_blocks("metadata.schema")[name][0])[2]["key"])
 
 
@@ -68,7 +68,7 @@ def live_api_keys() -> tuple[int, ...]:
 
 @cache
 def first_flexible_versions() -> dict[int, int]:
-    """For each live API that has one: the version from which on its requests and responses are flexible."""
+    """API key -> the first version whose requests and responses are flexible, for APIs that have one."""
     flexible = {
         int(options["key"]): versions(options["flexible"])
         for _, _, options in (headline_options(block[0]) for block in _blocks("requests.schema").values())
@@ -77,5 +77,5 @@ def first_flexible_versions() -> dict[int, int]:
 
 
 def names() -> tuple[str, ...]:
-    """Every message there is, in the order of the files."""
+    """Return the names of all messages, in the order of the files."""
     return tuple(name for file_name in _FILES_IN_ORDER for name in _blocks(file_name))

@@ -1,17 +1,14 @@
-"""Bytes of one message of one version to a message object, and back.
+"""Decodes and encodes the body of a message in one version.
 
     codec = codecs.request(header.api_key, header.api_version)
     message, end = codec.decode(frame, header.body_offset)
 
-Where the message is known beforehand, `codecs.of(types.CreateAclsRequest, 3)` is the same codec, and type
-checkers know what it decodes.
+If the message is known beforehand, `codecs.of(types.CreateAclsRequest, 3)` returns the same codec, and type
+checkers know what it decodes. Codecs are generated from the schema on first use, and cached.
 
-Codecs are made from the schema when first asked for, and kept. Fed by everybody who holds a frame's body;
-knows neither headers nor frames.
-
-A projection (`raw=("topics.partitions",)`) leaves the fields it names as they came: a memoryview of the
-whole field, its length prefix included, which is walked but not built, and which encode writes back
-unchanged. A tagged field that was not sent is None then.
+A projection (`raw=("topics.partitions",)`) leaves fields undecoded: such a field is a memoryview of its bytes
+with the length prefix, which is checked but not built, and which encode writes back unchanged. A tagged field
+that is absent is None.
 """
 
 from collections.abc import Callable
@@ -38,7 +35,7 @@ class Decode(Protocol[Decoded]):
 
 
 class Codec(Generic[MessageType]):
-    """Reads and writes the body of one message in one version (and projection)."""
+    """Decodes and encodes the body of one message in one version (and projection)."""
 
     def __init__(self, schema: MessageSchema, version: int, raw: tuple[str, ...] = ()) -> None:
         self._schema = schema
@@ -48,10 +45,10 @@ class Codec(Generic[MessageType]):
 
     @cached_property
     def decode(self) -> Decode[MessageType]:
-        """`decode(buffer, offset=0) -> (message, end)`. WireError for anything malformed.
+        """`decode(buffer, offset=0) -> (message, end)`. WireError for malformed bytes.
 
-        bytes and records fields are views of the buffer, everything else is copied out of it; what stands
-        behind `end` is the caller's affair.
+        Fields of type bytes and records are views of the buffer, everything else is copied. Bytes after `end`
+        are ignored.
         """
         source, compiled = write_decoder(self._schema, self.version, self._raw, classes_of(self._schema.name))
 
@@ -68,7 +65,7 @@ class Codec(Generic[MessageType]):
 
     @cached_property
     def encode(self) -> Callable[[MessageType], bytes]:
-        """`encode(message) -> bytes`. WireError when the message does not fit the version."""
+        """`encode(message) -> bytes`. WireError if the message does not fit the version."""
         source, compiled = write_encoder(self._schema, self.version, self._raw)
 
         def explain(fault: Exception) -> WireError:
@@ -78,10 +75,10 @@ class Codec(Generic[MessageType]):
         return encode
 
     def decode_exactly(self, buffer: Buffer) -> MessageType:
-        """The message that the buffer holds and nothing else; WireError for trailing bytes."""
+        """Return the message that fills the buffer; WireError for trailing bytes."""
         message, end = self.decode(buffer)
         if end != len(buffer):
-            raise WireError(f"{self}: {len(buffer) - end} bytes behind the end at byte {end}")
+            raise WireError(f"{self}: {len(buffer) - end} bytes after the end at byte {end}")
         return message
 
     def __str__(self) -> str:
@@ -93,35 +90,41 @@ class Codec(Generic[MessageType]):
 
 
 AnyCodec = Codec[Any]
-"""Of a message that is known by its api key only: what is decoded fits wherever a message is expected."""
+"""The codec of a message that is known only by its API key: the decoded message has type Any."""
 
 
 def of(message: type[MessageType], version: int) -> Codec[MessageType]:
-    """The codec of a message class: `codecs.of(types.FetchRequest, 12)`. WireError for an unknown version."""
+    """Return the codec of a class: `codecs.of(types.FetchRequest, 12)`. WireError for an unknown version."""
     return data(message.__name__, version)
 
 
 @cache
 def request(api_key: int, version: int, raw: tuple[str, ...] = ()) -> AnyCodec:
-    """WireError for a key without a live API or an unknown version; ValueError for an unknown raw field."""
+    """Return the codec of a request.
+
+    WireError for a key without a live API or an unknown version; ValueError for an unknown raw field.
+    """
     return _codec(catalog.request(api_key), version, raw)
 
 
 @cache
 def response(api_key: int, version: int, raw: tuple[str, ...] = ()) -> AnyCodec:
-    """As `request`."""
+    """Return the codec of a response; errors as in `request`."""
     return _codec(catalog.response(api_key), version, raw)
 
 
 @cache
 def record(api_key: int, version: int) -> AnyCodec:
-    """A record of the metadata log, without its frame. WireError for an unknown key or version."""
+    """Return the codec of a metadata record, without its frame. WireError for an unknown key or version."""
     return _codec(catalog.record(api_key), version, ())
 
 
 @cache
 def data(name: str, version: int) -> AnyCodec:
-    """Any other message by name, such as DefaultPrincipalData. WireError for an unknown name or version."""
+    """Return the codec of other data, such as DefaultPrincipalData.
+
+    WireError for an unknown name or version.
+    """
     return _codec(catalog.by_name(name), version, ())
 
 
@@ -144,18 +147,21 @@ def _check_path(schema: MessageSchema, path: str) -> None:
 
 
 def request_versions(api_key: int, unstable: bool = False) -> range:
-    """The versions Kafka offers, an unstable one if asked for. WireError for a key without a live API."""
+    """Return the versions that Kafka offers; WireError for a key without a live API.
+
+    `unstable` includes a version that Kafka has not released.
+    """
     schema = catalog.request(api_key)
     offered = schema.versions.range
     return offered[:-1] if schema.latest_version_unstable and not unstable else offered
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether requests and responses of this version are compact and tagged. No for unknown APIs."""
+    """Whether requests and responses of this version are flexible; False for unknown APIs."""
     first = catalog.first_flexible_versions().get(api_key)
     return first is not None and version >= first
 
 
 def live_api_keys() -> tuple[int, ...]:
-    """The keys of all APIs that have a version left, in order."""
+    """Return the keys of all APIs with at least one version, in order."""
     return catalog.live_api_keys()

@@ -1,11 +1,11 @@
-"""A message schema and a version to the Python source of the function that decodes it.
+"""Generates the Python source of the function that decodes a message in one version.
 
-Asked by proxy.wire.codecs when a message of that version is first seen. What the source does: reads runs of
-fixed-size fields, together with the length byte that follows them, in one struct call; keeps bytes and
-records as views; and skips what the caller wants raw. What it calls is in proxy.wire.primitives.
+proxy.wire.codecs calls it on first use of that version. The source reads runs of fixed-size fields, together
+with the length byte that follows, in one struct call; it returns bytes and records as views; and it skips
+fields that the caller wants raw. It calls functions of proxy.wire.primitives.
 
-The source never reads outside its buffer: positions only grow, every length is checked against what is left
-before it is used, and a count is refused when its elements could not fit.
+The source never reads outside its buffer: positions only grow, every length is checked against the remaining
+bytes before it is used, and a count is rejected if its elements cannot fit.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,7 +19,7 @@ from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
 from proxy.wire.source import Generated, Source
 
 DECODING_FAULTS = (IndexError, StructError, ValueError)
-"""What the generated source can raise on malformed bytes; UnicodeDecodeError is a ValueError."""
+"""The exceptions of generated source on malformed bytes; UnicodeDecodeError is a ValueError."""
 
 _RUNTIME: dict[str, object] = {
     "new": object.__new__,
@@ -42,7 +42,10 @@ _RUNTIME: dict[str, object] = {
 def write_decoder(
     schema: MessageSchema, version: int, raw: Collection[str], classes: Mapping[str, type[object]]
 ) -> tuple[Source, Callable[[Callable[..., Exception]], Generated]]:
-    """The source, and a function that compiles it: given what makes the error out of (fault, buffer size)."""
+    """Return the source, and a function that compiles it.
+
+    That one takes a function (fault, buffer size) -> error.
+    """
     writer = _DecoderWriter(schema, version, raw)
     source = writer.write()
     namespace = {**_RUNTIME, **classes, **writer.structs}
@@ -64,16 +67,17 @@ class _DecoderWriter:
         self._source = Source(f"<decode {schema.name} v{version}>")
         self._run: list[tuple[str | None, str]] = []
         self._names = 0
-        self._keeps_views = bool(raw) or self._layout.has_bytes(schema.root)
+        self._returns_views = bool(raw) or self._layout.has_bytes(schema.root)
         self.structs: dict[str, object] = {}
 
     def write(self) -> Source:
         line, block = self._source.line, self._source.block
         with block("def decode(buffer, offset=0):"):
-            # Strings come cheaper out of bytes than out of a view; where slices are kept, the view must stay.
-            convert = "view_of" if self._keeps_views else "bytes"
+            # Strings are decoded faster from bytes than from a view; if slices are returned, the view has to
+            # stay.
+            convert = "view_of" if self._returns_views else "bytes"
             line(f"b = buffer if type(buffer) is bytes else {convert}(buffer)")
-            if self._keeps_views:
+            if self._returns_views:
                 line("v = memoryview(b)")
             line("end = len(b)")
             line("p = offset")
@@ -83,7 +87,7 @@ class _DecoderWriter:
                 self._flush()
                 line("return m0, p")
             with block("except FAULTS as fault:"):
-                # Not kept in a variable: error and frame would hold each other, and with them the buffer.
+                # Not in a variable: error and frame would reference each other, and with them the buffer.
                 line("raise explain(fault, end) from None")
         return self._source
 
@@ -179,10 +183,10 @@ class _DecoderWriter:
         if target is not None:
             self._source.line(f"else: {target} = None")
 
-    # Strings, bytes, records: a length, then that many bytes
+    # Strings, bytes, records: a length, then as many bytes
 
     def _length(self, field: Field, fixed_code: str, long_reader: str = "read_uvarint") -> str:
-        """A variable that holds the length: as it is, or plus one where it is compact."""
+        """Write the code of a length; return its variable, which is the length plus one if compact."""
         length = self._name("n")
         compact = self._layout.is_compact(field)
         self._run.append((length, "B" if compact else fixed_code))
@@ -207,7 +211,7 @@ class _DecoderWriter:
     def _converted(self, is_string: bool) -> str:
         if not is_string:
             return "v[p:{}]"
-        return "str(b[p:{}], 'utf-8')" if self._keeps_views else "b[p:{}].decode()"
+        return "str(b[p:{}], 'utf-8')" if self._returns_views else "b[p:{}].decode()"
 
     def _slice(self, length: str, compact: bool, target: str | None, converted: str) -> None:
         stop = self._name("e")
@@ -234,18 +238,18 @@ class _DecoderWriter:
 
     def _elements(self, field: Field, count: str, target: str | None) -> None:
         size = self._layout.element_bytes(field)
-        refusal = f"raise bad_count({count}, {size}, end - p)"
+        rejection = f"raise bad_count({count}, {size}, end - p)"
         if field.type not in FIXED_FORMATS:
-            self._source.line(f"if {count} * {size} > end - p or {count} < 0: {refusal}")
+            self._source.line(f"if {count} * {size} > end - p or {count} < 0: {rejection}")
             self._element_loop(field, count, target)
         elif target is not None:
-            self._source.line(f"if {count} * {size} > end - p or {count} < 0: {refusal}")
+            self._source.line(f"if {count} * {size} > end - p or {count} < 0: {rejection}")
             self._source.line(f"count_elements({count})")
             self._source.line(f"{target} = list(read_{field.type}_array[{count}](b, p))")
             self._source.line(f"p += {count} * {size}")
         else:
-            # Skipping too far is noticed at the next read, or at the end of what is kept raw.
-            self._source.line(f"if {count} < 0: {refusal}")
+            # Skipping too far is detected at the next read, or at the end of the raw field.
+            self._source.line(f"if {count} < 0: {rejection}")
             self._source.line(f"p += {count} * {size}")
 
     def _element_loop(self, field: Field, count: str, target: str | None) -> None:
@@ -301,7 +305,7 @@ class _DecoderWriter:
             self._source.line(f"if {count}: {into}, p = read_unknown_tags(b, p - 1)")
 
     def _untagged(self, field: Field, target: str) -> None:
-        """What a tagged field holds that was not sent: raw ones None, as there is nothing to keep."""
+        """Return the expression for an absent tagged field: None for a raw one, else the default."""
         with self._source.field(field.attribute):
             if self._source.path in self._raw:
                 self._source.line(f"{target} = None")

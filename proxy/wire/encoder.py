@@ -1,8 +1,8 @@
-"""A message schema and a version to the Python source of the function that encodes it.
+"""Generates the Python source of the function that encodes a message in one version.
 
-Asked by proxy.wire.codecs when a message of that version is first written. The source collects chunks of
-bytes in a list and joins them once, so that records are copied a single time; runs of fixed-size fields,
-with the length that follows them, are packed by one struct call. What it calls is in proxy.wire.primitives.
+proxy.wire.codecs calls it on first use of that version. The source collects chunks of bytes in a list and
+joins them once, so that records are copied a single time; runs of fixed-size fields, with the length that
+follows, are packed by one struct call. It calls functions of proxy.wire.primitives.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -16,7 +16,7 @@ from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
 from proxy.wire.source import Generated, Source
 
 ENCODING_FAULTS = (StructError, ValueError, TypeError, AttributeError, OverflowError)
-"""What the generated source can raise on a message that does not fit its schema."""
+"""The exceptions of generated source if a message does not fit its schema."""
 
 _RUNTIME: dict[str, object] = {
     "FAULTS": ENCODING_FAULTS,
@@ -38,13 +38,13 @@ _RUNTIME: dict[str, object] = {
 }
 
 _NULL_COUNT = {True: r"b'\x00'", False: r"b'\xff\xff\xff\xff'"}
-"""A null array or bytes, by whether it is compact."""
+"""A null array or null bytes, by whether it is compact."""
 
 
 def write_encoder(
     schema: MessageSchema, version: int, raw: Collection[str]
 ) -> tuple[Source, Callable[[Callable[..., Exception]], Generated]]:
-    """The source, and a function that compiles it: given what makes the error out of the fault."""
+    """Return the source, and a function that compiles it. That one takes a function fault -> error."""
     writer = _EncoderWriter(schema, version, raw)
     source = writer.write()
     namespace = {**_RUNTIME, **writer.structs}
@@ -56,7 +56,7 @@ def write_encoder(
 
 
 class _EncoderWriter:
-    """Writes one function. `value` is the expression for what is to be encoded."""
+    """Writes one function. `value` is the expression for the value to encode."""
 
     def __init__(self, schema: MessageSchema, version: int, raw: Collection[str]) -> None:
         self._schema = schema
@@ -82,7 +82,7 @@ class _EncoderWriter:
                 line("raise explain(fault) from None")
         return self._source
 
-    # Chunks: expressions of bytes, written out together as late as possible
+    # Chunks: expressions of bytes, written together as late as possible
 
     def _chunk(self, expression: str) -> None:
         self._end_run()
@@ -98,7 +98,7 @@ class _EncoderWriter:
         codes = "".join(code for _, code, _ in run)
         name = f"pack_{codes.replace('?', 'f')}"
         self.structs[name] = PackedStruct(f">{codes}").pack
-        # One call packs the whole run, so its fault names every field that may be the culprit.
+        # One call packs the whole run, so its error names every field of it.
         paths = ", ".join(dict.fromkeys(path for _, _, path in run))
         self._chunks.append((f"{name}({', '.join(expression for expression, _, _ in run)})", paths))
 
@@ -115,7 +115,7 @@ class _EncoderWriter:
 
     @contextmanager
     def _flushed_block(self, opening: str) -> Iterator[None]:
-        """A block whose chunks are its own."""
+        """A block with chunks of its own."""
         self._flush()
         with self._source.block(opening):
             yield
@@ -129,12 +129,12 @@ class _EncoderWriter:
 
     def _struct_body(self, struct: Struct, owner: str) -> None:
         for field in struct.absent(self._version):
-            self._refuse_if_set(field, owner)
+            self._reject_if_set(field, owner)
         for field in struct.present(self._version):
             self._field(field, owner)
         self._tags(struct, owner)
 
-    def _refuse_if_set(self, field: Field, owner: str) -> None:
+    def _reject_if_set(self, field: Field, owner: str) -> None:
         if field.ignorable:
             return
         with self._source.field(field.attribute):
@@ -270,7 +270,7 @@ class _EncoderWriter:
 
 
 def _differs_from_default(field: Field, value: str) -> str:
-    """An expression that is true when the field holds something worth writing."""
+    """Return an expression that is true if the field has to be written."""
     if field.default is None:
         return f"{value} is not None"
     if field.is_array:

@@ -1,14 +1,13 @@
-"""Kafka's error numbers by Kafka's names.
+"""Kafka's error codes by Kafka's names.
 
-Read by everybody who puts an error into a response or finds one there. A number that is not in the table (a
-newer broker's) stays a plain int: use `ErrorCode.name_of` to show it.
+A code that is not in the table (a newer broker's) stays a plain int: `ErrorCode.name_of` formats it.
 """
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Error codes of Kafka 4.2."""
+    """The error codes of Kafka 4.2."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -148,12 +147,12 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether Kafka's own clients try again after it."""
+        """Whether Kafka's own clients retry after it."""
         return self in _RETRIABLE
 
     @staticmethod
     def name_of(number: int) -> str:
-        """`TOPIC_AUTHORIZATION_FAILED`, or `Unknown(999)`."""
+        """Return `TOPIC_AUTHORIZATION_FAILED`, or `Unknown(999)`."""
         return ErrorCode(number).name if number in _NUMBERS else f"Unknown({number})"
 
 

@@ -1,7 +1,6 @@
-"""Kafka frames out of a byte stream: a four-byte length, then that many bytes.
+"""Splits a byte stream into Kafka frames: a four-byte length, then as many bytes.
 
-Fed by whoever reads a socket on a cold path (channels, the controller); the hot path frames in place. Knows
-nothing of what a frame contains.
+Only channels and the controller use it; the request path splits frames in place.
 """
 
 import struct
@@ -13,14 +12,17 @@ _LENGTH = struct.Struct(">i")
 
 
 class FrameDecoder:
-    """Collects bytes until whole frames are there. After a WireError it is of no more use."""
+    """Collects bytes until frames are complete. It cannot be used after a WireError."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
 
     def feed(self, data: Buffer) -> list[bytes]:
-        """The frames that `data` completes, in order, without length prefix. WireError for a bad length."""
+        """Return the frames that `data` completes, in order, without length prefix.
+
+        WireError for a bad length.
+        """
         self._buffer += data
         frames = []
         position = 0
@@ -34,8 +36,8 @@ class FrameDecoder:
         if len(self._buffer) - position < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer, position)
-        # The limit is checked before the body arrives: a peer that has not yet authenticated must not be able
-        # to make us hold more than one small buffer.
+        # The limit is checked before the body arrives: a peer that has not authenticated may fill one small
+        # buffer only.
         if not 0 <= length <= self._max_frame_bytes:
             raise WireError(f"frame of {length} bytes, limit {self._max_frame_bytes}")
         stop: int = position + _LENGTH.size + length

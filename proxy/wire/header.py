@@ -1,8 +1,7 @@
-"""Request and response headers: which request is this, and whose answer.
+"""Request and response headers.
 
-Fed by whoever holds a frame (without its length prefix), or makes one (with it). Knows which header version
-a message has, and nothing of bodies. Written by hand, as every frame passes here; tests hold it equal to
-the codecs that the RequestHeader and ResponseHeader schemas give.
+Written by hand instead of generated, because every frame passes here; tests compare it with the codecs of the
+RequestHeader and ResponseHeader schemas.
 """
 
 import struct
@@ -23,9 +22,9 @@ _FAULTS = (struct.error, IndexError, ValueError)
 
 
 class RequestHeader(NamedTuple):
-    """What stands before a request's body. `body_offset` counts from the start of the buffer."""
+    """The fields of a request header. `body_offset` counts from the start of the buffer."""
 
-    # A tuple, as it is made for every request: a frozen dataclass costs half a microsecond more.
+    # A tuple, because one is made for every request: a frozen dataclass costs half a microsecond more.
 
     api_key: int
     api_version: int
@@ -35,11 +34,11 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(buffer: Buffer, offset: int = 0) -> RequestHeader:
-    """The header at `offset`, which is that of the api key. Its tagged fields are skipped.
+    """Return the header at `offset`, the position of its API key. Tagged fields are skipped.
 
-    WireError when it is malformed. A key that no live API has is given back too, so that the caller can say
-    what it refuses; whether tagged fields follow the client id is then not known, and `body_offset` stands
-    before them.
+    WireError if it is malformed. Headers with unknown API keys are returned too, so that the caller can name
+    what it rejects; whether tagged fields follow the client id is then unknown, and `body_offset` is before
+    them.
     """
     try:
         api_key, version, correlation_id, client_id_bytes = _REQUEST_START.unpack_from(buffer, offset)
@@ -81,7 +80,7 @@ def _after_tags(buffer: Buffer, position: int) -> int:
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, body: bytes
 ) -> bytes:
-    """A whole frame, length prefix and header before the body. WireError when the client id does not fit."""
+    """Return a whole frame with length prefix and header. WireError if the client id is too long."""
     tags = _EMPTY_TAG_SECTION if is_flexible(api_key, version) else b""
     try:
         encoded = b"" if client_id is None else client_id.encode()
@@ -94,19 +93,19 @@ def encode_request(
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    """A whole frame, length prefix and header in front of the body."""
+    """Return a whole frame with length prefix and header."""
     tags = _EMPTY_TAG_SECTION if _has_response_tags(api_key, version) else b""
     start = _LENGTH_AND_CORRELATION_ID.pack(_INT32.size + len(tags) + len(body), correlation_id)
     return b"".join((start, tags, body))
 
 
 def response_body_offset(api_key: int, version: int) -> int:
-    """Where the body starts, counted from the correlation id, when the header has no tagged fields."""
+    """Return where the body starts, from the correlation id on, if the header has no tagged fields."""
     return _INT32.size + _has_response_tags(api_key, version)
 
 
 def decode_response_header(api_key: int, version: int, buffer: Buffer, offset: int = 0) -> tuple[int, int]:
-    """Correlation id and body offset of a frame without its length prefix. WireError when malformed."""
+    """Return correlation id and body offset of a frame without length prefix. WireError if malformed."""
     try:
         (correlation_id,) = _INT32.unpack_from(buffer, offset)
         position = offset + _INT32.size
@@ -122,5 +121,5 @@ def _reason(fault: Exception, buffer: Buffer) -> str:
 
 
 def _has_response_tags(api_key: int, version: int) -> bool:
-    # A client that asks for ApiVersions does not know yet what the broker speaks: this header never changes.
+    # A client that requests ApiVersions does not know the broker's versions yet: this header never changes.
     return api_key != _API_VERSIONS and is_flexible(api_key, version)

@@ -1,13 +1,12 @@
-"""The message definitions inside Kafka's jars to the tables in schemas/, in our own notation.
+"""Converts the message definitions in Kafka's jars into the tables in schemas/.
 
-Run by `make schemas` when a new Kafka comes out:
+`make schemas` runs it for a new release of Kafka:
 
     python -m proxy.wire.import_schemas kafka-clients-4.2.1.jar kafka-metadata-4.2.1.jar
 
-It takes `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records
-of the metadata log), leaves out messages that no version of the protocol has any more, and writes one file
-per kind, and types.pyi for type checkers. A property it has never seen stops it: a table that lost something
-would be worse than none.
+It reads `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records of
+the metadata log), leaves out messages without any version, and writes one file for each kind, and types.pyi
+for type checkers. An unknown property stops it: a table that silently lost something would be worse.
 """
 
 import argparse
@@ -29,7 +28,7 @@ SCHEMA_FILES = {
     "data": "data.schema",
     "header": "data.schema",
 }
-"""Where each kind of message is kept."""
+"""The file of each kind of message."""
 
 STUB_FILE = "types.pyi"
 
@@ -47,7 +46,7 @@ class FieldDefinition(TypedDict):
     fields: NotRequired[list["FieldDefinition"]]
 
 
-"""A field of a message in Kafka's JSON, as far as it is read here."""
+"""A field of a message in Kafka's JSON; only the properties that are read here."""
 
 
 class StructDefinition(TypedDict):
@@ -88,7 +87,7 @@ _FILE_HEADER = """\
 
 
 def read_jar(jar: Path) -> list[MessageSchema]:
-    """The live messages that a jar defines, in no particular order."""
+    """Return the live messages that a jar defines, in no particular order."""
     with zipfile.ZipFile(jar) as archive:
         names = [n for n in archive.namelist() if n.startswith(_FOLDERS) and n.endswith(".json")]
         definitions = [_without_comments(archive.read(name).decode()) for name in names]
@@ -102,8 +101,8 @@ def _without_comments(text: str) -> MessageDefinition:
 
 
 def message(definition: MessageDefinition) -> MessageSchema:
-    """One JSON definition of Kafka's, read. ValueError for a property that we do not know."""
-    _refuse_unknown(definition, _MESSAGE_PROPERTIES, definition["name"])
+    """Parse one JSON definition of Kafka's. ValueError for an unknown property."""
+    _reject_unknown(definition, _MESSAGE_PROPERTIES, definition["name"])
     shared = {s["name"]: s for s in definition.get("commonStructs", ())}
     return MessageSchema(
         kind=definition["type"],
@@ -122,10 +121,10 @@ def _fields(definitions: Iterable[FieldDefinition], shared: Shared) -> tuple[Fie
 
 
 def _field(definition: FieldDefinition, shared: Shared) -> Field:
-    _refuse_unknown(definition, _FIELD_PROPERTIES, definition["name"])
+    _reject_unknown(definition, _FIELD_PROPERTIES, definition["name"])
     type_name = definition["type"].removeprefix("[]")
     is_array = definition["type"].startswith("[]")
-    _refuse_unsupported(definition, type_name, is_array)
+    _reject_unsupported(definition, type_name, is_array)
     return Field(
         name=definition["name"],
         type=type_name,
@@ -153,22 +152,22 @@ def _struct(type_name: str, definition: FieldDefinition, shared: Shared) -> Stru
     return Struct(type_name, _fields(fields, shared))
 
 
-def _refuse_unknown(definition: Mapping[str, object], known: set[str], name: str) -> None:
+def _reject_unknown(definition: Mapping[str, object], known: set[str], name: str) -> None:
     if unknown := definition.keys() - known:
         raise ValueError(f"{name} has properties this tool does not know: {', '.join(sorted(unknown))}")
 
 
-def _refuse_unsupported(definition: FieldDefinition, type_name: str, is_array: bool) -> None:
+def _reject_unsupported(definition: FieldDefinition, type_name: str, is_array: bool) -> None:
     is_struct = type_name[0].isupper()
     if not is_struct and type_name not in FIELD_TYPES:
         raise ValueError(f"{definition['name']} has the unknown type {type_name}")
-    # Kafka has had none yet, so there is nothing to say what its null would look like.
+    # Kafka has no such field yet, so its null is undefined.
     if is_struct and not is_array and {"tag", "nullableVersions"} <= definition.keys():
         raise ValueError(f"{definition['name']} is a tagged struct that may be null")
 
 
 def write_package(schemas: Sequence[MessageSchema], package: Path) -> None:
-    """The tables and the type stubs."""
+    """Write the tables and the type stubs."""
     tables = package / "schemas"
     tables.mkdir(exist_ok=True)
     write_tables(schemas, tables)
@@ -176,7 +175,7 @@ def write_package(schemas: Sequence[MessageSchema], package: Path) -> None:
 
 
 def write_tables(schemas: Iterable[MessageSchema], folder: Path) -> None:
-    """One file per kind, messages in the order of their api keys, then names."""
+    """Write one file for each kind, messages in the order of their API keys, then names."""
     ordered = sorted(schemas, key=lambda s: (-1 if s.api_key is None else s.api_key, s.name))
     for file_name in sorted(set(SCHEMA_FILES.values())):
         blocks = [format_message(s) for s in ordered if SCHEMA_FILES[s.kind] == file_name]

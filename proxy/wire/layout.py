@@ -1,6 +1,6 @@
-"""How one version of a message lays its fields out: what is compact, how little an element can take.
+"""The layout of a message's fields in one version: which are compact, and the least size of an element.
 
-Shared by proxy.wire.decoder and proxy.wire.encoder, which write the code; knows no code itself.
+The generators in proxy.wire.decoder and proxy.wire.encoder use it.
 """
 
 from dataclasses import replace
@@ -19,14 +19,14 @@ class Layout:
         return self.flexible and not field.inflexible
 
     def element(self, field: Field) -> Field:
-        """The element of an array as a field of its own; it is never null."""
+        """Return the element of an array as a field of its own; it is never null."""
         return replace(field, is_array=False, nullable=NO_VERSIONS)
 
     def element_bytes(self, field: Field) -> int:
-        """The fewest bytes that an element of this array takes."""
+        """Return the least size of an element of this array in bytes."""
         size = self._least_bytes(self.element(field))
         if size == 0:
-            # A count could then not be bounded by the bytes left.
+            # The remaining bytes could then not limit a count.
             raise ValueError(f"the elements of {field.name} take no bytes in version {self._version}")
         return size
 

@@ -1,7 +1,6 @@
-"""Schemas to message classes: one slotted class per struct, for all versions of the message at once.
+"""Makes message classes from schemas: one slotted class for each struct, for all versions of the message.
 
-Fed by proxy.wire.catalog; the classes are what codecs build and read, and what everybody else sees through
-proxy.wire.types. Knows nothing of bytes.
+Codecs build and read these classes; other packages use them through proxy.wire.types.
 """
 
 import base64
@@ -13,18 +12,19 @@ from proxy.wire.schema import Field, MessageSchema, Struct, structs_of
 
 
 class Message:
-    """A struct of the Kafka protocol: a field per attribute, and the tagged fields nobody here knows.
+    """A struct of the Kafka protocol: an attribute for each field, and the unknown tagged fields.
 
-    Equal when class, fields and unknown tags are equal. Not hashable, as it may be changed.
+    Messages are equal if class, fields and unknown tags are equal. They are mutable, so they are not
+    hashable.
     """
 
     __slots__ = ("unknown_tags",)
 
     api_key: ClassVar[int | None] = None
-    """Of a request, a response or a metadata record: its key. None for other data and for nested structs."""
+    """The key of a request, a response or a metadata record. None for other data and for nested structs."""
 
     unknown_tags: dict[int, bytes] | None
-    """Tagged fields of a newer protocol, by tag, as they came; written back in their place."""
+    """Tagged fields of a newer protocol, by tag; they are encoded unchanged."""
 
     __hash__ = None  # type: ignore[assignment] # a message is mutable
 
@@ -43,7 +43,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Request(Message, Generic[Response]):
-    """A message that is answered by another one, which only type checkers need to be told."""
+    """A message with a response; only type checkers need to know its class."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ _UUID_BYTES = 16
 
 
 def _shown(value: object) -> str:
-    # Passwords, tokens and salts are all of Kafka's type bytes: their length is enough to debug with.
+    # Passwords, tokens and salts are of Kafka's type bytes: their length is enough for debugging.
     if isinstance(value, bytes) and len(value) == _UUID_BYTES:
         return base64.urlsafe_b64encode(value).decode().rstrip("=")
     if isinstance(value, bytes | bytearray | memoryview):
@@ -64,20 +64,19 @@ def _shown(value: object) -> str:
 
 @cache
 def classes_of(name: str) -> dict[str, type[Message]]:
-    """The classes of the message by struct name. WireError when there is no such message."""
+    """Return the classes of a message by struct name. WireError for an unknown message."""
     return build_classes(catalog.by_name(name))
 
 
 def build_classes(schema: MessageSchema) -> dict[str, type[Message]]:
-    """The classes of a message by struct name, the message's own first; the others are its attributes too."""
+    """Return the classes of a message by struct name, its own first; the others are also its attributes."""
     structs = structs_of(schema.root)
     namespace: dict[str, Any] = {"Message": Message, "Request": Request, "EMPTY": _EMPTY, "spend": work.spend}
     for name, struct in structs.items():
         qualified = name if name == schema.name else f"{schema.name}.{name}"
         base = "Request" if schema.kind == "request" and name == schema.name else "Message"
         source = class_source(struct, qualified, base)
-        # Written from our own schema files, never from bytes of a peer: a constructor that names its
-        # keywords.
+        # The source is made from the project's schema files, never from bytes of a peer.
         exec(compile(source, f"<class {qualified}>", "exec"), namespace)  # noqa: S102
     classes: dict[str, type[Message]] = {name: namespace[name] for name in structs}
     root = classes[schema.name]
@@ -89,11 +88,14 @@ def build_classes(schema: MessageSchema) -> dict[str, type[Message]]:
 
 
 _EMPTY = object()
-"""Marks an argument nobody gave where every message needs a list or a struct of its own."""
+"""Marks an absent argument where every message needs a new list or struct."""
 
 
 def class_source(struct: Struct, qualified_name: str, base: str) -> str:
-    """Python text of one class, with Kafka's defaults. Nested structs are many: each is counted."""
+    """Return the source of one class, with Kafka's defaults.
+
+    Nested structs may be many, so each is counted.
+    """
     parameters = ["unknown_tags=None", *(f"{f.attribute}={_parameter_default(f)}" for f in struct.fields)]
     assignments = [f"        self.{f.attribute} = {_assigned(f)}" for f in struct.fields]
     return "\n".join(

@@ -1,8 +1,7 @@
-"""Values of the metadata log to record messages, and back: KRaft's framing of them.
+"""Encodes and decodes the values of the metadata log, in KRaft's framing.
 
-A value is the frame version (1), the record's api key and its version, each an unsigned varint, then the
-record. Fed by the loader of the log, the controller that writes it, and the shell; knows nothing of batches
-or topics.
+A value is the frame version (1), the record's API key and its version, each an unsigned varint, then the
+record.
 """
 
 from collections.abc import Container
@@ -16,7 +15,7 @@ _FRAME_VERSION = 1
 
 
 def encode_record(message: Message, version: int = 0) -> bytes:
-    """The value for the log. WireError when the message is no metadata record or does not fit the version."""
+    """Return the value for the log. WireError if the message is no metadata record or does not fit."""
     if message.api_key is None:
         raise WireError(f"{type(message).__name__} is no metadata record")
     codec = codecs.record(message.api_key, version)
@@ -25,15 +24,15 @@ def encode_record(message: Message, version: int = 0) -> bytes:
 
 
 def is_one_of(value: Buffer, api_keys: Container[int]) -> bool:
-    """Whether a value holds a record of one of these api keys, without a look at the record itself.
+    """Whether a value holds a record of one of these API keys; the record is not decoded.
 
-    For keys below 128, as all of Kafka's are: they and the frame version are one byte each.
+    Only for keys below 128, as all of Kafka's are: frame version and key are then one byte each.
     """
     return len(value) > 1 and value[0] == _FRAME_VERSION and value[1] in api_keys
 
 
 def decode_record(value: Buffer) -> Message:
-    """The record that a value of the log holds. WireError when it is malformed, or of a kind unknown here."""
+    """Return the record of a value. WireError if it is malformed, or of an unknown kind."""
     position = 0
     frame = []
     for name in ("frame version", "api key", "version"):
@@ -45,7 +44,7 @@ def decode_record(value: Buffer) -> Message:
     codec: codecs.Codec[Message] = codecs.record(api_key, version)
     message, end = codec.decode(value, position)
     if end != len(value):
-        raise WireError(f"{codec}: {len(value) - end} bytes behind the end at byte {end}")
+        raise WireError(f"{codec}: {len(value) - end} bytes after the end at byte {end}")
     return message
 
 

@@ -1,17 +1,16 @@
-"""Message schemas to text and back, in a notation of our own that reads and diffs line by line.
+"""Formats and parses message schemas in a notation with one field per line.
 
-Written by proxy.wire.import_schemas into schemas/*.schema, read by proxy.wire.catalog. One block per message:
+proxy.wire.import_schemas writes it into schemas/*.schema, proxy.wire.catalog reads it. A message is a block:
 
     request MetadataRequest  key 3  versions 0-13  flexible 9+
-      Topics []MetadataRequestTopic nullable 1+
-        TopicId uuid versions 10+ ignorable
-        Name string nullable 10+
-      AllowAutoTopicCreation bool versions 4+ default true
+        Topics []MetadataRequestTopic nullable 1+
+            TopicId uuid versions 10+ ignorable
+            Name string nullable 10+
+        AllowAutoTopicCreation bool versions 4+ default true
 
-Indentation is nesting. What is not said is Kafka's default: all versions, never null, not tagged, empty.
-`tag 0` alone means that the field is tagged wherever it exists, `tag 0 12+` only there. A struct that
-several fields use is told once, after the fields, under `struct <Name>`. `unstable` marks a latest version
-Kafka has not settled.
+Indentation is nesting. Kafka's defaults are left out: all versions, never null, not tagged, empty. `tag 0`
+means that the field is tagged in all its versions, `tag 0 12+` only in those. A struct that several fields
+use follows the fields, under `struct <Name>`. `unstable` marks a latest version that Kafka has not released.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +32,7 @@ _INDENT = "  "
 
 
 def format_message(schema: MessageSchema) -> str:
-    """One block, ending in a newline."""
+    """Return one block, ending in a newline."""
     return "\n".join([_headline(schema), *_body(schema)]) + "\n"
 
 
@@ -82,7 +81,7 @@ def _format_default(default: Default) -> str:
 
 
 def split_messages(text: str) -> Iterator[list[str]]:
-    """The lines of each message, its headline first."""
+    """Return the lines of each message, its headline first."""
     block: list[str] = []
     for line in text.splitlines():
         if not line or line.startswith("#"):
@@ -96,13 +95,13 @@ def split_messages(text: str) -> Iterator[list[str]]:
 
 
 def headline_options(line: str) -> tuple[str, str, dict[str, str]]:
-    """Kind, name and options of a headline."""
+    """Return kind, name and options of a headline."""
     kind, name, *words = line.split()
     return kind, name, _options(words)
 
 
 def parse_message(lines: list[str]) -> MessageSchema:
-    """The block of one message. ValueError or KeyError where the text is not in the notation."""
+    """Parse the block of one message. ValueError or KeyError if the text is not in the notation."""
     kind, name, options = headline_options(lines[0])
     structs, root_lines = _split_structs(lines[1:])
     shared: dict[str, Struct] = {}
@@ -132,7 +131,7 @@ def _split_structs(lines: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _innermost_first(structs: Mapping[str, list[str]]) -> list[str]:
-    """Shared structs may use one another, whatever the order in which they are told."""
+    """Order shared structs so that each follows those that it uses."""
     ordered: list[str] = []
 
     def visit(name: str) -> None:
@@ -201,14 +200,14 @@ def _options(words: list[str]) -> dict[str, str]:
             options[word] = ""
             continue
         options[word], at = words[at], at + 1
-        # Only a tag may be followed by the versions in which it is one.
+        # Only a tag may be followed by its versions.
         if word == "tag" and at < len(words) and words[at][0].isdigit():
             options[word], at = f"{options[word]} {words[at]}", at + 1
     return options
 
 
 def parse_default(text: str, type_name: str, is_array: bool) -> Default:
-    """A default as Kafka's tables and ours spell it: decimal or hexadecimal, `true`, `null`."""
+    """Parse a default as in Kafka's tables and in the notation: decimal or hexadecimal, `true`, `null`."""
     if text == "null":
         return None
     if is_array or type_name not in FIXED_FORMATS:

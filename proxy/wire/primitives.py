@@ -1,7 +1,7 @@
-"""What generated codecs call while they run: varints, packed arrays, tag sections and the errors of each.
+"""The run-time functions of generated codecs: varints, packed arrays, tag sections, and their errors.
 
-Called by the source that proxy.wire.decoder and proxy.wire.encoder write, never by hand-written code outside
-this package (proxy.wire.header and proxy.wire.metadata_records use the varints). Knows no message.
+Generated source calls them; outside it only proxy.wire.header and proxy.wire.metadata_records use the
+varints.
 """
 
 import struct
@@ -15,15 +15,15 @@ Buffer = bytes | bytearray | memoryview
 
 MAX_INT32 = 0x7FFFFFFF
 MAX_STRING_BYTES = 0x7FFF
-"""A string is no longer than this even where its length is a varint."""
+"""A string is not longer than this, even if its length is a varint."""
 
 _MAX_VARINT_BYTES = 5
 _UUID_BYTES = 16
-_KEPT_PACKERS = 128
+_CACHED_PACKERS = 128
 
 
 def view_of(buffer: Buffer) -> memoryview:
-    """A view of single unsigned bytes, whatever the buffer is."""
+    """Return a view of single unsigned bytes of any buffer."""
     view = memoryview(buffer)
     return view if view.format == "B" and view.contiguous else view.cast("B")
 
@@ -32,7 +32,7 @@ def view_of(buffer: Buffer) -> memoryview:
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint that fits an int32, and the position after it. Malformed or IndexError."""
+    """Return an unsigned varint of at most an int32, and the position after it. Malformed or IndexError."""
     value = shift = 0
     for _ in range(_MAX_VARINT_BYTES):
         byte = buffer[position]
@@ -49,21 +49,21 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def bad_length(length: int, left: int) -> Malformed:
-    """The error for a string or bytes whose length cannot be."""
+    """Return the error for an impossible length of a string or bytes."""
     if length < 0:
         return Malformed("null where null is not allowed" if length == -1 else f"a length of {length}")
     return Malformed(f"{length} bytes claimed, {left} left")
 
 
 def bad_count(count: int, element_bytes: int, left: int) -> Malformed:
-    """The error for an array whose count cannot be: its elements would not fit into what is left."""
+    """Return the error for an impossible array count: its elements do not fit into the remaining bytes."""
     if count < 0:
         return Malformed("null where null is not allowed" if count == -1 else f"a count of {count}")
     return Malformed(f"{count} elements of at least {element_bytes} bytes claimed, {left} bytes left")
 
 
 def bad_presence(mark: int) -> Malformed:
-    """The error for a struct's null mark that says neither null (-1) nor present (1)."""
+    """Return the error for a struct's null mark that is neither null (-1) nor present (1)."""
     return Malformed("null where null is not allowed" if mark == -1 else f"a null mark of {mark}")
 
 
@@ -76,7 +76,7 @@ def bad_tag_size(tag: int, stop: int, position: int) -> Malformed:
 
 
 def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The length of a compact string plus one, and the position after it."""
+    """Return the length of a compact string plus one, and the position after it."""
     length, position = read_uvarint(buffer, position)
     if length > MAX_STRING_BYTES + 1:
         raise long_string(length - 1)
@@ -84,7 +84,7 @@ def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_unknown_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:
-    """The tag section of a struct that knows no tag, and the position after it."""
+    """Return the tag section of a struct without known tags, and the position after it."""
     count, position = read_uvarint(buffer, position)
     tags: dict[int, bytes] = {}
     for _ in work.counted(count):
@@ -109,13 +109,13 @@ class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[object, ...]]]):
 
     def __missing__(self, count: int) -> Callable[[Buffer, int], tuple[object, ...]]:
         reader = array_struct(self._format, count).unpack_from
-        if count < _KEPT_PACKERS:
+        if count < _CACHED_PACKERS:
             self[count] = reader
         return reader
 
 
 def array_struct(element_format: str, count: int, before: str = "") -> struct.Struct:
-    """Big-endian `count` elements, after the format `before`."""
+    """Return the struct of `count` big-endian elements, after the format `before`."""
     repeated = element_format * count if element_format == "16s" else f"{count}{element_format}"
     return struct.Struct(f">{before}{repeated}")
 
@@ -127,7 +127,7 @@ ARRAY_READERS = {name: ArrayReaders(name) for name in FIXED_FORMATS}
 
 
 def write_uvarint(value: int) -> bytes:
-    """An unsigned varint; Malformed when the value is negative or more than an int32 holds."""
+    """Encode an unsigned varint; Malformed if the value is negative or more than an int32 holds."""
     if not 0 <= value <= MAX_INT32:
         raise Malformed(f"a varint of {value}, not within 0 and {MAX_INT32}")
     encoded = bytearray()
@@ -139,7 +139,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 class Uvarints(dict[int, bytes]):
-    """`uvarints[n]`: the bytes of n. The small ones are kept, the others made each time."""
+    """`uvarints[n]` are the bytes of n. Small ones are cached."""
 
     def __init__(self) -> None:
         super().__init__((value, write_uvarint(value)) for value in range(1 << 10))
@@ -149,7 +149,7 @@ class Uvarints(dict[int, bytes]):
 
 
 class StringLengths(Uvarints):
-    """`string_lengths[n]`: the length n - 1 of a compact string; Malformed when it is above Kafka's limit."""
+    """`string_lengths[n]`: the length n - 1 of a compact string; Malformed above Kafka's limit."""
 
     def __missing__(self, value: int) -> bytes:
         if value > MAX_STRING_BYTES + 1:
@@ -162,27 +162,27 @@ STRING_LENGTHS = StringLengths()
 
 
 def array_writers(type_name: str, flexible: bool) -> Callable[[Sequence[object]], bytes]:
-    """A function that writes an array of a fixed-size type with its count in front, compact or an int32."""
+    """Return a function that encodes an array of a fixed-size type after its count, compact or an int32."""
     element_format = FIXED_FORMATS[type_name]
-    kept: dict[int, Callable[..., bytes]] = {}
+    packers: dict[int, Callable[..., bytes]] = {}
 
     def packer(count: int) -> Callable[..., bytes]:
         pack = array_struct(element_format, count, "B" if flexible else "i").pack
-        if count < _KEPT_PACKERS:
-            kept[count] = pack
+        if count < _CACHED_PACKERS:
+            packers[count] = pack
         return pack
 
     def write(values: Sequence[object]) -> bytes:
         count = len(values)
         if flexible and count + 1 > 0x7F:
             return write_uvarint(count + 1) + array_struct(element_format, count).pack(*values)
-        return (kept.get(count) or packer(count))(count + flexible, *values)
+        return (packers.get(count) or packer(count))(count + flexible, *values)
 
     return write
 
 
 def check_uuids(values: Sequence[bytes]) -> Sequence[bytes]:
-    """The values, when each is 16 bytes long: struct would silently cut or fill the others."""
+    """Return the values if each has 16 bytes: struct would silently truncate or fill others."""
     for value in values:
         if len(value) != _UUID_BYTES:
             raise bad_uuid(value)
@@ -206,7 +206,7 @@ def absent_tags(version: int) -> Malformed:
 
 
 def write_tags(tags: Mapping[int, bytes]) -> bytes:
-    """A tag section: the count, then tag, size and bytes of each, in the order of tags."""
+    """Encode a tag section: the count, then tag, size and bytes of each, in the order of tags."""
     parts = [UVARINTS[len(tags)]]
     for tag in sorted(tags):
         parts += (UVARINTS[tag], UVARINTS[len(tags[tag])], tags[tag])
@@ -214,7 +214,7 @@ def write_tags(tags: Mapping[int, bytes]) -> bytes:
 
 
 def copy_unknown_tags(unknown: Mapping[int, bytes] | None, known: Collection[int]) -> dict[int, bytes]:
-    """The unknown tags, ready for the known ones to join them. Malformed when one poses as a known tag."""
+    """Return a copy of the unknown tags. Malformed if one has the number of a known tag."""
     if not unknown:
         return {}
     if posing := sorted(unknown.keys() & known):

@@ -1,7 +1,6 @@
-"""What a message consists of: structs of fields, each with the versions in which it exists.
+"""Message schemas: structs of fields, each with the versions in which it exists.
 
-Made by proxy.wire.notation and proxy.wire.import_schemas, read by the generators of codecs and classes. Knows
-nothing of bytes, and nothing of how the tables are spelled.
+proxy.wire.notation and proxy.wire.import_schemas make them, the generators of codecs and classes read them.
 """
 
 import re
@@ -18,7 +17,7 @@ FIXED_FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The types of a fixed size, by the struct-module format that reads and writes them."""
+"""The types of a fixed size, with their format in the struct module."""
 
 FIXED_SIZES = {
     "bool": 1,
@@ -32,19 +31,19 @@ FIXED_SIZES = {
 }
 
 FIELD_TYPES = {*FIXED_FORMATS, "string", "bytes", "records"}
-"""All types but structs; an array is one of them, or a struct, many times."""
+"""All types but structs; an array is many elements of one of them, or of a struct."""
 
 ZERO_UUID = bytes(16)
 
 Default = bool | int | float | str | bytes | None
-"""What a field that is no array and no struct holds when nobody set it."""
+"""The default of a field that is neither array nor struct."""
 
 _HIGHEST_VERSION = 32767
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A closed range of versions, spelled as Kafka spells it: `3`, `1-4`, `2+` or `none`."""
+    """A closed range of versions in Kafka's notation: `3`, `1-4`, `2+` or `none`."""
 
     first: int
     last: int
@@ -69,7 +68,7 @@ ALL_VERSIONS = Versions(0, _HIGHEST_VERSION)
 
 
 def versions(text: str) -> Versions:
-    """Read a range of versions; ValueError when the text is none."""
+    """Parse a range of versions; ValueError if the text is none."""
     if text == "none":
         return NO_VERSIONS
     if text.endswith("+"):
@@ -88,7 +87,7 @@ def attribute_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct. `type` is the element's type where the field is an array."""
+    """One field of a struct. `type` is the element's type if the field is an array."""
 
     name: str
     type: str
@@ -100,7 +99,7 @@ class Field:
     default: Default = None
     """For an array or a struct None stands for null, and False for an empty one."""
     ignorable: bool = False
-    """May be left out silently when it is set and the version has no place for it."""
+    """A set value may be left out silently in versions without the field."""
     inflexible: bool = False
     """Never compact, not even in flexible versions (the client id of the request header)."""
     struct: "Struct | None" = None
@@ -116,7 +115,7 @@ class Struct:
     fields: tuple[Field, ...]
 
     def present(self, version: int) -> Iterator[Field]:
-        """The fields that stand in the body, in order: all of the version that are not tagged."""
+        """Return the fields in the body of a version, in order: all that are not tagged."""
         return (f for f in self.fields if version in f.versions and version not in f.tagged)
 
     def tagged(self, version: int) -> Iterator[Field]:
@@ -142,7 +141,7 @@ class MessageSchema:
 
 
 def structs_of(root: Struct) -> dict[str, Struct]:
-    """Every struct of a message by its name, the root first; names are unique within a message."""
+    """Return every struct of a message by name, the root first; names are unique within a message."""
     found = {root.name: root}
     for field in root.fields:
         if field.struct is not None:
@@ -151,7 +150,7 @@ def structs_of(root: Struct) -> dict[str, Struct]:
 
 
 def empty_default(type_name: str, is_array: bool) -> Default:
-    """What Kafka gives a field for which the schema names no default."""
+    """Return Kafka's default for a field whose schema names none."""
     if is_array or type_name not in _EMPTY:
         return False
     return _EMPTY[type_name]

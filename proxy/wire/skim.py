@@ -1,7 +1,7 @@
-"""The head of a produce request that goes to one partition, without decoding it.
+"""Reads the head of a Produce request with one partition, without decoding it.
 
-For the request path of proxy.session: such requests are most of all traffic, and their records are not
-looked at. Anything of another shape gives None and is decoded whole.
+proxy.session calls this for every Produce request: most of the traffic has this form, and the records need
+not be read. Other requests return None and are decoded.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ Head = tuple[int, bytes, int]
 
 
 def produce_to_one_partition(buffer: Buffer, offset: int, version: int) -> Head | None:
-    """acks, the topic (its name in UTF-8, or from v13 its id), and where the body has to end.
+    """Return acks, the topic (its name in UTF-8, or from v13 its id), and where the body has to end.
 
-    None when the request has a transactional id, more than one partition or an unusual encoding, or when
-    `buffer` ends before the records begin. The records themselves need not be there yet.
+    None if the request has a transactional id, more than one partition or an unusual encoding, or if `buffer`
+    ends before the records begin. The records themselves may be missing.
     """
     try:
         if version < _FIRST_FLEXIBLE:
@@ -66,7 +66,7 @@ def _flexible(buffer: Buffer, offset: int, version: int) -> Head | None:
 
 
 def end_of_records(version: int) -> Callable[[memoryview, int], int]:
-    """`end_of_compact_records`, or what does the same for versions without compact encoding."""
+    """Return `end_of_compact_records`, or the same function for versions without compact encoding."""
     return end_of_compact_records if version >= _FIRST_FLEXIBLE else _end_of_plain_records
 
 
@@ -76,10 +76,10 @@ def _end_of_plain_records(buffer: Buffer, position: int) -> int:
 
 
 def end_of_compact_records(buffer: Buffer, position: int) -> int:
-    """Where the body has to end (three empty tag sections behind the records) whose records begin here.
+    """Return where the body has to end: after the records and three empty tag sections.
 
-    `position` is that of their length; -1 when they are null, which is for the long way round, or when the
-    length is none. IndexError when `buffer` ends before it does.
+    `position` is that of the records' length. -1 if they are null or the length is invalid, which the decoder
+    has to handle. IndexError if `buffer` ends before the length does.
     """
     length = buffer[position]
     if length < 128:
@@ -96,7 +96,7 @@ def end_of_compact_records(buffer: Buffer, position: int) -> int:
 
 
 def topic_offset(version: int) -> int:
-    """Where the topic's name or id stands in the body of a request that has no transactional id."""
+    """Return the position of the topic's name or id in the body of a request without transactional id."""
     if version < _FIRST_FLEXIBLE:
         return 14
     return 8 if version >= _FIRST_WITH_TOPIC_ID else 9

@@ -1,8 +1,8 @@
-"""What a fetch request asks for, without decoding it: its session, and its topics.
+"""Reads session and topics of a Fetch request without decoding it.
 
-For the request path of proxy.session: a consumer asks the same again and again, and of its partitions nothing
-is looked at. Anything of another shape gives None and is decoded whole: tagged fields, topics that are
-forgotten, replicas, and more topics or partitions of one than seven bits count.
+proxy.session calls this for every Fetch request: a consumer repeats the same request, and its partitions need
+not be read. Other requests return None and are decoded: those with tagged fields, forgotten topics, replica
+ids, or more topics or partitions than seven bits count.
 """
 
 from struct import Struct
@@ -26,17 +26,17 @@ _INT32 = Struct(">i").unpack_from
 
 _MOST = 127
 _COMPACT_PARTITION_BYTES = 33
-"""The last of them is the count of its tagged fields."""
+"""The last byte is the count of its tagged fields."""
 _CONSUMER = -1
 _NO_SESSION = 0, -1
 
-Asked = tuple[int, int, list[bytes], int]
+FetchHead = tuple[int, int, list[bytes], int]
 
 
-def fetch(buffer: memoryview, offset: int, version: int) -> Asked | None:
-    """Session id and epoch (0 and -1 without), topics by name or, from v13, by id, and where the body ends.
+def fetch(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
+    """Return session id and epoch (0 and -1 without), topics (names, from v13 ids), and where the body ends.
 
-    That end has to be compared with that of the frame: nothing read here is sure to lie within it before.
+    The caller has to compare that end with the end of the frame: nothing before it is checked against it.
     """
     try:
         if version < _FIRST_FLEXIBLE:
@@ -46,7 +46,7 @@ def fetch(buffer: memoryview, offset: int, version: int) -> Asked | None:
         return None
 
 
-def _plain(buffer: memoryview, offset: int, version: int) -> Asked | None:
+def _plain(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
     if version >= _FIRST_WITH_SESSION:
         replica_id, _, session_id, epoch, count = _PLAIN_HEAD.unpack_from(buffer, offset)
         position = offset + _PLAIN_HEAD.size
@@ -86,7 +86,7 @@ def _plain_partition_bytes(version: int) -> int:
     )
 
 
-def _compact(buffer: memoryview, offset: int, version: int) -> Asked | None:
+def _compact(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
     if version >= _FIRST_WITHOUT_REPLICA_ID:
         _, session_id, epoch, count = _LATE_HEAD.unpack_from(buffer, offset)
         position = offset + _LATE_HEAD.size
@@ -113,7 +113,7 @@ def _compact(buffer: memoryview, offset: int, version: int) -> Asked | None:
         if not 0 <= partitions < _MOST or any(buffer[first_at + 32 : position : 33]) or buffer[position]:
             return None
         position += 1
-    # No topic is forgotten; a rack; no tagged fields.
+    # No forgotten topics; a rack; no tagged fields.
     rack_bytes = buffer[position + 1] - 1
     end = position + 2 + rack_bytes
     if buffer[position] != 1 or not 0 <= rack_bytes < _MOST or buffer[end]:

@@ -1,7 +1,7 @@
-"""Python source, line by line, that remembers which field of a message each line is about.
+"""Python source, line by line, that remembers the message field of each line.
 
-Filled by proxy.wire.decoder and proxy.wire.encoder. `compiled` makes the functions, and `field_at` finds the
-field again when one of them fails: so the fast path carries no names, and an error still tells where it is.
+proxy.wire.decoder and proxy.wire.encoder write it. `compiled` makes the functions, and `field_at` finds the
+field when one of them fails: generated code needs no names, and an error still names the field.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,16 +10,16 @@ from types import TracebackType
 from typing import Any
 
 Generated = Callable[..., Any]
-"""A function made of source: what it takes and returns is for whoever wrote the source to say."""
+"""A generated function; its writer knows its parameters and its result."""
 
 _INDENT = "    "
 
 
 class Source:
-    """Lines of one generated module."""
+    """The lines of one generated module."""
 
     def __init__(self, label: str) -> None:
-        """`label` names the module in tracebacks, `<decode MetadataRequest v12>`."""
+        """`label` names the module in tracebacks: `<decode MetadataRequest v12>`."""
         self.label = label
         self._lines: list[str] = []
         self._fields: list[str] = []
@@ -27,13 +27,13 @@ class Source:
         self._path: list[str] = []
 
     def line(self, text: str, path: str | None = None) -> None:
-        """One line, about the field of `path` or the one being written about."""
+        """Add one line, about the field of `path` or the current one."""
         self._lines.append(_INDENT * self._depth + text)
         self._fields.append(self.path if path is None else path)
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
-        """An indented block under `opening`."""
+        """Indent the lines inside, under `opening`."""
         self.line(opening)
         with self.indented():
             yield
@@ -46,14 +46,14 @@ class Source:
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
-        """The lines written inside are about this field."""
+        """The lines inside are about this field."""
         self._path.append(name)
         yield
         self._path.pop()
 
     @property
     def path(self) -> str:
-        """The dotted path of the field that lines are now written about."""
+        """The dotted path of the current field."""
         return ".".join(self._path)
 
     @property
@@ -61,14 +61,14 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def compiled(self, name: str, namespace: Mapping[str, object]) -> Generated:
-        """Run the module over a copy of `namespace`; the function of that name that it defined."""
+        """Run the module over a copy of `namespace`; return the function of that name."""
         defined: dict[str, Generated] = {}
-        # Written from our own schema files, never from bytes of a peer.
+        # The source is made from the project's schema files, never from bytes of a peer.
         exec(compile(self.text, self.label, "exec"), dict(namespace), defined)  # noqa: S102
         return defined[name]
 
     def field_at(self, traceback: TracebackType | None) -> str:
-        """The dotted path of the field whose line failed, or an empty string."""
+        """Return the dotted path of the field whose line failed, or an empty string."""
         found = ""
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self.label:

@@ -1,8 +1,7 @@
-"""Schemas to type stubs: the text of types.pyi, in which each message is a class with typed fields.
+"""Writes type stubs from schemas: the text of types.pyi, with a class of typed fields for each message.
 
-Called by proxy.wire.import_schemas, so that `make schemas` writes tables and stubs together; a test compares
-the file with the tables. Only type checkers read the stubs: proxy.wire.message builds the classes of a
-running process. Fields are of these types:
+proxy.wire.import_schemas calls it, so that `make schemas` writes tables and stubs together; a test compares
+them. Only type checkers read the stubs: proxy.wire.message makes the classes at run time. Types of fields:
 
     int8 ... int64, uint16    int          string           str
     float64                   float        uuid             bytes, 16 of them
@@ -44,7 +43,7 @@ _INDENT = "    "
 
 
 def stub_text(schemas: Iterable[MessageSchema]) -> str:
-    """The whole file: one class a message, by name; a response stands before its request, which names it."""
+    """Return the whole file: one class per message, by name. A response precedes its request."""
     ordered = sorted(schemas, key=lambda schema: (_api(schema), schema.kind == "request", schema.name))
     return _HEADER + "\n".join("\n".join(_message(schema)) + "\n" for schema in ordered)
 
@@ -71,7 +70,7 @@ def _base(schema: MessageSchema) -> str:
 def _members(struct: Struct, schema: MessageSchema) -> Iterator[str]:
     fields = [(field.attribute, _annotation(field, schema)) for field in struct.fields]
     for name, annotation in fields:
-        # Some structs have a field of the name of a message's key (ApiVersionsResponse.ApiVersion).
+        # Some structs have a field named like a message's key (ApiVersionsResponse.ApiVersion).
         yield f"{_INDENT}{name}: {annotation}{'  # type: ignore[misc]' * (name == 'api_key')}"
     parameters = ["unknown_tags: dict[int, bytes] | None = ..."]
     parameters += [f"{name}: {annotation} = ..." for name, annotation in fields]
@@ -79,7 +78,7 @@ def _members(struct: Struct, schema: MessageSchema) -> Iterator[str]:
 
 
 def _annotation(field: Field, schema: MessageSchema) -> str:
-    # A nested struct is named from the module: the body of a class does not see the class around it.
+    # A nested struct is named from the module: the body of a class does not see the enclosing class.
     element = _TYPES[field.type] if field.struct is None else f"{schema.name}.{field.struct.name}"
     annotation = f"list[{element}]" if field.is_array else element
     may_be_none = field.nullable != NO_VERSIONS or field.default is None

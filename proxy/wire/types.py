@@ -1,8 +1,8 @@
 """The message classes by Kafka's names: `types.CreateAclsRequest(creations=[...])`.
 
-A class and those of its nested structs (`types.CreateAclsRequest.AclCreation`) are built from the schema
-when they are first used. Used by everybody who makes or reads messages. Type checkers read types.pyi
-instead, which `make schemas` writes: there a misspelt field is an error before anything runs.
+A class and those of its nested structs (`types.CreateAclsRequest.AclCreation`) are made from the schema on
+first use. Type checkers read types.pyi instead, which `make schemas` writes: a misspelt field is then an
+error before anything runs.
 """
 
 from proxy.wire import catalog

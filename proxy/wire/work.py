@@ -1,9 +1,9 @@
 """Long work on one message, done in slices: the event loop serves other clients between two of them.
 
-`Work` runs a function in a greenlet. Codecs and whoever else handles many elements call `spend` as they go;
-when the slice is over, the function stops there until `Work.go_on` is called again. Outside of a Work
-`spend` does nothing. Used by proxy.session; proxy.net.clients.turns decides whose slice is next. See
-docs/decisions/0046.
+`Work` runs a function in a greenlet. Codecs and other code that handles many elements call `spend`; when the
+slice is over, the function is suspended there until `Work.go_on` is called again. Outside of a Work `spend`
+does nothing. proxy.session uses it, and proxy.net.clients.turns decides whose slice is next. Decision 0046
+gives the reasons.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 SLICE_NS = 5_000_000
 _PARTS = 4_096
-"""Of an encoded message, that are joined in one go."""
+"""The number of parts of an encoded message that are joined at once."""
 _RUN = 1_000
-"""Elements that are sorted in one go."""
+"""The number of elements that are sorted at once."""
 _MERGE_UNITS = 4
 _PIECE = 64
-"""Units of work between two looks at the clock; a unit is about a microsecond at most."""
+"""Units of work between two readings of the clock; a unit takes a microsecond at most."""
 
 
 class Pace:
-    """For how long the event loop is held at a time. Without a clock no slice ever ends."""
+    """The time slice of the event loop. Without a clock no slice ever ends."""
 
     __slots__ = ("_clock_ns", "_ends_ns", "_own_turn", "crowded", "since_ns", "slice_ns")
 
@@ -35,12 +35,12 @@ class Pace:
         self._clock_ns = clock_ns
         self.slice_ns = slice_ns
         self.crowded = False
-        """Whether others wait for a turn: then work is only begun in a turn."""
+        """Whether other connections wait for a turn: then work may begin only in a turn."""
         self.since_ns = self._ends_ns = 0
         self._own_turn = False
 
     def begin(self, own_turn: bool = False) -> None:
-        """A slice begins; `own_turn`: of a connection that has waited for it."""
+        """Begin a slice; `own_turn`: the connection has waited for it."""
         if self._clock_ns is not None:
             self.since_ns = self._clock_ns()
             self._ends_ns = self.since_ns + self.slice_ns
@@ -48,32 +48,32 @@ class Pace:
 
     @property
     def now_ns(self) -> int | None:
-        """By its clock; None without one."""
+        """The clock's time; None without a clock."""
         return None if self._clock_ns is None else self._clock_ns()
 
     @property
     def elapsed_ns(self) -> int:
-        """Since the slice began."""
+        """The time since the slice began."""
         return 0 if self._clock_ns is None else self._clock_ns() - self.since_ns
 
     @property
     def is_over(self) -> bool:
-        """Whether the slice has had its time."""
+        """Whether the time of the slice is over."""
         return self._clock_ns is not None and self._clock_ns() >= self._ends_ns
 
     @property
     def may_begin(self) -> bool:
-        """Whether more work may be begun in this slice."""
+        """Whether more work may begin in this slice."""
         return self._clock_ns is None or (
             (self._own_turn or not self.crowded) and self._clock_ns() < self._ends_ns
         )
 
 
 class Work(greenlet):
-    """One function that can be stopped between two elements."""
+    """A function that can be suspended between two elements."""
 
     def __init__(self, function: Callable[[], object], pace: Pace, max_elements: int | None = None) -> None:
-        """`max_elements`: that a request may have in all its arrays; more of them are Malformed."""
+        """`max_elements`: the limit for all arrays of a request together; Malformed beyond it."""
         super().__init__(function)
         self.result: Any = None
         self._pace = pace
@@ -81,7 +81,10 @@ class Work(greenlet):
         self._elements_left = max_elements
 
     def go_on(self) -> bool:
-        """Work until the slice is over; whether all is done, and `result` is there. Raises what it raises."""
+        """Continue until the slice is over; return whether `result` is there.
+
+        Raises what the function raises.
+        """
         result = self.switch()
         if not self.dead:
             return False
@@ -106,14 +109,14 @@ class Work(greenlet):
 
 
 def spend(units: int) -> None:
-    """So much work was done, in microseconds or less; where a Work has had its time, it stops here."""
+    """Count work in units of at most a microsecond; suspend the Work if its slice is over."""
     work = getcurrent()
     if type(work) is Work:
         work.spend(units)
 
 
 def counted(count: int) -> Iterator[int] | range:
-    """The indices of an array that is decoded, each counted."""
+    """Iterate over the indices of an array to decode, and count each."""
     work = getcurrent()
     if type(work) is not Work:
         return range(count)
@@ -131,14 +134,14 @@ def _counted(work: Work, count: int) -> Iterator[int]:
 
 
 def count_elements(count: int) -> None:
-    """Count the elements of an array that is decoded in one piece."""
+    """Count the elements of an array that is decoded at once."""
     work = getcurrent()
     if type(work) is Work:
         work.count(count)
 
 
 def release(message: Any) -> None:
-    """Free the elements of a message that nobody needs any more: all at once, very many take long."""
+    """Free the elements of a message in pieces: freeing very many at once takes long."""
     for name in type(message).__slots__:
         elements = getattr(message, name)
         if type(elements) is list:
@@ -148,7 +151,7 @@ def release(message: Any) -> None:
 
 
 def paced(elements: Sequence[T], units: int = 1) -> Sequence[T] | Iterator[T]:
-    """The same elements, each of which costs so many units to handle."""
+    """Iterate over the elements, each of which costs so many units."""
     work = getcurrent()
     if type(work) is not Work:
         return elements
@@ -159,7 +162,7 @@ def paced(elements: Sequence[T], units: int = 1) -> Sequence[T] | Iterator[T]:
 
 
 def paced_sorted(elements: Iterable[T], key: Any = None) -> list[T]:
-    """As `sorted`, in pieces: one call for 100,000 elements takes longer than a slice."""
+    """Like `sorted`, in pieces: one call for 100,000 elements takes longer than a slice."""
     if type(getcurrent()) is not Work:
         return sorted(elements, key=key)
     unsorted = list(elements)
@@ -177,7 +180,7 @@ def paced_sorted(elements: Iterable[T], key: Any = None) -> list[T]:
 
 
 def encoding(elements: Sequence[T], parts: list[bytes]) -> Sequence[T] | Iterator[T]:
-    """The elements of an array that is encoded into `parts`."""
+    """Iterate over the elements of an array that is encoded into `parts`."""
     work = getcurrent()
     if type(work) is not Work:
         return elements
@@ -191,7 +194,7 @@ def _encoding(work: Work, elements: Sequence[T], parts: list[bytes]) -> Iterator
     joined = len(parts)
     for element in _paced(work, elements, 1):
         if len(parts) - joined > _PARTS:
-            # Very many parts take long to be joined and freed in the end.
+            # Very many parts take long to join and to free at the end.
             parts[joined:] = [b"".join(parts[joined:])]
             joined += 1
         yield element

@@ -69,7 +69,7 @@ class Member(Collector):
         return SharedRate(window_ms, samples, partial(self._place, table, name, samples))
 
     def take(self, name: tuple[str, ...], limit: int) -> bool:
-        """As proxy.quota.counts.Counts. If two workers take the last one at once, both are rejected."""
+        """If two workers take the last one at once, both are rejected (proxy.quota.connections.Counts)."""
         at = self._places.get(name) or self._count_cells(name, limit)
         own = self._own.get(name, 0)
         if at:
@@ -83,7 +83,7 @@ class Member(Collector):
         self._own[name] = own + 1
         return True
 
-    def give_back(self, name: tuple[str, ...]) -> None:
+    def release(self, name: tuple[str, ...]) -> None:
         left = self._own.get(name, 0) - 1
         if left < 0:
             raise ValueError(f"there is none of {' '.join(name)}")

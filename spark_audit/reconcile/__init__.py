@@ -1,1 +1,28 @@
-"""One file per check: tables in, findings (spark_audit.schema.FINDING) out; no storage is touched."""
+"""The checks: tables in, findings (spark_audit.schema.FINDING) out. Touches no storage.
+
+reconciliation        runs all checks over a trail
+finding               rows of table `findings` from a check's columns
+
+gaps                  (a) missing, repeated and reordered records
+decisions             (b) evaluates every decision again
+acl_matches           the ACLs that decide a question
+by_resource_type      decisions that name no resource
+owner_history         topic owners
+forwarded             (c) proxy's and controller's records of forwarded requests
+quotas                (d) the quotas that records name
+quota_use             (d) what each quota-id used
+quota_limits          the quota of a client at an offset
+sessions              (e) traffic after the end of a session
+changes               (f) unexplained changes in the metadata log
+chain                 (g) the hash chain of each boot
+boots                 (g) how boots follow each other
+hashing               the links of a chain as Spark expressions
+settings              settings that records name
+quarantined           records that could not be decoded
+
+kraft_changes         (c) and (f) with Kafka's own controller
+kraft_claims          the changes that proxies claim
+kraft_records         the records of Kafka's own log as changes
+kraft_broker_changes  changes that brokers and proxies make by themselves
+kraft_matching        which change belongs to which claim
+"""

@@ -1,8 +1,8 @@
-"""Is an operation allowed on at least one resource of a type? As Kafka's Authorizer.authorizeByResourceType.
+"""Whether an operation is allowed on any resource of a type, as Kafka's Authorizer.authorizeByResourceType.
 
-Such a decision (InitProducerId without a transactional id, say) names no resource. Kafka first asks for a
-topic that happens to be called "hardcode", which lets super users, the default and wide ACLs through; then
-any ACL that allows counts, unless one that denies stands on `*`, on the same name or on a prefix of it.
+Such a decision, InitProducerId without a transactional id for example, names no resource. Kafka first
+authorizes a topic with the name "hardcode", which covers super users, the default and wide ACLs. Otherwise
+any ACL that allows is enough, unless one that denies is on `*`, on the same name or on a prefix of it.
 Implied operations do not count in that second step.
 """
 
@@ -10,18 +10,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_answers import (
+from spark_audit.reconcile.acl_matches import (
     ALLOWING,
     DENYING,
     ON_RESOURCE,
     QUESTION,
     WILDCARD,
-    answers,
+    acl_matches,
     concerns_session,
-    in_force,
+    in_effect,
     same_operation,
 )
-from spark_audit.reconcile.acl_history import EPOCH, PATTERN_NAME, PERMISSION
+from spark_audit.trail.acl_history import EPOCH, PATTERN_NAME, PERMISSION
 
 TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, EPOCH)
 BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"
@@ -29,11 +29,11 @@ BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotec
 _PROBE = "hardcode"
 
 
-def type_answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """One row per distinct question: TYPE_QUESTION, probe_allowed, probe_unprotected, type_allowed."""
-    asked = questions.select(*TYPE_QUESTION).distinct()
-    joined = asked.join(_probe(asked, intervals), list(TYPE_QUESTION), "left")
-    joined = joined.join(_second_step(asked, intervals), list(TYPE_QUESTION), "left")
+def by_resource_type(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Returns one row per distinct TYPE_QUESTION: probe_allowed, probe_unprotected, type_allowed."""
+    distinct = questions.select(*TYPE_QUESTION).distinct()
+    joined = distinct.join(_probe(distinct, intervals), list(TYPE_QUESTION), "left")
+    joined = joined.join(_second_step(distinct, intervals), list(TYPE_QUESTION), "left")
     return joined.select(
         *TYPE_QUESTION,
         F.coalesce(BY_NAME, F.lit(False)).alias(BY_NAME),
@@ -42,8 +42,8 @@ def type_answers(questions: DataFrame, intervals: DataFrame) -> DataFrame:
     )
 
 
-def _probe(asked: DataFrame, intervals: DataFrame) -> DataFrame:
-    probed = answers(asked.withColumn(S.RESOURCE_NAME, F.lit(_PROBE)).select(*QUESTION), intervals)
+def _probe(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    probed = acl_matches(questions.withColumn(S.RESOURCE_NAME, F.lit(_PROBE)).select(*QUESTION), intervals)
     return probed.select(
         *TYPE_QUESTION,
         ((F.size(DENYING) == 0) & (F.size(ALLOWING) > 0)).alias(BY_NAME),
@@ -51,9 +51,9 @@ def _probe(asked: DataFrame, intervals: DataFrame) -> DataFrame:
     )
 
 
-def _second_step(asked: DataFrame, intervals: DataFrame) -> DataFrame:
-    concerned = asked.join(intervals, S.RESOURCE_TYPE).where(
-        in_force() & concerns_session() & same_operation()
+def _second_step(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    concerned = questions.join(intervals, S.RESOURCE_TYPE).where(
+        in_effect() & concerns_session() & same_operation()
     )
     gathered = concerned.groupBy(*TYPE_QUESTION).agg(
         _names("ALLOW", "LITERAL").alias("allowed"),

@@ -1,10 +1,9 @@
-"""(g) The hash chain of each boot: every record hashed anew with the link of the record before it.
+"""(g) The hash chain of each boot: hashes every record with the link of the record before it.
 
-Takes the audit records, each once and with their lines. A link is SHA-256 of the link before it, as 64 hex
-digits, and of the line up to that link; the first follows the hash of `<proxy_id>/<boot_id>`. With a key,
-HMAC-SHA256 stands for SHA-256, and whoever lacks it cannot write a chain that fits. Records whose
-predecessor is missing cannot be judged: that hole is gaps.py's finding. How boots follow each other is
-boots.py's affair.
+Takes the audit records, each once, with their lines. A link is SHA-256 of the link before it, as 64 hex
+digits, and of the line without its own link. The first link follows the hash of `<proxy_id>/<boot_id>`. With
+a key it is HMAC-SHA256, and nobody without the key can write a valid chain. A record whose predecessor is
+missing cannot be checked; gaps.py reports that hole. boots.py checks how boots follow each other.
 """
 
 from collections.abc import Sequence
@@ -14,71 +13,75 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, words
+from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.hashing import KEYED, PLAIN, digest, hexadecimal, seed
-from spark_audit.trail import AUTHOR, KEY
 
 TASK_RECORDS = 500_000
-"""So many lines to a task: the links before them are held in memory, the lines are not."""
+"""Lines per task. A task holds their previous links in memory, but not the lines."""
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
 _ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
 _COUNTED, _BEFORE = "counted", "link_before"
-_RUN = (*AUTHOR, STATE, S.DATE, "run")
+_RUN = (*S.BOOT_KEY, STATE, S.DATE, "run")
 _SAID = {
-    ALTERED: "do not fit the hash chain: they were altered, or written with another key",
-    UNLINKED: "have no link of the hash chain, while their process writes one",
-    NO_KEY: "are chained with a key: give it with --chain-key",
+    ALTERED: "do not match the hash chain: they were altered, or written with another key",
+    UNLINKED: "have no link of the hash chain, although their process writes links",
+    NO_KEY: "are chained with a key: pass it with --chain-key",
 }
 
 
 def chain(records: DataFrame, key: bytes | None = None, days: Sequence[date] = ()) -> DataFrame:
-    """Both checks below as one table of findings. `days`: only the lines of these are read and hashed."""
-    told = algorithms(records, key).persist()
-    return broken(states(records, told, key, days)).unionByName(unkeyed(told, key))
+    """Returns the findings of both checks below. With `days`, only the lines of these days are hashed."""
+    processes = algorithms(records, key).persist()
+    return broken(states(records, processes, key, days)).unionByName(unkeyed(processes, key))
 
 
 def broken(judged: DataFrame) -> DataFrame:
-    """One finding per day's run of records that do not fit, or could not be judged for want of the key."""
+    """Returns one finding per day's run of records that do not match, or need the key."""
     faults = judged.where(F.col(STATE) != FITS)
-    place = F.row_number().over(Window.partitionBy(*AUTHOR, STATE, S.DATE).orderBy(S.SEQUENCE))
+    place = F.row_number().over(Window.partitionBy(*S.BOOT_KEY, STATE, S.DATE).orderBy(S.SEQUENCE))
     runs = faults.withColumn("run", F.col(S.SEQUENCE) - place).groupBy(*_RUN)
-    told = runs.agg(
+    bounds = runs.agg(
         F.min(S.SEQUENCE).alias("first_sequence"),
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min_by(S.KAFKA_OFFSET, S.SEQUENCE).alias("first_kafka_offset"),
     )
-    said = F.coalesce(*(F.when(F.col(STATE) == state, text) for state, text in _SAID.items()))
+    fault = F.coalesce(*(F.when(F.col(STATE) == state, text) for state, text in _SAID.items()))
     names = {ALTERED: "chain.altered", UNLINKED: "chain.unlinked", NO_KEY: "chain.unchecked"}
     return findings(
-        told,
+        bounds,
         check=F.coalesce(*(F.when(F.col(STATE) == state, name) for state, name in names.items())),
         severity=F.when(F.col(STATE) == NO_KEY, "medium").otherwise("critical"),
         date=S.DATE,
-        explanation=words(
-            "records %s to %s of process %s/%s %s", "first_sequence", "last_sequence", *AUTHOR, said
+        explanation=sentence(
+            "records %s to %s of process %s/%s %s", "first_sequence", "last_sequence", *S.BOOT_KEY, fault
         ),
-        evidence=[*AUTHOR, "first_sequence", "last_sequence", "first_kafka_offset"],
+        evidence=[*S.BOOT_KEY, "first_sequence", "last_sequence", "first_kafka_offset"],
     )
 
 
 def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
-    """A key is given, and a process does not chain with one: anybody can have written its trail anew.
+    """Returns one finding per process that chains without the key: anybody could rewrite its trail.
 
-    Of those without any chain only who started after the first that has the key: older versions had none.
+    Processes without any chain count if they started after the first one with the key: older releases had no
+    chain. No findings without a key.
     """
-    told = processes.where(F.lit(key is not None))
-    keyed_since = told.agg(F.min(F.when(F.col(_CHAINED) & _keyed(), F.col(_SINCE))).alias("keyed_since"))
+    candidates = processes.where(F.lit(key is not None))
+    keyed_since = candidates.agg(
+        F.min(F.when(F.col(_CHAINED) & _keyed(), F.col(_SINCE))).alias("keyed_since")
+    )
     late = ~F.col(_CHAINED) & (F.col(_SINCE) > F.col("keyed_since"))
-    faulty = told.crossJoin(F.broadcast(keyed_since)).where((F.col(_CHAINED) & ~_keyed()) | late)
+    faulty = candidates.crossJoin(F.broadcast(keyed_since)).where((F.col(_CHAINED) & ~_keyed()) | late)
     named = F.when(F.col(_CHAINED), F.col(_ALGORITHM)).otherwise("nothing").alias(_ALGORITHM)
     return findings(
         faulty.withColumn(_ALGORITHM, named),
         check="chain.unkeyed",
         severity="medium",
         date=S.DATE,
-        explanation=words("process %s/%s chains its records by %s, without the key", *AUTHOR, _ALGORITHM),
-        evidence=[*AUTHOR, _ALGORITHM],
+        explanation=sentence(
+            "process %s/%s chains its records with %s, without the key", *S.BOOT_KEY, _ALGORITHM
+        ),
+        evidence=[*S.BOOT_KEY, _ALGORITHM],
     )
 
 
@@ -87,54 +90,56 @@ def _keyed() -> Column:
 
 
 def states(
-    records: DataFrame, told: DataFrame, key: bytes | None = None, days: Sequence[date] = ()
+    records: DataFrame, processes: DataFrame, key: bytes | None = None, days: Sequence[date] = ()
 ) -> DataFrame:
-    """Each judged record of a chained boot with its `state`: fits, altered, unlinked (has no link), no_key.
+    """Returns each checked record of a chained boot with its `state`: fits, altered, unlinked, no_key.
 
-    `told` is `algorithms(records, key)`. Lines and links meet once, by their sequence; a line is hashed as
-    it comes and is neither sorted nor kept.
+    `processes` is `algorithms(records, key)`. Lines and links are joined once, by their sequence. A line is
+    hashed as it is read, and neither sorted nor stored.
     """
-    chained = F.broadcast(told.where(_CHAINED).select(*AUTHOR, _ALGORITHM))
+    chained = F.broadcast(processes.where(_CHAINED).select(*S.BOOT_KEY, _ALGORITHM))
     near = records.where(F.col(S.DATE).isin(*days)) if days else records
-    lines = near.select(*KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(chained, list(AUTHOR))
+    lines = near.select(*S.RECORD_KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(
+        chained, list(S.BOOT_KEY)
+    )
     links = _links(near).unionByName(_of_other_days(records, near)) if days else _links(records)
-    tasks = _tasks(told)
-    joined = lines.repartition(tasks, *KEY).join(
-        links.repartition(tasks, *KEY).hint("shuffle_hash"), list(KEY), "left"
+    tasks = _tasks(processes)
+    joined = lines.repartition(tasks, *S.RECORD_KEY).join(
+        links.repartition(tasks, *S.RECORD_KEY).hint("shuffle_hash"), list(S.RECORD_KEY), "left"
     )
     return joined.withColumn(STATE, _state(key)).where(F.col(STATE).isNotNull())
 
 
 def _links(records: DataFrame) -> DataFrame:
-    """Each link with the sequence of the record that comes after it."""
-    # The last sequence there can be has none after it.
+    """Returns each link with the sequence of the next record."""
+    # The largest possible sequence has no next one.
     after = F.try_add(S.SEQUENCE, F.lit(1)).alias(S.SEQUENCE)
-    return records.where(F.col(S.CHAIN).isNotNull()).select(*AUTHOR, after, F.col(S.CHAIN).alias(_BEFORE))
+    return records.where(F.col(S.CHAIN).isNotNull()).select(*S.BOOT_KEY, after, F.col(S.CHAIN).alias(_BEFORE))
 
 
 def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
-    """The links before those records of some days whose predecessor is of another day."""
-    keys = near.select(*KEY)
-    alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(KEY), "left_anti").persist()
+    """Returns the links before records in `near` whose predecessor is of another day."""
+    keys = near.select(*S.RECORD_KEY)
+    alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(S.RECORD_KEY), "left_anti").persist()
     if not alone.count():
         return _links(records).limit(0)
-    return _links(records).join(alone, list(KEY), "left_semi")
+    return _links(records).join(alone, list(S.RECORD_KEY), "left_semi")
 
 
-def _tasks(told: DataFrame) -> int:
-    counted = told.where(_CHAINED).agg(F.sum(_COUNTED)).first()
+def _tasks(processes: DataFrame) -> int:
+    counted = processes.where(_CHAINED).agg(F.sum(_COUNTED)).first()
     records = int((counted and counted[0]) or 0)
-    return max(told.sparkSession.sparkContext.defaultParallelism, records // TASK_RECORDS + 1)
+    return max(processes.sparkSession.sparkContext.defaultParallelism, records // TASK_RECORDS + 1)
 
 
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
-    """One row per process: `algorithm`, whether it is `chained` at all, its first day and moment.
+    """Returns one row per process: `algorithm`, whether it is `chained` at all, its first day and moment.
 
-    A process whose `started` is missing is taken to chain as the auditor's key says.
+    A process without a `started` record is assumed to chain with the auditor's key, if there is one.
     """
-    told = F.when(F.col(S.EVENT) == "started", F.col(S.SETTINGS).getItem("audit.chain"))
-    return records.groupBy(*AUTHOR).agg(
-        F.coalesce(F.max(told), F.lit(PLAIN if key is None else KEYED)).alias(_ALGORITHM),
+    recorded = F.when(F.col(S.EVENT) == "started", F.col(S.SETTINGS).getItem("audit.chain"))
+    return records.groupBy(*S.BOOT_KEY).agg(
+        F.coalesce(F.max(recorded), F.lit(PLAIN if key is None else KEYED)).alias(_ALGORITHM),
         (F.max(F.col(S.CHAIN).isNotNull()) | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(
             _CHAINED
         ),
@@ -145,7 +150,7 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
 
 
 def _state(key: bytes | None) -> Column:
-    """Null where nothing can be said: the record before is not there, or has no link itself."""
+    """Returns null if the previous record is missing or has no link."""
     keyed = F.col(_ALGORITHM) == KEYED
     fits = F.when(keyed, _fits(key)).otherwise(_fits(None))
     return (

@@ -1,57 +1,59 @@
 """(f) Changes in the metadata log that no audit record explains.
 
-Every ACL, quota, SCRAM and token record must lie at an offset that the controller claims for a request it
-received or for tokens that had expired; whoever wrote one without the controller, or took the controller's
-record away, shows here. Also ACLs that the log removes without ever having added them: its history is not
-whole.
+The controller must claim the offset of every ACL, quota, SCRAM and token record, for a request that it
+received or for tokens that had expired. This finds records that were written without the controller, or whose
+audit record was removed. It also finds ACLs that the log removes but never added: the log is not complete.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_history import orphan_removals
-from spark_audit.reconcile.claims import CHECKED_KINDS, claimed_offsets, claims_to_the_end, may_write
-from spark_audit.reconcile.finding import findings, words
-from spark_audit.survey import ALWAYS
-
-OUTCOME_UNKNOWN_MS = 600_000
-"""No controller takes longer to read the log again after it lost the outcome of a commit."""
+from spark_audit.reconcile.finding import findings, sentence
+from spark_audit.trail.acl_history import orphan_removals
+from spark_audit.trail.claims import (
+    CHECKED_KINDS,
+    OUTCOME_UNKNOWN_MS,
+    claimed_offsets,
+    claims_without_start,
+    may_write,
+)
+from spark_audit.trail.sequence_index import ALWAYS
 
 
 def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """All of the checks below as one table of findings; up to where `judged_until_ms` (survey.py) says."""
+    """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
     alone = unexplained(records, metadata_log, until_ms)
     return alone.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
 
 
 def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """Records of a checked kind at offsets that nobody claims."""
+    """Returns records of a checked kind at offsets that no request claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
     settled = _checked(metadata_log).where(F.unix_millis(S.LOG_TIMESTAMP) <= until_ms)
     unclaimed = settled.join(claimed, S.LOG_OFFSET, "left_anti")
     age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
     somewhere = (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET)) & age_ms.between(0, OUTCOME_UNKNOWN_MS)
-    late = F.broadcast(claims_to_the_end(records))
+    late = F.broadcast(claims_without_start(records))
     alone = unclaimed.join(late, somewhere & may_write(), "left_anti")
-    said = words(": no request that the controller received explains it: %s", S.BODY)
-    return unclaimed_findings(alone, said, S.ENTITY)
+    why = sentence(": no request that the controller received explains it: %s", S.BODY)
+    return unclaimed_findings(alone, why, S.ENTITY)
 
 
-def unclaimed_findings(alone: DataFrame, said: Column, *more_evidence: Column | str) -> DataFrame:
-    """Records of the log that nothing explains, told alike whoever's log it is; `said`: what is missing."""
+def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | str) -> DataFrame:
+    """Returns findings for records of the log that nothing explains. `why` ends their explanation."""
     return findings(
         alone,
         check="changes.unexplained",
         severity="critical",
         date=S.DATE,
-        explanation=F.concat(words("%s at metadata offset %s", S.RECORD, S.LOG_OFFSET), said),
+        explanation=F.concat(sentence("%s at metadata offset %s", S.RECORD, S.LOG_OFFSET), why),
         evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, *more_evidence],
     )
 
 
 def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Records claimed by a request that cannot have written them: a quota change passed off as an ACL's."""
+    """Returns records that a request claims but cannot have written, such as a quota change by CreateAcls."""
     log = _checked(metadata_log).drop(S.DATE)
     foreign = claimed_offsets(records).join(log, S.LOG_OFFSET).where(~may_write())
     return findings(
@@ -59,7 +61,7 @@ def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         check="changes.foreign_kind",
         severity="critical",
         date=S.DATE,
-        explanation=words(
+        explanation=sentence(
             "the controller claims metadata offset %s for a %s (forward %s), which cannot write a %s",
             S.LOG_OFFSET,
             S.METHOD,
@@ -71,14 +73,14 @@ def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def incomplete(metadata_log: DataFrame) -> DataFrame:
-    """ACLs removed that were never added: what was allowed before that offset cannot be proven."""
+    """Returns ACLs that are removed but never added. Decisions before the removal cannot be checked."""
     return findings(
         orphan_removals(metadata_log),
         check="changes.incomplete_log",
         severity="medium",
         date=S.DATE,
-        explanation=words(
-            "ACL %s is removed at metadata offset %s, but no record adds it: compaction or someone took it",
+        explanation=sentence(
+            "ACL %s is removed at metadata offset %s, but no record adds it: it was compacted or deleted",
             S.ACL_ID,
             S.LOG_OFFSET,
         ),

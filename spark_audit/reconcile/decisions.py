@@ -1,20 +1,24 @@
-"""(b) Every decision once more, against the ACLs and owners that were in force at its metadata offset.
+"""(b) Evaluates every decision again, with the ACLs and owners in effect at its metadata offset.
 
-Takes the audit records (each once) and the metadata log. Records that put one question under one set of
-ACLs with one outcome are first made one row, so that a busy client costs one evaluation per change of
-ACLs, not one per record. What cannot be evaluated is counted with its reason (`coverage`); where it should
-have been possible, that is a finding too.
+Takes the audit records, each once, and the metadata log. Records of one question, one set of ACLs and one
+outcome are grouped into one row, so that a busy client costs one evaluation per change of ACLs, not one per
+record. Decisions that cannot be evaluated are counted by reason (`coverage`). Those that should have been
+evaluated are findings too.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_answers import ALLOWING, DENYING, ON_RESOURCE, QUESTION, with_answers
-from spark_audit.reconcile.acl_history import BLIND, EPOCH, acl_intervals, epochs, history_lost
-from spark_audit.reconcile.by_resource_type import BY_NAME, BY_TYPE, TYPE_QUESTION, UNPROTECTED, type_answers
-from spark_audit.reconcile.finding import findings, words
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST
+from spark_audit.reconcile.acl_matches import ALLOWING, DENYING, ON_RESOURCE, QUESTION, with_acl_matches
+from spark_audit.reconcile.by_resource_type import (
+    BY_NAME,
+    BY_TYPE,
+    TYPE_QUESTION,
+    UNPROTECTED,
+    by_resource_type,
+)
+from spark_audit.reconcile.finding import fault, findings, sentence, with_first_fault
 from spark_audit.reconcile.owner_history import (
     OWNS,
     OWNS_SOME,
@@ -23,10 +27,11 @@ from spark_audit.reconcile.owner_history import (
     owners,
     owners_of_some,
 )
-from spark_audit.together import together
-from spark_audit.trail import (
+from spark_audit.tables.frames import coalesce_small
+from spark_audit.trail.acl_history import EPOCH, UNKNOWN, acl_intervals, epochs, missing_history
+from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST
+from spark_audit.trail.processes import (
     ALLOW_EVERYONE,
-    AUTHOR,
     AUTHORIZER,
     BY_SETTINGS,
     SETTINGS_AT,
@@ -46,9 +51,9 @@ SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
 NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
 BY_OWNER = "topic.owner"
 PROTECTED = ("protected.topic", "protected.group", "protected.transactional.id")
-"""The rule of proxies and controllers for Penstock's own resources, whatever the authorizer says."""
+"""The rules by which proxies and controllers deny Penstock's own resources, without the authorizer."""
 EVALUATED = "StandardAuthorizer"
-"""The class whose decisions can be repeated: Kafka's, and Penstock's which follows it."""
+"""Decisions of this class can be repeated: Kafka's, and Penstock's, which implements the same rules."""
 
 RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
 FIRST, LAST = "first_sequence", "last_sequence"
@@ -68,22 +73,22 @@ def verdicts(
     log_end: int | None = None,
     starts: DataFrame | None = None,
 ) -> DataFrame:
-    """One row per process, day, question and outcome, with what was to be expected.
+    """Returns one row per process, day, question and outcome, with the expected outcome.
 
-    `expected`: struct(granted, rule, acls); rule is null where Kafka's rules allow more than one.
-    `unverifiable`: why it could not be checked though it should have been. `not_evaluated`: why it
-    need not be. `log_end` is the offset behind the last one that ingest has read; an image's offset counts
-    markers of transactions too, which are in no table. `starts`: all records that tell settings, where
-    somebody has them at hand.
+    `expected` is struct(granted, rule, acls); rule is null if Kafka's rules allow more than one.
+    `unverifiable` says why a decision that should be checked could not be, `not_evaluated` why it need not
+    be. `log_end` is the offset after the last one that ingest has read; the offset of an image counts
+    transaction markers too, which are in no table. `starts` has all records that hold settings, if they are
+    not in `records`.
     """
-    told = settings(records if starts is None else starts)
-    asked = _grouped(records, metadata_log).join(F.broadcast(told), list(BY_SETTINGS), "left").persist()
-    answered = _answered(asked, metadata_log)
-    # Without the true end, what can be known is the last record and the marker behind it.
+    known = settings(records if starts is None else starts)
+    questions = _grouped(records, metadata_log).join(F.broadcast(known), list(BY_SETTINGS), "left").persist()
+    evaluated = _with_evidence(questions, metadata_log)
+    # Without the true end, the last record and the marker after it are all that is known.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
-    bounds = metadata_log.agg(end).crossJoin(history_lost(metadata_log))
-    answered = answered.crossJoin(F.broadcast(bounds))
-    judged = answered.withColumn(EXPECTED, F.coalesce(*_expectations()))
+    bounds = metadata_log.agg(end).crossJoin(missing_history(metadata_log))
+    evaluated = evaluated.crossJoin(F.broadcast(bounds))
+    judged = evaluated.withColumn(EXPECTED, F.coalesce(*_expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
     judged = judged.withColumn(NOT_EVALUATED, F.coalesce(*_exemptions()))
     return judged.select(
@@ -92,17 +97,16 @@ def verdicts(
 
 
 def coverage(judged: DataFrame) -> DataFrame:
-    """How many records were evaluated, and how many were not, by reason: outcome, records."""
+    """Returns how many records were evaluated, and how many were not, by reason: outcome, records."""
     outcome = F.coalesce(NOT_EVALUATED, UNVERIFIABLE, F.lit("evaluated"))
     return judged.groupBy(outcome.alias("outcome")).agg(F.sum(RECORDS).alias(RECORDS))
 
 
 def decision_findings(judged: DataFrame) -> DataFrame:
-    """What is wrong with the verdicts."""
-    faults = judged.withColumn("fault", F.coalesce(*_faults())).where(F.col("fault").isNotNull())
-    said = words(
+    """Returns the findings of the verdicts."""
+    decision = sentence(
         "process %s/%s %s %s on %s %s to %s from %s (rule %s, ACL %s), %s record(s) at offset %s to %s",
-        *AUTHOR,
+        *S.BOOT_KEY,
         F.when(F.col(S.GRANTED), "granted").otherwise("denied"),
         S.OPERATION,
         S.RESOURCE_TYPE,
@@ -115,63 +119,61 @@ def decision_findings(judged: DataFrame) -> DataFrame:
         LOWEST,
         HIGHEST,
     )
-    meant = words(
-        "; the ACLs of that offset say %s (rule %s%s)",
+    expected = sentence(
+        "; by the ACLs of that offset it is %s (rule %s%s)",
         F.when(F.col(f"{EXPECTED}.granted"), "granted").otherwise("denied"),
         F.coalesce(f"{EXPECTED}.rule", F.lit("any")),
         F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
     )
-    by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, words(", settings %s", S.SETTINGS_GENERATION))
-    said = F.concat(said, F.coalesce(by_settings, F.lit("")))
-    unknown = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
+    by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, sentence(", settings %s", S.SETTINGS_GENERATION))
+    reason = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
+    outcome = F.when(F.col(UNVERIFIABLE).isNull(), expected).otherwise(reason)
     group = [named_generation() if name == S.SETTINGS_GENERATION else name for name in _GROUP]
     evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
     return findings(
-        faults,
-        check=F.col("fault.check"),
-        severity=F.col("fault.severity"),
+        with_first_fault(judged, _faults()),
         date=S.DATE,
-        explanation=F.concat(said, F.when(F.col(UNVERIFIABLE).isNull(), meant).otherwise(unknown)),
+        explanation=F.concat(decision, F.coalesce(by_settings, F.lit("")), outcome),
         evidence=evidence,
     )
 
 
-def _answered(asked: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds what ACLs and owners say. What nobody asked, or nobody can own, is not planned either."""
-    rows, any_unnamed, any_open = _looked_over(asked)
-    few = together(asked, rows)
+def _with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Adds the matching ACLs and owners. Plans no joins for questions that do not occur."""
+    rows, any_unnamed, any_open = _overview(questions)
+    few = coalesce_small(questions, rows)
     intervals = acl_intervals(metadata_log).persist()
     owned = owner_intervals(metadata_log).persist()
-    answered = with_answers(few, intervals, counted=any_open)
+    matched = with_acl_matches(few, intervals, counted=any_open)
     unnamed, any_owner = few.where(F.col(S.RESOURCE_NAME).isNull()), not owned.isEmpty()
     if any_unnamed:
-        answered = answered.join(type_answers(unnamed, intervals), list(TYPE_QUESTION), "left")
+        matched = matched.join(by_resource_type(unnamed, intervals), list(TYPE_QUESTION), "left")
     if any_owner:
-        answered = answered.join(owners(few, owned), list(QUESTION), "left")
+        matched = matched.join(owners(few, owned), list(QUESTION), "left")
     if any_unnamed and any_owner:
         some = owners_of_some(unnamed, owned, intervals)
-        answered = answered.join(some, list(TYPE_QUESTION), "left")
-    absent = {BY_NAME, BY_TYPE, UNPROTECTED, OWNS, OWNS_SOME}.difference(answered.columns)
-    return answered.withColumns({name: F.lit(None).cast("boolean") for name in absent})
+        matched = matched.join(some, list(TYPE_QUESTION), "left")
+    absent = {BY_NAME, BY_TYPE, UNPROTECTED, OWNS, OWNS_SOME}.difference(matched.columns)
+    return matched.withColumns({name: F.lit(None).cast("boolean") for name in absent})
 
 
-def _looked_over(asked: DataFrame) -> tuple[int, bool, bool]:
-    """How many rows there are, whether one names no resource, and whether one is open where no ACL stands."""
+def _overview(questions: DataFrame) -> tuple[int, bool, bool]:
+    """Returns the number of rows, if one names no resource, and if one needs the default of no ACL."""
     unnamed, everyone = F.max(F.col(S.RESOURCE_NAME).isNull()), F.max(ALLOW_EVERYONE)
-    row = asked.agg(F.count(F.lit(1)), unnamed, everyone).first()
+    row = questions.agg(F.count(F.lit(1)), unnamed, everyone).first()
     return (int(row[0]), bool(row[1]), bool(row[2])) if row else (0, False, False)
 
 
 def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """One row per _GROUP. The only join that the millions meet is by their offset, a number: the epoch."""
+    """Returns one row per _GROUP. Millions of records are joined only once, with their epoch by offset."""
     moments = F.broadcast(epochs(records, metadata_log, owner_changes(metadata_log)))
     decided = with_generation(records.where(F.col(S.EVENT).isin(*DECISION_EVENTS)))
-    # A join does not find null; nobody is called by an empty name, so it stands for "not told".
-    told = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
-    placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(told)
+    # A join does not match null. No principal or host has an empty name, so it can stand for null.
+    not_null = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
+    placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(not_null)
     return placed.groupBy(*_GROUP).agg(
         F.count(F.lit(1)).alias(RECORDS),
-        # Not a sample of them: Spark collects without compiled code, and would sort the whole trail for it.
+        # Not a sample of sequences: collect_set has no compiled code and would sort the whole trail.
         F.min(S.SEQUENCE).alias(FIRST),
         F.max(S.SEQUENCE).alias(LAST),
         F.min(S.METADATA_OFFSET).alias(LOWEST),
@@ -180,7 +182,7 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _expectations() -> list[Column]:
-    """In this order: the first that holds is what the authorizer must have said."""
+    """Returns the conditions in order: the first that holds gives the expected outcome."""
     super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
     unprotected = F.coalesce(ON_RESOURCE, F.lit(0)) == 0
     by_acl = F.col(BY_NAME) | F.col(BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
@@ -208,7 +210,7 @@ def _expect(granted: bool | Column, rule: str | Column | None, acls: Column | No
 
 
 def _needs_acls() -> Column:
-    """Neither a super user's decision nor one that was made without looking at ACLs."""
+    """Returns whether the decision depends on ACLs: no super user, and no rule that applies without ACLs."""
     rule = F.coalesce(f"{EXPECTED}.rule", F.lit(BY_ACL))
     return ~rule.isin(NO_AUTHORIZER, FAILED, *PROTECTED, SUPER_USER, NOT_READY)
 
@@ -230,16 +232,16 @@ def _missing_evidence() -> list[Column]:
         F.when(_needs_acls() & F.col(EPOCH).isNull(), "the record has no metadata offset"),
         F.when(_needs_acls() & (F.col(HIGHEST) >= F.col(LOG_END)), "the metadata log ends before its offset"),
         F.when(
-            _needs_acls() & wrong & ((F.col(LOWEST) < F.col(LOST_BEFORE)) | _in_the_blind()),
+            _needs_acls() & wrong & ((F.col(LOWEST) < F.col(LOST_BEFORE)) | _in_unknown_range()),
             "older ACLs are missing from the log",
         ),
     ]
 
 
-def _in_the_blind() -> Column:
-    # From the snapshot's own offset on it is known again.
+def _in_unknown_range() -> Column:
+    # The state is known again from the offset of the snapshot itself.
     return F.exists(
-        BLIND, lambda each: (F.col(LOWEST) < each[BLIND_LAST]) & (F.col(HIGHEST) >= each[BLIND_FIRST])
+        UNKNOWN, lambda each: (F.col(LOWEST) < each[UNKNOWN_LAST]) & (F.col(HIGHEST) >= each[UNKNOWN_FIRST])
     )
 
 
@@ -260,11 +262,11 @@ def _faults() -> list[Column]:
     checked = F.col(NOT_EVALUATED).isNull()
     differs = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
     return [
-        F.when(checked & F.col(UNVERIFIABLE).isNotNull(), _fault("decisions.unverifiable", "medium")),
-        F.when(checked & differs & F.col(S.GRANTED), _fault("decisions.wrongly_granted", "critical")),
-        F.when(checked & differs, _fault("decisions.wrongly_denied", "high")),
-        F.when(checked & _other_rule(), _fault("decisions.wrong_rule", "medium")),
-        F.when(checked & _other_acl(), _fault("decisions.wrong_acl", "medium")),
+        fault(checked & F.col(UNVERIFIABLE).isNotNull(), "decisions.unverifiable", "medium"),
+        fault(checked & differs & F.col(S.GRANTED), "decisions.wrongly_granted", "critical"),
+        fault(checked & differs, "decisions.wrongly_denied", "high"),
+        fault(checked & _other_rule(), "decisions.wrong_rule", "medium"),
+        fault(checked & _other_acl(), "decisions.wrong_acl", "medium"),
     ]
 
 
@@ -275,7 +277,3 @@ def _other_rule() -> Column:
 def _other_acl() -> Column:
     named = F.coalesce(F.array_contains(f"{EXPECTED}.acls", F.col(S.ACL_ID)), F.lit(False))
     return F.coalesce(F.col(f"{EXPECTED}.rule") == BY_ACL, F.lit(False)) & ~named
-
-
-def _fault(check: str, severity: str) -> Column:
-    return F.struct(F.lit(check).alias("check"), F.lit(severity).alias("severity"))

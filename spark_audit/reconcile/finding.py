@@ -1,8 +1,10 @@
-"""What every check ends with: rows of the finding table from a check's own columns.
+"""Turns a check's own columns into rows of table `findings`.
 
-A finding's id is a hash of its check and its evidence, so that a scheduler can tell a new one from one
-it has seen. Evidence must therefore hold nothing that changes from run to run: sort what is collected.
+A finding's id is a hash of its check and its evidence, so that a scheduler can tell new findings from known
+ones. So evidence must not contain anything that differs between runs: sort what is collected.
 """
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,40 +12,75 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 
 SAMPLE = 20
-"""So many sequences or offsets stand as examples in the evidence of one finding."""
+"""The evidence of one finding names at most this many sequences or offsets."""
+_FAULT = "fault"
+
+
+def fault(holds: Column, check: str, severity: str, *explanation: Column) -> Column:
+    """Returns struct(check, severity, explanation) if `holds` is true, null otherwise.
+
+    Without an explanation it is empty: for checks that pass one explanation of all faults to `findings`.
+    """
+    described = F.struct(
+        F.lit(check).alias(S.CHECK),
+        F.lit(severity).alias(S.SEVERITY),
+        F.concat(F.lit(""), *explanation).alias(S.EXPLANATION),
+    )
+    return F.when(F.coalesce(holds, F.lit(False)), described)
+
+
+def with_every_fault(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
+    """Returns one row per row and fault that holds, with the fault's check, severity and explanation."""
+    found = rows.withColumn(_FAULT, F.explode(F.array_compact(F.array(*faults))))
+    return found.select("*", f"{_FAULT}.*").drop(_FAULT)
+
+
+def with_first_fault(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
+    """Returns the rows for which a fault holds, with the check, severity and explanation of the first one."""
+    found = rows.withColumn(_FAULT, F.coalesce(*faults)).where(F.col(_FAULT).isNotNull())
+    return found.select("*", f"{_FAULT}.*").drop(_FAULT)
 
 
 def findings(
     faults: DataFrame,
     *,
-    check: str | Column,
-    severity: str | Column,
     date: str,
-    explanation: Column,
-    evidence: list[Column | str],
+    evidence: Sequence[Column | str],
+    check: str | Column | None = None,
+    severity: str | Column | None = None,
+    explanation: Column | None = None,
 ) -> DataFrame:
-    """Closes a check. `date` names the column with the day on which the fault shows."""
+    """Returns rows of table `findings`. `date` names the column with the day on which the fault shows.
+
+    Without check, severity or explanation, the column of that name is used.
+    """
     proof = F.to_json(F.struct(*evidence))
-    named = F.lit(check) if isinstance(check, str) else check
-    number = F.substring(F.sha2(F.concat_ws("|", named, proof), 256), 1, 16)
+    name = _column(S.CHECK, check)
+    digest = F.substring(F.sha2(F.concat_ws("|", name, proof), 256), 1, 16)
     return faults.select(
-        number.alias(S.ID),
-        named.alias(S.CHECK),
-        (F.lit(severity) if isinstance(severity, str) else severity).alias(S.SEVERITY),
+        digest.alias(S.ID),
+        name.alias(S.CHECK),
+        _column(S.SEVERITY, severity).alias(S.SEVERITY),
         F.col(date).cast("date").alias(S.DATE),
-        explanation.alias(S.EXPLANATION),
+        _column(S.EXPLANATION, explanation).alias(S.EXPLANATION),
         proof.alias(S.EVIDENCE),
     )
 
 
 def sample(column: str | Column) -> Column:
-    """The smallest values of a group, in order."""
+    """Aggregates to the smallest SAMPLE distinct values of a group, in order."""
     return F.slice(F.sort_array(F.collect_set(column)), 1, SAMPLE)
 
 
-def words(template: str, *columns: str | Column) -> Column:
-    """A sentence with values in it: `%s` for each column, of whatever type; null is told as null."""
+def sentence(template: str, *columns: str | Column) -> Column:
+    """Returns the template with `%s` replaced by each column, of any type. Null is shown as `null`."""
     shown = [
         F.coalesce((F.col(c) if isinstance(c, str) else c).cast("string"), F.lit("null")) for c in columns
     ]
     return F.format_string(template, *shown)
+
+
+def _column(name: str, value: str | Column | None) -> Column:
+    if value is None:
+        return F.col(name)
+    return F.lit(value) if isinstance(value, str) else value

@@ -1,22 +1,23 @@
-"""(c) Forwarded admin requests, three ways: what the proxy told, what the controller did, what the log holds.
+"""(c) Compares forwarded admin requests three ways: the proxy's record, the controller's record, the log.
 
-The proxy's record (`forwarded`) and the controller's (`forwarded_received`) share a forward_id; the
-controller's names the offsets it committed. Takes the audit records (each once) and the metadata log.
-What the log holds and no request explains is changes.py's affair.
+The proxy's record (`forwarded`) and the controller's (`forwarded_received`) share a forward_id, and the
+controller's names the offsets that it committed. Takes the audit records, each once, and the metadata log.
+changes.py checks the other way, whether a request explains what the log holds.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.claims import claimed_offsets, possible_range, received
-from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.survey import ALWAYS
+from spark_audit.reconcile.finding import fault, findings, sample, sentence, with_every_fault
+from spark_audit.trail.claims import claimed_offsets, possible_range, received
+from spark_audit.trail.sequence_index import ALWAYS
 
-# Kafka's error codes. The Envelope's NONE says that the controller's answer was passed on as it was, errors
-# in it included. The other two a proxy may tell whatever the controller said: it never learnt the outcome,
-# or it is none of the client's affair (KIP-590: a refused proxy). A `forwarded` of version 1 tells that of
-# the Envelope only; since then it tells the answer's too, null where nobody read it.
+# Kafka's error codes. NONE in the Envelope says that the controller's response was passed on unchanged, with
+# any errors in it. A proxy may return the other two whatever the controller responded: it did not learn the
+# outcome, or the error does not concern the client (KIP-590: the proxy itself was not authorized).
+# `forwarded` of version 1 has the Envelope's error only. Since version 2 it also has the response's, null if
+# not read.
 NONE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT = 0, -1, 7
 
 _PAIR = (
@@ -37,38 +38,35 @@ _PAIR = (
 
 
 def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """All of the checks below as one table of findings; up to where `judged_until_ms` (survey.py) says."""
+    """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
     claims = impossible_offsets(records).unionByName(claimed_twice(records))
     return pairs(records, until_ms).unionByName(claims).unionByName(not_in_the_log(records, metadata_log))
 
 
 def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """What proxy and controller say of one forward, side by side; each disagreement is a finding."""
-    paired = _told(records).join(_done(records), S.FORWARD_ID, "full_outer")
-    # Of the newest one side may be on its way still.
+    """Compares the proxy's and the controller's records of each forward. Each difference is a finding."""
+    paired = _by_proxy(records).join(_by_controller(records), S.FORWARD_ID, "full_outer")
+    # One side of the newest forwards may not have arrived yet.
     both = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
     paired = paired.where(both | (F.coalesce("told_ms", "received_ms") <= until_ms))
     paired = paired.withColumn(S.DATE, F.coalesce("date_told", "date_received"))
-    faults = paired.withColumn("fault", F.explode(F.array_compact(F.array(*_faults()))))
     return findings(
-        faults,
-        check=F.col("fault.check"),
-        severity=F.col("fault.severity"),
+        with_every_fault(paired, _faults()),
         date=S.DATE,
-        explanation=F.concat(words("forward %s: ", S.FORWARD_ID), F.col("fault.explanation")),
-        evidence=list(_PAIR),
+        explanation=F.concat(sentence("forward %s: ", S.FORWARD_ID), F.col(S.EXPLANATION)),
+        evidence=_PAIR,
     )
 
 
 def impossible_offsets(records: DataFrame) -> DataFrame:
-    """A controller's claim that is no range of offsets."""
+    """Returns claims of a controller that are not a possible range of offsets."""
     claims = received(records).where(F.col(S.FIRST_OFFSET).isNotNull())
     return findings(
         claims.where(~possible_range()),
         check="forwarded.impossible_offsets",
         severity="critical",
         date=S.DATE,
-        explanation=words(
+        explanation=sentence(
             "forward %s: the controller claims metadata offsets %s to %s, which no request can have written",
             S.FORWARD_ID,
             S.FIRST_OFFSET,
@@ -79,8 +77,8 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
 
 
 def claimed_twice(records: DataFrame) -> DataFrame:
-    """Offsets that stand for two requests: one of them tells of a change that is not its own."""
-    # What a controller does by itself has no id, and goes by the name of what it did.
+    """Returns offsets that two requests claim. One of the claims is false."""
+    # A change that the controller makes by itself has no forward id, so its method identifies it.
     claim = F.coalesce(S.FORWARD_ID, S.METHOD)
     by_offset = claimed_offsets(records).groupBy(S.LOG_OFFSET)
     claimed = by_offset.agg(F.min(S.DATE).alias(S.DATE), sample(claim).alias("claims"))
@@ -89,8 +87,8 @@ def claimed_twice(records: DataFrame) -> DataFrame:
         check="forwarded.claimed_twice",
         severity="critical",
         date=S.DATE,
-        explanation=words(
-            "metadata offset %s is claimed for several requests, of which one wrote it: %s",
+        explanation=sentence(
+            "metadata offset %s is claimed for several requests, only one of which can have written it: %s",
             S.LOG_OFFSET,
             F.array_join("claims", ", "),
         ),
@@ -99,7 +97,7 @@ def claimed_twice(records: DataFrame) -> DataFrame:
 
 
 def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Offsets that a controller claims and the log does not have: a change acknowledged and lost."""
+    """Returns offsets that a controller claims but the log does not have: the change was lost or deleted."""
     absent = claimed_offsets(records).join(metadata_log.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
     by_forward = absent.groupBy(S.FORWARD_ID, S.METHOD).agg(
         F.min(S.DATE).alias(S.DATE), sample(S.LOG_OFFSET).alias("missing_offsets")
@@ -109,7 +107,7 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         check="forwarded.not_in_the_log",
         severity="critical",
         date=S.DATE,
-        explanation=words(
+        explanation=sentence(
             "forward %s: the controller committed a %s at metadata offset(s) %s, where the log has no record",
             S.FORWARD_ID,
             S.METHOD,
@@ -119,22 +117,22 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     )
 
 
-def _told(records: DataFrame) -> DataFrame:
-    mine = records.where(F.col(S.EVENT) == "forwarded")
+def _by_proxy(records: DataFrame) -> DataFrame:
+    forwards = records.where(F.col(S.EVENT) == "forwarded")
     in_order = F.struct(S.TIME_MS, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)
-    return mine.groupBy(S.FORWARD_ID).agg(
+    return forwards.groupBy(S.FORWARD_ID).agg(
         sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
         F.min(S.DATE).alias("date_told"),
         F.max(S.TIME_MS).alias("told_ms"),
         F.max_by(S.PRINCIPAL, in_order).alias("principal_told"),
         F.max_by(S.METHOD, in_order).alias("method_told"),
-        F.max_by(_answer_error(), in_order).alias("error_told"),
+        F.max_by(_response_error(), in_order).alias("error_told"),
         F.max_by(_envelope_error(), in_order).alias("envelope_error_told"),
         F.max_by(S.LAST_OFFSET, in_order).alias("offset_told"),
     )
 
 
-def _answer_error() -> Column:
+def _response_error() -> Column:
     return F.when(F.col(S.RECORD_SCHEMA_VERSION) > 1, F.col(S.ERROR_CODE))
 
 
@@ -144,8 +142,8 @@ def _envelope_error() -> Column:
     )
 
 
-def _done(records: DataFrame) -> DataFrame:
-    # One forward may reach controllers more than once: a proxy that lost the connection asks again.
+def _by_controller(records: DataFrame) -> DataFrame:
+    # A forward may reach controllers more than once: a proxy that loses the connection retries.
     in_order = F.struct(S.TIME_MS, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)
     return (
         received(records)
@@ -164,67 +162,63 @@ def _done(records: DataFrame) -> DataFrame:
 
 
 def _faults() -> list[Column]:
-    met = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
-    of_envelope = F.col("envelope_error_told")
+    both = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
+    envelope_error = F.col("envelope_error_told")
     passed_on = F.array_contains("errors_received", F.col("error_told")) | F.col("error_told").isNull()
-    kept_back = of_envelope.isin(UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT)
-    kept_back = kept_back | F.array_contains("errors_received", of_envelope)
-    error_fits = F.when(of_envelope == NONE, passed_on).otherwise(kept_back)
+    replaced = envelope_error.isin(UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT)
+    replaced = replaced | F.array_contains("errors_received", envelope_error)
+    error_fits = F.when(envelope_error == NONE, passed_on).otherwise(replaced)
     return [
-        _fault(
+        fault(
             F.col("proxies").isNull(),
-            "unknown_to_proxy",
+            "forwarded.unknown_to_proxy",
             "high",
-            "the controller received it, no proxy sent it",
+            F.lit("the controller received it, but no proxy has recorded it"),
         ),
-        _fault(
-            F.col("attempts").isNull() & (of_envelope == NONE),
-            "unknown_to_controller",
+        fault(
+            F.col("attempts").isNull() & (envelope_error == NONE),
+            "forwarded.unknown_to_controller",
             "critical",
-            words("the proxy told success for a %s that no controller received", "method_told"),
+            sentence("the proxy reported success of a %s that no controller received", "method_told"),
         ),
-        _fault(
+        fault(
             F.size("proxies") > 1,
-            "sent_twice",
+            "forwarded.sent_twice",
             "high",
-            words("%s records of proxies have this id", F.size("proxies")),
+            sentence("%s records of proxies have this id", F.size("proxies")),
         ),
-        _fault(F.col("applied") > 1, "applied_twice", "high", words("applied %s times", "applied")),
-        _fault(
-            met & ~F.col("principal_told").eqNullSafe(F.col("principal_received")),
-            "different_principal",
-            "critical",
-            words("sent for %s, carried out for %s", "principal_told", "principal_received"),
-        ),
-        _fault(
-            met & ~F.col("method_told").eqNullSafe(F.col("method_received")),
-            "different_request",
-            "critical",
-            words("sent as %s, received as %s", "method_told", "method_received"),
-        ),
-        _fault(
-            met & ~F.coalesce(error_fits, F.lit(False)),
-            "different_error",
+        fault(
+            F.col("applied") > 1,
+            "forwarded.applied_twice",
             "high",
-            words(
-                "error %s told, error(s) %s at the controller",
-                F.coalesce("error_told", of_envelope),
+            sentence("it was applied %s times", "applied"),
+        ),
+        fault(
+            both & ~F.col("principal_told").eqNullSafe(F.col("principal_received")),
+            "forwarded.different_principal",
+            "critical",
+            sentence("sent for %s, carried out for %s", "principal_told", "principal_received"),
+        ),
+        fault(
+            both & ~F.col("method_told").eqNullSafe(F.col("method_received")),
+            "forwarded.different_request",
+            "critical",
+            sentence("sent as %s, received as %s", "method_told", "method_received"),
+        ),
+        fault(
+            both & ~F.coalesce(error_fits, F.lit(False)),
+            "forwarded.different_error",
+            "high",
+            sentence(
+                "error %s at the proxy, error(s) %s at the controller",
+                F.coalesce("error_told", envelope_error),
                 F.to_json("errors_received"),
             ),
         ),
-        _fault(
-            met & ~F.array_contains("offsets_committed", F.col("offset_told")),
-            "different_offset",
+        fault(
+            both & ~F.array_contains("offsets_committed", F.col("offset_told")),
+            "forwarded.different_offset",
             "high",
-            words("offset %s told, %s committed", "offset_told", F.to_json("offsets_committed")),
+            sentence("offset %s at the proxy, %s committed", "offset_told", F.to_json("offsets_committed")),
         ),
     ]
-
-
-def _fault(holds: Column, name: str, severity: str | Column, explanation: str | Column) -> Column:
-    fault = F.struct(
-        F.lit(f"forwarded.{name}").alias("check"),
-        (F.lit(severity) if isinstance(severity, str) else severity).alias("severity"),
-        (F.lit(explanation) if isinstance(explanation, str) else explanation).alias("explanation"),
-    )
-    return F.when(F.coalesce(holds, F.lit(False)), fault)

@@ -1,7 +1,7 @@
-"""(a) What is missing from what a process wrote: sequences run from 0 without a hole, up to a `stopped`.
+"""(a) Records that are missing: the sequences of a boot run from 0 without a hole, up to a `stopped` record.
 
-Takes every copy of every record (not only the first): two records of one sequence that differ are a
-finding here. Says nothing of what the missing records held.
+Takes every copy of every record, not only the first: two different records with one sequence are a finding.
+Does not know what the missing records held.
 """
 
 from functools import reduce
@@ -10,52 +10,52 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.copies import rows_of
 from spark_audit.reconcile.boots import proven_ends
-from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.survey import (
+from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.trail.deduplicate import rows_of
+from spark_audit.trail.sequence_index import (
     BEFORE,
     SILENCE_MS,
-    disordered,
-    holed,
-    processes,
-    repeating,
+    boots,
+    disordered_boots,
+    repeated_spans,
+    sequence_index,
     span_of_sequence,
-    survey,
+    spans_with_holes,
 )
-from spark_audit.trail import AUTHOR, KEY
 
-_OF_ITSELF = ("high_water", "stopped", "records_dropped")
+_REPORTS = ("high_water", "stopped", "records_dropped")
 
-_NARROW = (*KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
-_SAID = (*KEY, S.DATE, S.EVENT, S.COUNT, S.MESSAGE)
+_NARROW = (*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
+_REPORTED = (*S.RECORD_KEY, S.DATE, S.EVENT, S.COUNT, S.MESSAGE)
 
 
-def gaps(audit: DataFrame, stretches: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
-    """All of the checks below as one table of findings.
+def gaps(audit: DataFrame, index: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
+    """Returns the findings of all checks below.
 
-    `stretches` is `survey(audit)`; `expired` table `expired`: up to which sequence nothing is missed.
+    `index` is `sequence_index(audit)`. `expired` is table `expired`: the records that were deleted on
+    purpose.
     """
-    outline = (survey(audit) if stretches is None else stretches).persist()
-    ends = processes(outline).persist()
-    said = audit.where(F.col(S.EVENT).isin(*_OF_ITSELF)).select(*_SAID).persist()
+    index = (sequence_index(audit) if index is None else index).persist()
+    ends = boots(index).persist()
+    reports = audit.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED).persist()
     narrow = audit.select(*_NARROW)
     parts = [
-        holes(narrow, outline, expired),
-        different_copies(narrow, outline),
-        reordered(narrow, outline),
+        holes(narrow, index, expired),
+        different_copies(narrow, index),
+        reordered(narrow, index),
         records_after_stop(ends),
         unfinished(audit, ends),
-        miscounted(said),
-        dropped(said),
+        miscounted(reports),
+        dropped(reports),
     ]
     return reduce(DataFrame.unionByName, parts)
 
 
-def holes(audit: DataFrame, stretches: DataFrame, expired: DataFrame | None = None) -> DataFrame:
-    """One finding per run of missing sequences, the one before the first record included."""
-    near = rows_of(audit, holed(stretches)).withColumn("span", span_of_sequence())
-    of_span = Window.partitionBy(*AUTHOR, "span").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) -> DataFrame:
+    """Returns one finding per run of missing sequences, including the ones before the first record."""
+    near = rows_of(audit, spans_with_holes(index)).withColumn("span", span_of_sequence())
+    of_span = Window.partitionBy(*S.BOOT_KEY, "span").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
     placed = near.withColumn("previous", F.coalesce(F.lag(S.SEQUENCE).over(of_span), BEFORE))
     missing = placed.where(F.col(S.SEQUENCE) > F.col("previous") + 1)
     missing = missing.withColumn("first_missing", F.col("previous") + 1)
@@ -65,33 +65,31 @@ def holes(audit: DataFrame, stretches: DataFrame, expired: DataFrame | None = No
         check="gaps.hole",
         severity="critical",
         date=S.DATE,
-        explanation=words(
-            "%s of process %s/%s: records %s to %s are not in the table; the next one, %s, is",
-            F.concat(
-                (F.col("last_missing") - F.col("first_missing") + 1).cast("string"), F.lit(" record(s)")
-            ),
-            *AUTHOR,
+        explanation=sentence(
+            "process %s/%s: %s record(s) are missing, sequences %s to %s; the next record, %s, is present",
+            *S.BOOT_KEY,
+            F.col("last_missing") - F.col("first_missing") + 1,
             "first_missing",
             "last_missing",
             S.SEQUENCE,
         ),
-        evidence=[*AUTHOR, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
+        evidence=[*S.BOOT_KEY, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
     )
 
 
 def _not_expired(missing: DataFrame, expired: DataFrame | None) -> DataFrame:
     if expired is None:
         return missing
-    ends = expired.groupBy(*AUTHOR).agg(F.max("last_sequence").alias("expired_to"))
-    told = missing.join(F.broadcast(ends), list(AUTHOR), "left")
-    return told.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
+    ends = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
+    joined = missing.join(F.broadcast(ends), list(S.BOOT_KEY), "left")
+    return joined.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
 
 
-def different_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
-    """A record may come twice; it may not come twice and differ."""
+def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
+    """Returns records that were delivered more than once and differ."""
     versions = (
-        rows_of(audit, repeating(stretches))
-        .groupBy(*KEY)
+        rows_of(audit, repeated_spans(index))
+        .groupBy(*S.RECORD_KEY)
         .agg(
             F.count_distinct(S.BODY_SHA256).alias("versions"),
             F.min(S.DATE).alias(S.DATE),
@@ -103,30 +101,32 @@ def different_copies(audit: DataFrame, stretches: DataFrame) -> DataFrame:
         check="gaps.different_copies",
         severity="critical",
         date=S.DATE,
-        explanation=words(
-            "process %s/%s wrote sequence %s in %s different versions (offsets %s of the audit topic)",
-            *KEY,
+        explanation=sentence(
+            "process %s/%s: there are %s different records with sequence %s (offsets %s of the audit topic)",
+            *S.BOOT_KEY,
             "versions",
+            S.SEQUENCE,
             F.to_json("kafka_offsets"),
         ),
-        evidence=[*KEY, "versions", "kafka_offsets"],
+        evidence=[*S.RECORD_KEY, "versions", "kafka_offsets"],
     )
 
 
-def reordered(audit: DataFrame, stretches: DataFrame) -> DataFrame:
-    """The first copies of a process's records lie in a partition in the order in which they were written.
+def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
+    """Returns one finding per boot whose records are not in a partition in the order of their sequences.
 
-    Records sent again, after a crash, lie later; so boots with any out of order are looked at once more.
+    Only the first copy of a record counts: records that are sent again after a crash come later. So boots
+    that look disordered in the index are checked again by their first copies.
     """
-    suspicious = disordered(stretches).persist()
-    near = audit.join(suspicious, list(AUTHOR)) if suspicious.count() else audit.limit(0)
-    first = near.groupBy(*KEY, S.KAFKA_PARTITION).agg(
+    suspicious = disordered_boots(index).persist()
+    near = audit.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else audit.limit(0)
+    first = near.groupBy(*S.RECORD_KEY, S.KAFKA_PARTITION).agg(
         F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
     )
-    in_order = Window.partitionBy(*AUTHOR, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
+    in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
     placed = first.withColumn("offset_before", F.lag(S.KAFKA_OFFSET).over(in_order))
     early = placed.where(F.col("offset_before") > F.col(S.KAFKA_OFFSET))
-    by_boot = early.groupBy(*AUTHOR).agg(
+    by_boot = early.groupBy(*S.BOOT_KEY).agg(
         F.min(S.DATE).alias(S.DATE),
         F.count(F.lit(1)).alias("records"),
         sample(S.SEQUENCE).alias("sequences"),
@@ -137,39 +137,39 @@ def reordered(audit: DataFrame, stretches: DataFrame) -> DataFrame:
         check="gaps.reordered",
         severity="high",
         date=S.DATE,
-        explanation=words(
-            "process %s/%s: %s record(s) lie in the topic before one that was written earlier (sequences %s)",
-            *AUTHOR,
+        explanation=sentence(
+            "process %s/%s: %s record(s) are in the topic before a record of a lower sequence (sequences %s)",
+            *S.BOOT_KEY,
             "records",
             F.array_join("sequences", ", "),
         ),
-        evidence=[*AUTHOR, "records", "sequences", "kafka_offsets"],
+        evidence=[*S.BOOT_KEY, "records", "sequences", "kafka_offsets"],
     )
 
 
 def records_after_stop(boots: DataFrame) -> DataFrame:
-    """`stopped` is the last record of its process: what follows was written by someone else."""
+    """Returns boots with records after `stopped`, which is the last record that a process writes."""
     ends = boots.where(F.col("stopped_at") < F.col("last_sequence"))
     return findings(
         ends,
         check="gaps.after_stop",
         severity="critical",
         date="last_date",
-        explanation=words(
-            "process %s/%s stopped at sequence %s, yet there are records up to sequence %s",
-            *AUTHOR,
+        explanation=sentence(
+            "process %s/%s stopped at sequence %s, but there are records up to sequence %s",
+            *S.BOOT_KEY,
             "stopped_at",
             "last_sequence",
         ),
-        evidence=[*AUTHOR, "stopped_at", "last_sequence"],
+        evidence=[*S.BOOT_KEY, "stopped_at", "last_sequence"],
     )
 
 
 def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
-    """No `stopped`, and gone: another boot of the same id has come after, or all others have moved on.
+    """Returns boots without `stopped` that are gone: a newer boot has the same id, or only they are silent.
 
-    A crash looks like this, and so does a tail that was cut off. Where the next boot names the last record
-    that is there, it was a crash that lost nothing, and no finding; without such a link nobody can tell.
+    Either the process crashed, or the end of its trail was cut off. If the next boot names the last record
+    that is present, it was a crash that lost nothing, and no finding.
     """
     of_one_id = Window.partitionBy(S.PROXY_ID).orderBy("first_time_ms", S.BOOT_ID)
     newest = boots.agg(F.max("last_time_ms").alias("newest_ms"))
@@ -182,40 +182,45 @@ def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
         check="gaps.unfinished",
         severity="medium",
         date="last_date",
-        explanation=words(
+        explanation=sentence(
             "process %s/%s ends at sequence %s without `stopped`: it crashed, or its tail is missing",
-            *AUTHOR,
+            *S.BOOT_KEY,
             "last_sequence",
         ),
-        # Not its successor, which may come a day later: the fault is the same one then.
-        evidence=[*AUTHOR, "last_sequence", "last_time_ms"],
+        # Not its successor, which may start a day later: the id of the finding must not change then.
+        evidence=[*S.BOOT_KEY, "last_sequence", "last_time_ms"],
     )
 
 
-def miscounted(said: DataFrame) -> DataFrame:
-    """A high-water record tells how many records there are so far, itself counted or not: no other number."""
-    marks = said.where(F.col(S.EVENT).isin("high_water", "stopped") & F.col(S.COUNT).isNotNull())
+def miscounted(reports: DataFrame) -> DataFrame:
+    """Returns high-water records whose count is not the number of records so far, with or without itself."""
+    marks = reports.where(F.col(S.EVENT).isin("high_water", "stopped") & F.col(S.COUNT).isNotNull())
     wrong = marks.where(~F.col(S.COUNT).isin(F.col(S.SEQUENCE), F.col(S.SEQUENCE) + 1))
     return findings(
-        wrong.dropDuplicates([*KEY, S.COUNT]),
+        wrong.dropDuplicates([*S.RECORD_KEY, S.COUNT]),
         check="gaps.miscounted",
         severity="critical",
         date=S.DATE,
-        explanation=words("process %s/%s says at sequence %s that it has written %s records", *KEY, S.COUNT),
-        evidence=[*KEY, S.EVENT, S.COUNT],
+        explanation=sentence(
+            "process %s/%s reports at sequence %s that it has written %s records", *S.RECORD_KEY, S.COUNT
+        ),
+        evidence=[*S.RECORD_KEY, S.EVENT, S.COUNT],
     )
 
 
-def dropped(said: DataFrame) -> DataFrame:
-    """What a process itself says it could not write: its spool was full."""
-    told = said.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(KEY))
+def dropped(reports: DataFrame) -> DataFrame:
+    """Returns the records that a process reports to have dropped, because its spool was full for example."""
+    losses = reports.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(S.RECORD_KEY))
     return findings(
-        told,
+        losses,
         check="gaps.dropped",
         severity="high",
         date=S.DATE,
-        explanation=words(
-            "process %s/%s says at sequence %s that it lost %s record(s): %s", *KEY, S.COUNT, S.MESSAGE
+        explanation=sentence(
+            "process %s/%s reports at sequence %s that it dropped %s record(s): %s",
+            *S.RECORD_KEY,
+            S.COUNT,
+            S.MESSAGE,
         ),
-        evidence=[*KEY, S.COUNT, S.MESSAGE],
+        evidence=[*S.RECORD_KEY, S.COUNT, S.MESSAGE],
     )

@@ -1,6 +1,6 @@
-"""How a link of the hash chain is computed, as expressions: SHA-256, or HMAC-SHA256 with a key (RFC 2104).
+"""The hash chain's links as Spark expressions: SHA-256, or HMAC-SHA256 with a key (RFC 2104).
 
-Spark has no HMAC; two rounds of its SHA-256 with the padded key are one. Knows no tables.
+Spark has no HMAC. It is two rounds of SHA-256 with the padded key. Knows no tables.
 """
 
 from hashlib import sha256
@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 
 PLAIN, KEYED = "sha256", "hmac-sha256"
-"""What `audit.chain` of a process's settings says."""
+"""Values of `audit.chain` in the settings of a process."""
 _BLOCK_BYTES = 64
 
 
 def digest(text: Column, key: bytes | None) -> Column:
-    """32 bytes; null for null."""
+    """Returns the 32 bytes of the hash, null for null."""
     message = text.cast("binary")
     if key is None:
         return F.unhex(F.sha2(message, 256))
@@ -25,12 +25,12 @@ def digest(text: Column, key: bytes | None) -> Column:
 
 
 def seed(key: bytes | None) -> Column:
-    """The link before the first record of a boot, in hex."""
+    """Returns the link before the first record of a boot, in hex."""
     return hexadecimal(digest(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID), key))
 
 
 def hexadecimal(link: Column) -> Column:
-    """As it stands in the line."""
+    """Returns the link as the line has it."""
     return F.lower(F.hex(link))
 
 

@@ -1,10 +1,10 @@
-"""(c) and (f) where Kafka's own controller does the work: proxies' records against Kafka's metadata log.
+"""(c) and (f) with Kafka's own controller: compares the records of proxies with Kafka's metadata log.
 
-Its controller writes no audit, so a forward is matched with the log by what it changed and between which
-offsets. A change that was acknowledged and is not there was lost or taken out; an administrative record that
-no forward explains was asked for past the proxies. Takes the audit records (each once) and Kafka's own log;
-judged is what was written after the first proxy began, and before the trail's end. What brokers do by
-themselves, and what a snapshot holds, nobody is asked for.
+Kafka's controller writes no audit records, so a forward is matched with the log by its changes and the range
+of offsets in which they were made. A change that was acknowledged but is not in the log was lost or removed.
+An administrative record that no forward explains was requested without the proxies. Takes the audit records,
+each once, and Kafka's own log. Checks what was written after the first proxy started and before the end of
+the trail, except the content of snapshots and what brokers change by themselves.
 """
 
 from pyspark import cloudpickle
@@ -13,67 +13,58 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile.changes import unclaimed_findings
-from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.reconcile.kraft_by_brokers import by_brokers
+from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.kraft_broker_changes import broker_changes
 from spark_audit.reconcile.kraft_claims import (
     CLAIM_ID,
     KEY,
-    OUTCOME_UNKNOWN_MS,
     SURE,
     UNTIL,
     WHOLE,
     claims,
 )
-from spark_audit.reconcile.kraft_log_changes import (
-    BLIND_FIRST,
-    BLIND_LAST,
+from spark_audit.reconcile.kraft_records import (
     CHANGE,
     FIELDS_OF_ACL,
     FIRST_BY_ITSELF,
     TOPIC_NAME,
-    blind,
     creation_of,
     described,
-    holes,
     key_of,
-    of_kafka,
 )
-from spark_audit.survey import SILENCE_MS
-from spark_audit.trail import AUTHOR
+from spark_audit.tables.frames import empty_frame
+from spark_audit.trail.acl_history import NEVER
+from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
+from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges
+from spark_audit.trail.sequence_index import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
 
 cloudpickle.register_pickle_by_value(kraft_matching)  # type: ignore[no-untyped-call]  # not typed there
 
-TRAIL_LATE_MS = 10_000
-"""So long it may take until the record of a change is in the trail."""
-ALWAYS = 2**62
-MUST_BE_THERE = (
+MUST_BE_WRITTEN = (
     "PartitionRecord",
     "DelegationTokenRecord",
     "RemoveDelegationTokenRecord",
     "TopicRecord",
     "RemoveTopicRecord",
 )
-"""What a request always writes; others write nothing where all is as they want it, or is not told in full."""
+"""Kinds that a request always writes. Others are not written if nothing changes, or are not complete."""
 IDEMPOTENT = ("AccessControlEntryRecord", "ClientQuotaRecord", "ConfigRecord", "FeatureLevelRecord")
 IDENTITY, STATE = "identity", "state"
-_MATCHED = T.StructType(
-    [T.StructField("taken", T.ArrayType(T.LongType())), T.StructField("unmet", T.ArrayType(T.StringType()))]
-)
+_MATCHED = S.struct(("taken", T.ArrayType(T.LongType())), ("unmatched", T.ArrayType(T.StringType())))
 
 
 def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """All of the checks below as one table of findings; none where the log is that of a topic."""
+    """Returns the findings of all checks below. None if the log is that of a topic."""
     log = of_kafka(metadata_log)
-    asked = claims(records).persist()
-    told = described(log).persist()
-    pairs = _pairs(asked, told).persist()
-    lost = F.broadcast(blind(log).persist())
+    claimed = claims(records).persist()
+    written = described(log).persist()
+    pairs = _pairs(claimed, written).persist()
+    unknown = F.broadcast(unknown_ranges(log).persist())
     parts = (
-        unexplained(records, log, asked, told, pairs, lost),
-        not_in_the_log(log, asked, told, pairs, lost),
+        unexplained(records, log, claimed, written, pairs, unknown),
+        not_in_the_log(log, claimed, written, pairs, unknown),
         incomplete(records, log, holes(log)),
     )
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
@@ -82,65 +73,65 @@ def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 def unexplained(
     records: DataFrame,
     log: DataFrame,
-    asked: DataFrame,
-    told: DataFrame,
+    claimed: DataFrame,
+    written: DataFrame,
     pairs: DataFrame,
-    lost: DataFrame,
+    unknown: DataFrame,
 ) -> DataFrame:
-    """Administrative records that no forward explains, nor what brokers do by themselves."""
+    """Returns administrative records that neither a forward nor a broker's own work explains."""
     taken = pairs.select(F.explode("taken").alias(S.LOG_OFFSET))
-    left = _judged(told, records, log).join(taken, S.LOG_OFFSET, "left_anti")
-    left = left.join(lost, _of_what_is_lost(), "left_anti").persist()
-    # Few are left, and what explains them is looked for in all of the trail.
-    left = left.join(_by_beginning(left, asked), S.LOG_OFFSET, "left_anti").persist()
+    left = _checked(written, records, log).join(taken, S.LOG_OFFSET, "left_anti")
+    left = left.join(unknown, _depends_on_hole(), "left_anti").persist()
+    # Only few are left, so the whole trail can be searched for what explains them.
+    left = left.join(_by_prefix(left, claimed), S.LOG_OFFSET, "left_anti").persist()
     creations = creation_of(log).persist()
-    explained = by_brokers(left, records, log, creations)
+    explained = broker_changes(left, records, log, creations)
     left = left.join(explained, S.LOG_OFFSET, "left_anti").persist()
     if left.isEmpty():
-        return _none(left)
-    # A topic that nobody asked for is one finding, whatever partitions and configs it was made with.
+        return _no_findings(left)
+    # An unexplained topic is one finding, with all partitions and configs of its creation.
     topics = left.where(F.col(S.API_KEY) == S.TOPIC_RECORD).select(F.col(S.LOG_OFFSET).alias("created_at"))
     with_their_topic = creations.join(topics, "created_at", "left_semi").select(S.LOG_OFFSET)
     alone = left.join(with_their_topic, S.LOG_OFFSET, "left_anti")
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
-    said = words(
-        ", written at %s: no request that a proxy forwarded explains it, it was made past the proxies or its"
-        " audit record is gone: %s",
+    why = sentence(
+        ", written at %s: no request that a proxy forwarded explains it; it was made without the proxies,"
+        " or its audit record is missing: %s",
         F.date_format(S.LOG_TIMESTAMP, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
         key_of(F.col(CHANGE)),
     )
-    return unclaimed_findings(alone, said, CHANGE, time_ms.alias(S.TIME_MS))
+    return unclaimed_findings(alone, why, CHANGE, time_ms.alias(S.TIME_MS))
 
 
 def not_in_the_log(
-    log: DataFrame, asked: DataFrame, told: DataFrame, pairs: DataFrame, lost: DataFrame
+    log: DataFrame, claimed: DataFrame, written: DataFrame, pairs: DataFrame, unknown: DataFrame
 ) -> DataFrame:
-    """Changes that a controller acknowledged and the log does not have; or does not reach so far."""
-    unmet = pairs.select(F.explode("unmet").alias(CLAIM_ID))
-    whole = asked.join(unmet, CLAIM_ID, "left_semi").persist()
+    """Returns changes that a controller acknowledged but the log does not have, or does not reach yet."""
+    unmatched = pairs.select(F.explode("unmatched").alias(CLAIM_ID))
+    whole = claimed.join(unmatched, CLAIM_ID, "left_semi").persist()
     if not whole.isEmpty():
-        whole = whole.join(_as_before(whole, told), CLAIM_ID, "left_anti")
-    missing = whole.unionByName(_beginnings_missing(asked, told)).persist()
+        whole = whole.join(_unchanged(whole, written), CLAIM_ID, "left_anti")
+    missing = whole.unionByName(_missing_prefixes(claimed, written)).persist()
     if missing.isEmpty():
-        return _none(missing)
+        return _no_findings(missing)
     end = F.broadcast(log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias("log_last")))
     absent = missing.crossJoin(end)
-    # What is gone from the log with a snapshot in its place cannot be looked for.
-    overlaps = (F.col(BLIND_FIRST) <= F.col(UNTIL)) & (F.col(BLIND_LAST) >= F.col(S.FIRST_OFFSET))
-    absent = absent.join(lost, overlaps, "left_anti")
+    # What a snapshot has replaced in the log cannot be searched.
+    overlaps = (F.col(UNKNOWN_FIRST) <= F.col(UNTIL)) & (F.col(UNKNOWN_LAST) >= F.col(S.FIRST_OFFSET))
+    absent = absent.join(unknown, overlaps, "left_anti")
     short = F.col(UNTIL) > F.col("log_last")
     by_forward = absent.groupBy(
         S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, short.alias("short")
     ).agg(F.min(S.DATE).alias(S.DATE), sample(KEY).alias("missing_changes"))
-    lacks = F.when(F.col("short"), "the metadata log was read up to an earlier offset").otherwise(
-        "the log has no such record there"
+    lacks = F.when(F.col("short"), "the metadata log was not read so far").otherwise(
+        "where the log has no such record"
     )
     return findings(
         by_forward,
         check=F.when(F.col("short"), "forwarded.unverifiable").otherwise("forwarded.not_in_the_log"),
         severity=F.when(F.col("short"), "medium").otherwise("critical"),
         date=S.DATE,
-        explanation=words(
+        explanation=sentence(
             "forward %s: the controller acknowledged a %s of %s between metadata offsets %s and %s, %s: %s",
             S.FORWARD_ID,
             S.METHOD,
@@ -155,12 +146,12 @@ def not_in_the_log(
 
 
 def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame:
-    """Offsets that are missing between two that are there, or that were written while there was a proxy.
+    """Returns ranges of offsets that are missing from the log, unless the trail starts after them.
 
-    Who changed what there cannot be told. That a log begins late is no loss where the trail begins later.
+    Nobody can know who changed what there.
     """
     if gaps.isEmpty():
-        return _none(gaps)
+        return _no_findings(gaps)
     first = log.where(~F.col(S.FROM_SNAPSHOT)).agg(F.min(S.LOG_OFFSET).alias("first"))
     begin_ms, _ = _trail_reaches(records)
     counts = (F.col("hole_first") > F.col("first")) | (F.unix_millis(S.LOG_TIMESTAMP) > begin_ms)
@@ -170,7 +161,7 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
         check="changes.incomplete_log",
         severity="medium",
         date=S.DATE,
-        explanation=words(
+        explanation=sentence(
             "metadata offsets %s to %s are in no segment that was read: they were removed, or deleted before"
             " they were imported; what was changed there, and by whom, cannot be proven",
             "hole_first",
@@ -180,65 +171,62 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
     )
 
 
-def _of_what_is_lost() -> Column:
-    """Behind a hole, and about something of which only the hole could tell what it was."""
+def _depends_on_hole() -> Column:
+    """Returns whether the record is after a hole and refers by id to what only the hole could show."""
     nameless = (F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD) & F.col(FIELDS_OF_ACL).isNull()
     of_topics = (S.REMOVE_TOPIC_RECORD, S.PARTITION_RECORD, S.PARTITION_CHANGE_RECORD)
     nameless = nameless | (F.col(S.API_KEY).isin(*of_topics) & F.col(TOPIC_NAME).isNull())
-    # When a token ends is told by the record that gave it.
+    # The expiry of a token is in the record that issued it.
     nameless = nameless | (F.col(S.API_KEY) == S.REMOVE_DELEGATION_TOKEN_RECORD)
-    return nameless & F.col(S.LOG_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST))
+    return nameless & F.col(S.LOG_OFFSET).between(F.col(UNKNOWN_FIRST), F.col(UNKNOWN_LAST))
 
 
-def _none(frame: DataFrame) -> DataFrame:
-    # Here and now: in a clean trail, which is the rule, most of the plan need not even be made.
-    return no_rows(frame.sparkSession, S.FINDING)
+def _no_findings(frame: DataFrame) -> DataFrame:
+    return empty_frame(frame.sparkSession, S.FINDING)
 
 
-def _pairs(asked: DataFrame, told: DataFrame) -> DataFrame:
-    """Per content of a change: offsets that a sure claim in full takes, and the claims that took none."""
-    there = told.where(~F.col(S.FROM_SNAPSHOT)).groupBy(key_of(F.col(CHANGE)).alias(KEY))
+def _pairs(claimed: DataFrame, written: DataFrame) -> DataFrame:
+    """Returns, per change, the offsets that sure and complete claims take, and the claims that take none."""
+    there = written.where(~F.col(S.FROM_SNAPSHOT)).groupBy(key_of(F.col(CHANGE)).alias(KEY))
     offsets = there.agg(F.collect_list(S.LOG_OFFSET).alias("offsets"))
-    sure = asked.where(F.col(SURE) & F.col(WHOLE)).groupBy(KEY)
+    sure = claimed.where(F.col(SURE) & F.col(WHOLE)).groupBy(KEY)
     wanted = sure.agg(F.collect_list(F.struct(S.FIRST_OFFSET, UNTIL, CLAIM_ID)).alias("wanted"))
     match = F.udf(kraft_matching.matched, _MATCHED)
     return offsets.join(wanted, KEY, "full_outer").select(match("offsets", "wanted").alias("m")).select("m.*")
 
 
-def _by_beginning(left: DataFrame, asked: DataFrame) -> DataFrame:
-    """Offsets that claims cover which do not tell all: the beginning of a change, or an unsure one."""
-    change = F.col(CHANGE)
-    beginnings = F.transform(F.sequence(F.lit(1), F.size(change)), lambda size: F.slice(change, 1, size))
-    begun = left.select(
-        S.LOG_OFFSET,
-        F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"),
-        F.explode(F.transform(beginnings, key_of)).alias(KEY),
+def _by_prefix(left: DataFrame, claimed: DataFrame) -> DataFrame:
+    """Returns the offsets that incomplete or unsure claims cover: those that hold a prefix of the change."""
+    prefixes = left.select(
+        S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), F.explode(_prefixes()).alias(KEY)
     )
-    loose = asked.where(~F.col(SURE) | ~F.col(WHOLE)).select(KEY, S.FIRST_OFFSET, UNTIL, S.TIME_MS)
+    loose = claimed.where(~F.col(SURE) | ~F.col(WHOLE)).select(KEY, S.FIRST_OFFSET, UNTIL, S.TIME_MS)
     in_time = F.col("log_ms") <= F.col(S.TIME_MS) + OUTCOME_UNKNOWN_MS
     within = (F.col(S.LOG_OFFSET) >= F.col(S.FIRST_OFFSET)) & F.coalesce(
         F.col(S.LOG_OFFSET) <= F.col(UNTIL), in_time
     )
-    return begun.join(loose, KEY).where(within).select(S.LOG_OFFSET).distinct()
+    return prefixes.join(loose, KEY).where(within).select(S.LOG_OFFSET).distinct()
 
 
-def _beginnings_missing(asked: DataFrame, told: DataFrame) -> DataFrame:
-    """Sure claims that tell a beginning only, of which the log has no record."""
-    loose = asked.where(F.col(SURE) & ~F.col(WHOLE) & F.get(CHANGE, 0).isin(*MUST_BE_THERE))
-    change = F.col(CHANGE)
-    beginnings = F.transform(F.sequence(F.lit(1), F.size(change)), lambda size: F.slice(change, 1, size))
-    begun = told.select(S.LOG_OFFSET, F.explode(F.transform(beginnings, key_of)).alias(KEY))
+def _missing_prefixes(claimed: DataFrame, written: DataFrame) -> DataFrame:
+    """Returns sure claims that hold only a prefix of a change and have no record in the log."""
+    loose = claimed.where(F.col(SURE) & ~F.col(WHOLE) & F.get(CHANGE, 0).isin(*MUST_BE_WRITTEN))
+    prefixes = written.select(S.LOG_OFFSET, F.explode(_prefixes()).alias(KEY))
     within = F.col(S.LOG_OFFSET).between(F.col(S.FIRST_OFFSET), F.col(UNTIL))
-    met = loose.join(begun, KEY).where(within).select(CLAIM_ID)
-    return loose.join(met, CLAIM_ID, "left_anti")
+    found = loose.join(prefixes, KEY).where(within).select(CLAIM_ID)
+    return loose.join(found, CLAIM_ID, "left_anti")
 
 
-def _as_before(whole: DataFrame, told: DataFrame) -> DataFrame:
-    """Claims that changed nothing, because all was as they want it at some moment of theirs."""
+def _prefixes() -> Column:
+    change = F.col(CHANGE)
+    return F.transform(F.sequence(F.lit(1), F.size(change)), lambda size: key_of(F.slice(change, 1, size)))
+
+
+def _unchanged(whole: DataFrame, written: DataFrame) -> DataFrame:
+    """Returns claims that changed nothing: the state was already as requested, within the claim's offsets."""
     of_one = Window.partitionBy(IDENTITY).orderBy(S.LOG_OFFSET)
-    never = F.lit(2**63 - 1)
-    states = told.select(S.LOG_OFFSET, *_state()).withColumn(
-        "replaced", F.coalesce(F.lead(S.LOG_OFFSET).over(of_one), never)
+    states = written.select(S.LOG_OFFSET, *_state()).withColumn(
+        "replaced", F.coalesce(F.lead(S.LOG_OFFSET).over(of_one), F.lit(NEVER))
     )
     wanted = whole.where(F.get(CHANGE, 0).isin(*IDEMPOTENT)).select(
         CLAIM_ID, S.FIRST_OFFSET, UNTIL, *(each.alias(f"wanted_{each_name}") for each, each_name in _wanted())
@@ -247,7 +235,7 @@ def _as_before(whole: DataFrame, told: DataFrame) -> DataFrame:
     same = wanted.join(states, F.col(f"wanted_{IDENTITY}") == F.col(IDENTITY)).where(
         held & F.col(f"wanted_{STATE}").eqNullSafe(F.col(STATE))
     )
-    # Nothing to be removed: a topic's configs also end with the topic, without a record.
+    # There was nothing to remove. The configs of a topic also end with the topic, without a record.
     earlier = wanted.join(states, F.col(f"wanted_{IDENTITY}") == F.col(IDENTITY)).where(
         F.col(S.LOG_OFFSET) < F.col(S.FIRST_OFFSET)
     )
@@ -263,7 +251,7 @@ def _as_before(whole: DataFrame, told: DataFrame) -> DataFrame:
 
 
 def _state() -> list[Column]:
-    """What a record is about, and how it is from there on; null: removed."""
+    """Returns what a record is about, and its state from there on, null if removed."""
     change = F.col(CHANGE)
     removes = F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD
     of_acl = removes | (F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
@@ -292,18 +280,18 @@ def _split(change: Column, of_acl: Column, removes: Column) -> list[Column]:
     return [identity.alias(IDENTITY), state.alias(STATE)]
 
 
-def _judged(told: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
-    """What was written since the first proxy began, up to where the trail reaches, and not by formatting."""
+def _checked(written: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
+    """Returns what was written since the first proxy started and while the trail is complete."""
     begin_ms, end_ms = _trail_reaches(records)
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
-    written = told.where(~F.col(S.FROM_SNAPSHOT) & time_ms.between(begin_ms, end_ms))
-    return written.where(F.col(S.LOG_OFFSET) > _formatted_until(log))
+    within = written.where(~F.col(S.FROM_SNAPSHOT) & time_ms.between(begin_ms, end_ms))
+    return within.where(F.col(S.LOG_OFFSET) > _formatted_until(log))
 
 
 def _trail_reaches(records: DataFrame) -> tuple[int, int]:
-    """From the first start of a proxy in this mode; to the newest record of those that run, if any does."""
+    """Returns the first start of a proxy in this mode, and the moment up to which the trail is complete."""
     in_mode = (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
-    processes = records.groupBy(*AUTHOR).agg(
+    processes = records.groupBy(*S.BOOT_KEY).agg(
         F.min(F.when(in_mode, F.col(S.TIME_MS))).alias("begin_ms"),
         F.min(S.TIME_MS).alias("started_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
@@ -318,15 +306,15 @@ def _trail_reaches(records: DataFrame) -> tuple[int, int]:
     row = newest.agg(F.min("begin_ms").alias("begin"), *ends).first()
     if row is None or row["begin"] is None:
         return ALWAYS, ALWAYS
-    # One that crashed and never came back does not run: nothing would be judged any more.
+    # A process that crashed and never restarted does not count as running, or nothing would be checked.
     over = row["running"] is None or row["end"] - row["running"] > SILENCE_MS
     return int(row["begin"]), ALWAYS if over else int(row["running"]) - TRAIL_LATE_MS
 
 
 def _formatted_until(log: DataFrame) -> int:
-    """The last offset that a controller wrote of what the storage was formatted with; -1 if unknown."""
-    own = F.min(F.when(F.col(S.API_KEY).isin(*FIRST_BY_ITSELF), F.col(S.LOG_OFFSET)))
+    """Returns the last offset of the records that the storage was formatted with, -1 if unknown."""
+    first_own = F.min(F.when(F.col(S.API_KEY).isin(*FIRST_BY_ITSELF), F.col(S.LOG_OFFSET)))
     of_log = log.where(~F.col(S.FROM_SNAPSHOT))
-    row = of_log.agg(F.min(S.LOG_OFFSET).alias("first"), own.alias("own")).first()
-    # Only a log that is there from its beginning has it.
+    row = of_log.agg(F.min(S.LOG_OFFSET).alias("first"), first_own.alias("own")).first()
+    # Only a log that is present from its beginning has them.
     return int(row["own"]) if row is not None and row["first"] == 0 and row["own"] is not None else -1

@@ -1,14 +1,14 @@
-"""Records that could not be read: each kind of fault is a finding, since what they held is not known."""
+"""Records that could not be decoded. Each reason is a finding, since their content is unknown."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sample, words
+from spark_audit.reconcile.finding import findings, sample, sentence
 
 
 def quarantined(quarantine: DataFrame) -> DataFrame:
-    """One finding per partition, day and reason: an offset tells a record only with its partition."""
+    """Returns one finding per topic, partition, day and reason."""
     grouped = quarantine.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, S.REASON).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )
@@ -17,8 +17,8 @@ def quarantined(quarantine: DataFrame) -> DataFrame:
         check="quarantine.unreadable",
         severity="high",
         date=S.DATE,
-        explanation=words(
-            "%s record(s) of topic %s, partition %s, could not be read (%s), at offset(s) %s",
+        explanation=sentence(
+            "%s record(s) of topic %s, partition %s, could not be decoded (%s), at offset(s) %s",
             "records",
             S.KAFKA_TOPIC,
             S.KAFKA_PARTITION,

@@ -1,47 +1,47 @@
-"""What limit governs whom: the metadata log's at the offset that a record tells, else the process's default.
+"""Which quota limits a client: the one in the metadata log at an offset (KIP-55), or the process's default.
 
-Fed by quotas.py and quota_use.py with records or sums of them, by CLIENT. Static defaults and excluded
-principals are what each process has recorded as its settings. Knows nothing of what was used.
+An entity is two tags, of the user and of the client id. A tag is a sanitised name, `<default>`, or empty if
+the entity does not name that type. Quotas of IP addresses are left out. Static defaults and excluded
+principals come from the recorded settings of each process. quota_use.py knows what was used.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.kraft_log_changes import BLIND_FIRST, BLIND_LAST, any_hole, blind
-from spark_audit.reconcile.quota_history import (
-    CLIENT,
-    CONSUMER_DEFAULT,
-    EXCLUDED,
-    EXPECTED_ID,
-    EXPECTED_LIMIT,
-    PRODUCER_DEFAULT,
-    governing,
-    quota_intervals,
-    quota_settings,
-)
-from spark_audit.trail import AUTHOR, BY_SETTINGS, with_generation
+from spark_audit.trail.acl_history import NEVER
+from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
+from spark_audit.trail.processes import BY_SETTINGS, recorded_settings, with_generation
+
+SET, UNSET = "set_offset", "unset_offset"
+USER_TAG, CLIENT_TAG, VALUE = "user_tag", "client_tag", "value"
+DEFAULT = "<default>"
+"""No sanitised name is equal to this: `<` becomes %3C."""
+EXPECTED_LIMIT, EXPECTED_ID = "expected_limit", "expected_quota_id"
+MODE, EXCLUDED, WINDOW = "quota_mode", "excluded_principals", "window_s"
+PRODUCER_DEFAULT, CONSUMER_DEFAULT = "producer_default", "consumer_default"
+CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
 KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
-"""All that is for users and client-ids; of addresses (connection_creation_rate) there are no records."""
+"""The quotas of users and client ids. No audit records exist for those of addresses."""
 CONSUMING = ("Fetch", "ShareFetch")
-BUCKET = (*AUTHOR, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
+BUCKET = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds EXPECTED_LIMIT and EXPECTED_ID, null where nothing limits, and what the process told.
+    """Adds EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, and `quota_settings`.
 
-    Without those of offsets where the log has a hole: what held there nobody knows.
+    Leaves out offsets at which the log has a hole: the limit is not known there.
     """
     if any_hole(metadata_log):
-        unknown = F.col(S.METADATA_OFFSET).between(F.col(BLIND_FIRST), F.col(BLIND_LAST) - 1)
-        clients = clients.join(F.broadcast(blind(metadata_log)), unknown, "left_anti")
+        unknown = F.col(S.METADATA_OFFSET).between(F.col(UNKNOWN_FIRST), F.col(UNKNOWN_LAST) - 1)
+        clients = clients.join(F.broadcast(unknown_ranges(metadata_log)), unknown, "left_anti")
     by_log = governing(clients, quota_intervals(metadata_log))
-    told = F.broadcast(quota_settings(records))
-    joined = clients.join(by_log, list(CLIENT), "left").join(told, list(BY_SETTINGS), "left")
-    # Kafka has static defaults for bytes only.
+    own = F.broadcast(quota_settings(records))
+    joined = clients.join(by_log, list(CLIENT), "left").join(own, list(BY_SETTINGS), "left")
+    # Kafka has static defaults only for bytes.
     default = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(PRODUCER_DEFAULT)).when(
         F.col(S.QUOTA_KEY) == CONSUMER, F.col(CONSUMER_DEFAULT)
     )
@@ -56,7 +56,105 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
 
 
 def with_key(records: DataFrame) -> DataFrame:
-    """Adds the quota a record is about: its own word, else what its API is charged to. No generation: 0."""
+    """Sets the quota key if a record has none, by its API. Client id and generation are not null either."""
     of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD).isin(*CONSUMING), CONSUMER)
     keyed = with_generation(records).withColumn(S.QUOTA_KEY, F.coalesce(S.QUOTA_KEY, of_api))
     return keyed.withColumn(S.CLIENT_ID, F.coalesce(S.CLIENT_ID, F.lit("")))
+
+
+def quota_intervals(metadata_log: DataFrame) -> DataFrame:
+    """Returns one row per limit and interval in which it was in effect: [set_offset, unset_offset)."""
+    records = metadata_log.where(F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD)
+    read = records.withColumn("quota", F.from_json(S.BODY, S.QUOTA_BODY))
+    tagged = read.select(
+        S.LOG_OFFSET,
+        F.col("quota.key").alias(S.QUOTA_KEY),
+        F.col("quota.value").alias(VALUE),
+        F.col("quota.remove").alias("removes"),
+        F.map_contains_key("quota.entity", "ip").alias("of_ip"),
+        _tag("user").alias(USER_TAG),
+        _tag("client-id").alias(CLIENT_TAG),
+    )
+    of_one_limit = Window.partitionBy(USER_TAG, CLIENT_TAG, S.QUOTA_KEY, "of_ip").orderBy(S.LOG_OFFSET)
+    ended = tagged.withColumn(UNSET, F.coalesce(F.lead(S.LOG_OFFSET).over(of_one_limit), F.lit(NEVER)))
+    held = ended.where(~F.col("removes") & ~F.col("of_ip"))
+    return held.select(F.col(S.LOG_OFFSET).alias(SET), UNSET, S.QUOTA_KEY, USER_TAG, CLIENT_TAG, VALUE)
+
+
+def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Returns each distinct CLIENT with the limit in effect for it and the quota-id of its bucket.
+
+    Leaves out clients without a quota in the log; they may have a static default (`quota_settings`). A
+    quota-id has the sanitised user name and the client id as it is.
+    """
+    distinct = clients.select(*CLIENT).distinct()
+    ranked = distinct.select(*CLIENT, F.posexplode(_candidates()).alias("rank", "candidate"))
+    tagged = ranked.select(*CLIENT, "rank", "candidate.*")
+    in_effect = (F.col(SET) <= F.col(S.METADATA_OFFSET)) & (F.col(S.METADATA_OFFSET) < F.col(UNSET))
+    found = tagged.join(intervals, [S.QUOTA_KEY, USER_TAG, CLIENT_TAG]).where(in_effect)
+    return found.groupBy(*CLIENT).agg(
+        F.min_by(VALUE, "rank").alias(EXPECTED_LIMIT), F.min_by("quota_id", "rank").alias(EXPECTED_ID)
+    )
+
+
+def quota_settings(records: DataFrame) -> DataFrame:
+    """Returns one row per BY_SETTINGS with the process's own limits, null if it records none."""
+    recorded = F.col(S.SETTINGS)
+    return recorded_settings(records).select(
+        *BY_SETTINGS,
+        recorded.getItem("quota.mode").alias(MODE),
+        F.split(recorded.getItem("quota.excluded.principals"), ";").alias(EXCLUDED),
+        recorded.getItem("quota.producer.default").try_cast("double").alias(PRODUCER_DEFAULT),
+        recorded.getItem("quota.consumer.default").try_cast("double").alias(CONSUMER_DEFAULT),
+        F.coalesce(_seconds("quota.window"), _seconds("controller.quota.window")).alias(WINDOW),
+    )
+
+
+def _seconds(prefix: str) -> Column:
+    """Returns the length of the whole window; for the controller's quota on mutations, the burst."""
+    recorded = F.col(S.SETTINGS)
+    samples, size = recorded.getItem(f"{prefix}.num"), recorded.getItem(f"{prefix}.size.seconds")
+    return F.try_multiply(samples.try_cast("long"), size.try_cast("long"))
+
+
+def _candidates() -> Column:
+    """Returns the entities in Kafka's order, the most specific first, each with its quota-id."""
+    user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
+    client = sanitised(raw_client)
+    default, none = F.lit(DEFAULT), F.lit("")
+    both, user_only, client_only = (
+        F.concat(user, F.lit(":"), raw_client),
+        F.concat(user, F.lit(":")),
+        F.concat(F.lit(":"), raw_client),
+    )
+    order = (
+        (user, client, both),
+        (user, default, both),
+        (user, none, user_only),
+        (default, client, both),
+        (default, default, both),
+        (default, none, user_only),
+        (none, client, client_only),
+        (none, default, client_only),
+    )
+    return F.array(
+        *(
+            F.struct(u.alias(USER_TAG), c.alias(CLIENT_TAG), quota_id.alias("quota_id"))
+            for u, c, quota_id in order
+        )
+    )
+
+
+def sanitised(name: Column) -> Column:
+    """Returns the name as Kafka's Sanitizer does: percent-encoded, including `*` and blanks."""
+    return F.replace(F.replace(F.url_encode(name), F.lit("+"), F.lit("%20")), F.lit("*"), F.lit("%2A"))
+
+
+def _name_of(principal: Column) -> Column:
+    """Returns `alice` for `User:alice`. The name may contain colons, the type may not."""
+    return F.regexp_replace(principal, "^[^:]*:", "")
+
+
+def _tag(entity_type: str) -> Column:
+    name = F.coalesce(sanitised(F.col("quota.entity").getItem(entity_type)), F.lit(DEFAULT))
+    return F.when(F.map_contains_key("quota.entity", entity_type), name).otherwise("")

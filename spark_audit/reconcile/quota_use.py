@@ -1,62 +1,66 @@
-"""(d) What passed of each quota-id against the limit in force: bytes, partitions, time of the event loop.
+"""(d) Compares what each quota-id used with the limit in effect: bytes, partitions, time of the event loop.
 
-Takes the audit records (each once) and the metadata log. Counts what summaries tell of Produce (bytes in),
-Fetch and ShareFetch (bytes out), and what `quota_used` tells of the rest. How much may pass is Kafka's rule
-turned round: a bucket holds as many seconds of its limit as the window is long, and a request is let through
-whole before its connection is muted, so each connection may once overshoot by what it had under way.
+Takes the audit records, each once, and the metadata log. Adds up the summaries of Produce (bytes in), Fetch
+and ShareFetch (bytes out), and the `quota_used` records of the other quotas. The largest allowed use follows
+from Kafka's rule: a bucket holds the limit times the length of the window, and a request is forwarded whole
+before its connection is muted. So each connection may exceed the limit once, by what it had in flight.
 
-A quota on time is held softly, by Kafka too: nobody is told to wait for longer than a second at a time. So
-what is found there is who took too much and was not told to wait at all. Partitions are held to by those
-requests that can be refused; older ones are served and told to wait (KIP-599).
+Quotas on time are enforced softly, by Kafka too: no throttle time is longer than a second. So only clients
+that exceeded one and were not throttled at all are reported. Quotas on partitions are strict only for
+requests of a version that can be rejected; older ones are carried out and throttled (KIP-599).
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, words
-from spark_audit.reconcile.quota_history import CLIENT, EXPECTED_ID, EXPECTED_LIMIT, MODE, WINDOW
+from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.quota_limits import (
     BUCKET,
+    CLIENT,
     CONSUMER,
     CONSUMING,
+    EXPECTED_ID,
+    EXPECTED_LIMIT,
+    MODE,
     MUTATIONS,
     PRODUCER,
     TIME,
+    WINDOW,
     governed,
     with_key,
 )
-from spark_audit.trail import AUTHOR, BY_SETTINGS
+from spark_audit.trail.processes import BY_SETTINGS
 
 WINDOW_S = 11
-"""Kafka's default quota.window.num of one-second samples, where a process does not tell its own."""
+"""Kafka's default quota.window.num of one-second samples, for a process that does not record its own."""
 STRETCH_MS = 3_600_000
-"""What was used is summed over stretches of time much longer than the window, so that bursts even out."""
+"""Use is added up over intervals much longer than the window, so that bursts even out."""
 STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
-"""KIP-599: from these versions on a request is refused, not slowed down."""
+"""KIP-599: from these versions on, a request is rejected instead of throttled."""
 MOST = float(2**62)
-"""More than anything that is counted; as a whole number it is one still."""
+"""Larger than any count, and still exact as a whole number."""
 _MICROSECONDS_OF_A_PERCENT = 10_000
 _PROXY, _STRETCH, _USED, _BURST, _WAITED = "proxy", "stretch", "used", "burst", "waited"
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Buckets that let through more than their limit allows; workers of one proxy fill one bucket.
+    """Returns buckets that used more than their limit allows. The workers of a proxy share one bucket.
 
-    A process that starts begins with an empty bucket, so each of a proxy's (or of its workers') has a window.
+    A process starts with an empty bucket, so each boot of a proxy, or of its workers, adds one window.
     """
     by_connection = _charged(records, metadata_log).withColumn(_PROXY, _whole_proxy())
-    starts = F.count_distinct(*AUTHOR) / F.count_distinct(S.PROXY_ID)
+    starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
         F.ceil(starts).alias("starts"),
-        F.sort_array(F.collect_set(F.concat_ws("/", *AUTHOR))).alias("processes"),
+        F.sort_array(F.collect_set(F.concat_ws("/", *S.BOOT_KEY))).alias("processes"),
         *_added_up(),
         F.sum(_BURST).alias(_BURST),
     )
     seconds = (F.col("to_ms") - F.col("from_ms")) / 1000
     seconds = seconds + F.coalesce(WINDOW, F.lit(WINDOW_S)) * F.col("starts")
-    # A limit that is no limit is often set as the largest number there is.
+    # "Unlimited" is often written as the largest number that there is.
     allowed = F.least(F.col(S.QUOTA_LIMIT) * _units() * seconds + F.col(_BURST), F.lit(MOST)).cast("long")
     softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
     over = by_bucket.withColumn("allowed", allowed).where((F.col(_USED) > F.col("allowed")) & ~softly)
@@ -65,8 +69,8 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         check="quotas.exceeded",
         severity="high",
         date=S.DATE,
-        explanation=words(
-            "proxy %s (%s) let %s %s through for quota-id %s (%s): at %s it is %s at most",
+        explanation=sentence(
+            "proxy %s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
             _PROXY,
             F.array_join("processes", ", "),
             _USED,
@@ -81,12 +85,13 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """What clients that a quota governs used: one row per bucket, connection, day and stretch.
+    """Returns the use of clients with a quota: one row per bucket, connection, day and interval.
 
-    Summaries are added up before their limit is looked for: they are many, clients and offsets are few.
+    Summaries are added up before their limit is looked up: there are many of them, but few clients and
+    offsets.
     """
     from_ms = _from_ms()
-    # Of all that a client owes the longest wait is told, so whoever owed bytes was told no time.
+    # A response has only the longest throttle time, so a quota on bytes may hide one on time.
     waits = F.when(F.col(S.EVENT) == "throttled", TIME).otherwise(F.col(S.QUOTA_KEY))
     added = (
         with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
@@ -109,7 +114,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _added_up() -> list[Column]:
-    """What is the same of a connection and of a bucket; only what was under way adds up otherwise."""
+    """Returns the sums that connections and buckets share."""
     return [
         F.min(S.DATE).alias(S.DATE),
         F.sum(_USED).alias(_USED),
@@ -121,9 +126,9 @@ def _added_up() -> list[Column]:
 
 
 def _counts() -> Column:
-    """The records that tell what was used, or who was told to wait.
+    """Returns whether the record counts use or reports throttling.
 
-    Without what several client ids of one connection used together: whose quotas that was, nobody can tell.
+    Summaries of several client ids of one connection do not count: their quotas are not known.
     """
     of_many = F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
     traffic = (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
@@ -144,7 +149,7 @@ def _counted() -> Column:
 
 
 def _units() -> Column:
-    """How much of what is counted a limit of 1 allows in a second."""
+    """Returns how much a limit of 1 allows per second."""
     return F.when(F.col(S.QUOTA_KEY) == TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
 
 
@@ -165,5 +170,5 @@ def _stretch() -> Column:
 
 
 def _whole_proxy() -> Column:
-    """`proxy-1.w0` and `proxy-1.w1` are workers of `proxy-1`."""
+    """Returns `proxy-1` for its workers `proxy-1.w0` and `proxy-1.w1`."""
     return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")

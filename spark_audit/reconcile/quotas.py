@@ -1,32 +1,39 @@
-"""(d) Quotas: what was used against the limit in force, and whether a process held to that limit.
+"""(d) Quotas: whether more was used than the limit allows, and whether a process applied the right limit.
 
-Takes the audit records (each once) and the metadata log, which says what limit governs whom at which
-offset. What was used is quota_use.py's affair; here it is what a process told of the limit that it held to.
+Takes the audit records, each once, and the metadata log, which has the limits by offset. This module checks
+the limits that records name. quota_use.py checks what was used.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, words
-from spark_audit.reconcile.quota_history import EXPECTED_ID, EXPECTED_LIMIT, MODE
-from spark_audit.reconcile.quota_limits import BUCKET, KEYS, governed, with_key
+from spark_audit.reconcile.finding import findings, sentence
+from spark_audit.reconcile.quota_limits import (
+    BUCKET,
+    EXPECTED_ID,
+    EXPECTED_LIMIT,
+    KEYS,
+    MODE,
+    governed,
+    with_key,
+)
 from spark_audit.reconcile.quota_use import exceeded
-from spark_audit.trail import AUTHOR, named_generation
+from spark_audit.trail.processes import named_generation
 
 _CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 
 
 def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Both checks as one table of findings."""
+    """Returns the findings of both checks."""
     return exceeded(records, metadata_log).unionByName(other_limit(records, metadata_log))
 
 
 def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Records whose limit or quota-id is not the one that the log, or the process's own default, says."""
-    told = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
+    """Returns records with another limit or quota-id than that of the log or of the process's default."""
+    named = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
     added = (
-        with_key(told)
+        with_key(named)
         .where(F.col(S.QUOTA_KEY).isin(*KEYS))
         .groupBy(*_CLIENT, S.METADATA_OFFSET, S.DATE)
         .agg(
@@ -52,9 +59,9 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         check="quotas.other_limit",
         severity="high",
         date=S.DATE,
-        explanation=words(
-            "process %s/%s held %s to %s %s of quota-id %s; from offset %s on it has to be %s of quota-id %s",
-            *AUTHOR,
+        explanation=sentence(
+            "process %s/%s limited %s to %s %s of quota-id %s; from offset %s on it is %s of quota-id %s",
+            *S.BOOT_KEY,
             S.PRINCIPAL,
             S.QUOTA_KEY,
             S.QUOTA_LIMIT,

@@ -1,28 +1,27 @@
-"""(e) Traffic past the end of a session: requests that were served after the deadline a login had set.
+"""(e) Traffic after the end of a session: requests that were served after the deadline of the last login.
 
-A login or re-authentication that names a session_lifetime_ms sets a deadline; the next one moves it; a
-`session_expired`, `session_expired_idle` or `session_revoked` ends the connection. Takes the audit records
-(each once) of connections.
+A login or re-authentication with a session_lifetime_ms sets a deadline, and the next one moves it.
+`session_expired`, `session_expired_idle` and `session_revoked` end the connection. Takes the audit records,
+each once.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sample, words
-from spark_audit.trail import AUTHOR
+from spark_audit.reconcile.finding import findings, sample, sentence
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")
 TRAFFIC = ("authorization", "authorization_summary", "request_summary", "admin_request")
 GRACE_MS = 1_000
-"""A record is stamped when it is written, a little after its request was looked at."""
+"""A record has the time at which it was written, a little after its request was checked."""
 
 
 def sessions(records: DataFrame) -> DataFrame:
-    """One finding per connection and deadline that was overrun."""
+    """Returns one finding per connection and deadline that was exceeded."""
     overrun = _with_deadline(_suspicious(records)).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
-    by_session = overrun.groupBy(*AUTHOR, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
+    by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum(F.coalesce(S.COUNT, F.lit(1))).alias("requests"),
         (F.max("moment_ms") - F.col("deadline_ms")).alias("overrun_ms"),
@@ -33,16 +32,16 @@ def sessions(records: DataFrame) -> DataFrame:
         check="sessions.overrun",
         severity="critical",
         date=S.DATE,
-        explanation=words(
-            "process %s/%s served %s request(s) of %s on connection %s up to %s ms after its session's end",
-            *AUTHOR,
+        explanation=sentence(
+            "process %s/%s served %s request(s) of %s on connection %s up to %s ms after its session ended",
+            *S.BOOT_KEY,
             "requests",
             S.PRINCIPAL,
             S.CONNECTION_ID,
             "overrun_ms",
         ),
         evidence=[
-            *AUTHOR,
+            *S.BOOT_KEY,
             S.CONNECTION_ID,
             S.PRINCIPAL,
             "deadline_ms",
@@ -54,24 +53,23 @@ def sessions(records: DataFrame) -> DataFrame:
 
 
 def _suspicious(records: DataFrame) -> DataFrame:
-    """The records of connections on which a deadline passed before it was moved, or before the last traffic.
+    """Returns the records of connections with a deadline before the next login or before the last traffic.
 
-    All others cannot have overrun one: what was served before the next login was in time because that was,
-    and what was served after the last login came no later than the last of it. Few have to be put in order.
+    No other connection can have exceeded a deadline, and sorting is needed only for these few.
     """
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull())
-    of_connection = (*AUTHOR, S.CONNECTION_ID)
+    of_connection = (*S.BOOT_KEY, S.CONNECTION_ID)
     in_time = Window.partitionBy(*of_connection).orderBy("moment_ms", S.SEQUENCE)
     logins = concerned.where(_is(*LOGINS, *ENDS)).select(
         *of_connection, S.SEQUENCE, _moment().alias("moment_ms"), _set_here().alias("set_here")
     )
-    set_there = logins.select(
+    deadlines = logins.select(
         *of_connection,
         (F.col("set_here.ms") + GRACE_MS).alias("until_ms"),
         F.lead("moment_ms").over(in_time).alias("moved_ms"),
     ).where(F.col("until_ms").isNotNull())
     served = concerned.where(_is_served()).groupBy(*of_connection).agg(F.max(_moment()).alias("last_ms"))
-    passed = set_there.join(served, list(of_connection)).where(
+    passed = deadlines.join(served, list(of_connection)).where(
         F.coalesce("moved_ms", "last_ms") > F.col("until_ms")
     )
     named = passed.select(*of_connection).distinct().persist()
@@ -81,13 +79,13 @@ def _suspicious(records: DataFrame) -> DataFrame:
 
 
 def _with_deadline(records: DataFrame) -> DataFrame:
-    """Served requests with the deadline that held when the first of them came."""
+    """Returns served requests with the deadline that applied to the first of them."""
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, *ENDS))
-    of_connection = Window.partitionBy(*AUTHOR, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
+    of_connection = Window.partitionBy(*S.BOOT_KEY, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
     placed = concerned.withColumns({"moment_ms": _moment(), "set_here": _set_here()})
     known = placed.withColumn("known", F.last("set_here", ignorenulls=True).over(of_connection))
     return known.where(_is_served()).select(
-        *AUTHOR,
+        *S.BOOT_KEY,
         S.DATE,
         S.SEQUENCE,
         S.CONNECTION_ID,
@@ -99,8 +97,8 @@ def _with_deadline(records: DataFrame) -> DataFrame:
 
 
 def _moment() -> Column:
-    # A summary is written at the end of its interval, but tells of requests since its beginning.
-    # A login counts from when it was accepted, which is before its record was written.
+    # A summary is written at the end of its interval, but counts requests since the start of it.
+    # A login counts from the moment at which it was accepted, before its record was written.
     return F.coalesce(
         F.when(_is(*TRAFFIC), F.col(S.INTERVAL_START_MS)),
         F.when(_is(*LOGINS), F.col(S.INTERVAL_END_MS)),
@@ -110,14 +108,14 @@ def _moment() -> Column:
 
 def _set_here() -> Column:
     limited = F.when(F.col(S.SESSION_LIFETIME_MS) > 0, F.col(S.TIME_MS) + F.col(S.SESSION_LIFETIME_MS))
-    # A struct around the deadline: a login without one must take away that of the login before.
+    # In a struct, because a login without a deadline must remove the deadline of the login before.
     return F.when(_is(*LOGINS), F.struct(limited.alias("ms"))).when(
         _is(*ENDS), F.struct(F.col(S.TIME_MS).alias("ms"))
     )
 
 
 def _is_served() -> Column:
-    # A summary that counts no request tells of answers alone: to what was asked for in an earlier interval.
+    # A summary with count 0 reports only responses, to requests of an earlier interval.
     return _is(*TRAFFIC) & (F.coalesce(S.COUNT, F.lit(1)) > 0)
 
 

@@ -1,71 +1,63 @@
-"""The settings that records name are in the trail: each process numbers them from 1, and records each once.
+"""Whether the trail holds the settings that records name. A process numbers them from 1.
 
-Takes the survey of the trail, for the highest number that any record of a process names, and the records of
-what processes decide by. What was decided by settings that nobody has recorded is decisions.py's.
+Takes the sequence index, for the highest number that any record of a process names, and the records that
+hold settings. decisions.py reports decisions by settings that were not recorded.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, words
-from spark_audit.trail import AUTHOR
+from spark_audit.reconcile.finding import fault, findings, sentence, with_first_fault
 
-_NAMED, _TOLD, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
+_NAMED, _RECORDED, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 
 
-def known_settings(stretches: DataFrame, records: DataFrame) -> DataFrame:
-    """One finding per boot that names settings it has not recorded, or records some twice."""
+def known_settings(index: DataFrame, records: DataFrame) -> DataFrame:
+    """Returns one finding per boot that names settings it has not recorded, or has recorded some twice."""
     named = (
-        stretches.groupBy(*AUTHOR)
+        index.groupBy(*S.BOOT_KEY)
         .agg(F.max("last_generation").alias(_NAMED), F.max("last_date").alias(S.DATE))
         .where(F.col(_NAMED) > 0)
     )
-    told = (
+    recorded = (
         records.where(F.col(S.EVENT) == "settings_changed")
-        .groupBy(*AUTHOR)
+        .groupBy(*S.BOOT_KEY)
         .agg(
             F.count(F.lit(1)).alias(_RECORDS),
-            F.count_distinct(S.SETTINGS_GENERATION).alias(_TOLD),
+            F.count_distinct(S.SETTINGS_GENERATION).alias(_RECORDED),
             F.max(S.SETTINGS_GENERATION).alias(_HIGHEST),
         )
     )
-    joined = named.join(F.broadcast(told), list(AUTHOR), "left").na.fill(0, [_RECORDS, _TOLD, _HIGHEST])
-    faulty = joined.withColumn("fault", F.coalesce(*_faults())).where(F.col("fault").isNotNull())
+    joined = named.join(F.broadcast(recorded), list(S.BOOT_KEY), "left")
+    complete = joined.na.fill(0, [_RECORDS, _RECORDED, _HIGHEST])
     return findings(
-        faulty,
-        check=F.col("fault.check"),
-        severity="high",
+        with_first_fault(complete, _faults()),
         date=S.DATE,
-        explanation=F.col("fault.explanation"),
-        evidence=[*AUTHOR, _NAMED, _TOLD, _RECORDS, _HIGHEST],
+        evidence=[*S.BOOT_KEY, _NAMED, _RECORDED, _RECORDS, _HIGHEST],
     )
 
 
 def _faults() -> list[Column]:
-    missing = (F.col(_TOLD) < F.col(_NAMED)) | (F.col(_TOLD) < F.col(_HIGHEST))
+    recorded = F.col(_RECORDED)
     return [
-        F.when(
-            missing,
-            _fault(
-                "settings.missing",
-                words(
-                    "process %s/%s names settings up to number %s, and has recorded %s of them",
-                    *AUTHOR,
-                    F.greatest(_NAMED, _HIGHEST),
-                    _TOLD,
-                ),
+        fault(
+            (recorded < F.col(_NAMED)) | (recorded < F.col(_HIGHEST)),
+            "settings.missing",
+            "high",
+            sentence(
+                "process %s/%s names settings up to number %s, but has recorded %s of them",
+                *S.BOOT_KEY,
+                F.greatest(_NAMED, _HIGHEST),
+                _RECORDED,
             ),
         ),
-        F.when(
-            F.col(_RECORDS) > F.col(_TOLD),
-            _fault(
-                "settings.repeated",
-                words("process %s/%s has recorded %s settings %s times", *AUTHOR, _TOLD, _RECORDS),
+        fault(
+            F.col(_RECORDS) > recorded,
+            "settings.repeated",
+            "high",
+            sentence(
+                "process %s/%s has recorded %s settings in %s records", *S.BOOT_KEY, _RECORDED, _RECORDS
             ),
         ),
     ]
-
-
-def _fault(check: str, explanation: Column) -> Column:
-    return F.struct(F.lit(check).alias("check"), explanation.alias("explanation"))

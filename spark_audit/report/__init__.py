@@ -1,9 +1,9 @@
 """Tables and findings -> one HTML page.
 
-plots       counts over time -> the geometry of a chart         (pure)
-words       single values as a reader sees them                 (pure)
-coverage    the document of findings -> the head of the page    (pure)
-aggregates  records -> the page's small tables                  (Spark)
-timeline    records -> what happened when                       (Spark)
-page        all of it into the template
+page        collects everything and fills the template
+aggregates  the small tables of the page
+timeline    the data of its plots
+plots       the geometry of its plots
+coverage    what was checked, and the verdict
+formatting  single values for the reader
 """

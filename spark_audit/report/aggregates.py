@@ -1,7 +1,7 @@
-"""What the page shows, counted by Spark: each function takes records (each once) and gives a small table.
+"""The small tables of the page. Each function takes the audit records, each once, and returns a few rows.
 
-The page collects these and nothing else to the driver: tables are cut to the rows a person reads.
-A summary record stands for `count` requests; every other record stands for one.
+The page collects only these to the driver, cut to the number of rows that a person reads. A summary counts
+as `count` requests, every other record as one.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.claims import claimed_offsets, received
-from spark_audit.trail import AUTHOR
+from spark_audit.trail.claims import claimed_offsets, received
 
 ROWS = 20
 """Rows of a ranking."""
 LATEST = 50
 """Rows of a list that is ordered by time."""
 WRITTEN = 5
-"""Log records told for one request."""
-
-
+"""Log records that are shown for one request."""
+_SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
+_FAILED_LOGINS = ("authentication_failed", "reauthentication_failed", "authentication_collapsed")
+_ENDED = ("session_expired", "session_expired_idle", "session_revoked")
 READ = (
     *(
         S.DATE,
-        *AUTHOR,
+        *S.BOOT_KEY,
         S.SEQUENCE,
         S.ROLE,
         S.TIME_MS,
@@ -56,16 +56,16 @@ READ = (
     *(S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT, S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.MECHANISM),
     *(S.SESSION_LIFETIME_MS, S.INTERVAL_START_MS, S.SETTINGS_GENERATION, S.KAFKA_PARTITION, S.KAFKA_OFFSET),
 )
-"""The columns of table `audit` that the page is made from: less than half of its bytes."""
+"""The columns of table `audit` that the page needs: less than half of its bytes."""
 
 
 def totals(records: DataFrame) -> DataFrame:
-    """One row: the numbers at the head of the page."""
+    """Returns one row with the numbers at the head of the page."""
     return records.agg(
         F.count(F.lit(1)).alias("records"),
         F.min(S.TIME_MS).alias("first_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
-        F.count_distinct(*AUTHOR).alias("processes"),
+        F.count_distinct(*S.BOOT_KEY).alias("processes"),
         F.count_distinct(S.PRINCIPAL).alias("principals"),
         F.count_distinct(S.CONNECTION_ID).alias("connections"),
         _sum(F.when(granted(), requests())).alias("allowed"),
@@ -79,7 +79,7 @@ def totals(records: DataFrame) -> DataFrame:
 
 
 def principals(records: DataFrame) -> DataFrame:
-    """Who asked for most."""
+    """Returns the principals with the most requests."""
     decided = records.where(granted() | denied())
     counted = decided.groupBy(S.PRINCIPAL).agg(
         _sum(F.when(granted(), requests())).alias("allowed"),
@@ -93,7 +93,7 @@ def principals(records: DataFrame) -> DataFrame:
 
 
 def denials(records: DataFrame) -> DataFrame:
-    """What was asked for in vain, and by how many."""
+    """Returns what was denied most, and to how many principals."""
     counted = (
         records.where(denied())
         .groupBy(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
@@ -109,7 +109,7 @@ def denials(records: DataFrame) -> DataFrame:
 
 
 def throttling(records: DataFrame) -> DataFrame:
-    """Which quota held clients back, and for how long."""
+    """Returns the quotas that throttled clients, and for how long."""
     times = F.coalesce(S.COUNT, F.lit(1))
     counted = (
         records.where(is_event("throttled"))
@@ -125,7 +125,7 @@ def throttling(records: DataFrame) -> DataFrame:
 
 
 def authentications(records: DataFrame) -> DataFrame:
-    """Outcomes per listener and mechanism, re-authentications apart."""
+    """Returns the outcomes of logins and re-authentications by listener and mechanism."""
     of_sasl = records.where(is_event(*_SASL_EVENTS))
     counted = of_sasl.groupBy(S.LISTENER, S.MECHANISM).agg(
         *(F.count_if(is_event(event)).alias(event) for event in _SASL_EVENTS),
@@ -135,17 +135,8 @@ def authentications(records: DataFrame) -> DataFrame:
     return counted.orderBy(S.LISTENER, S.MECHANISM).limit(ROWS)
 
 
-_SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
-
-
-_FAILED_LOGINS = ("authentication_failed", "reauthentication_failed", "authentication_collapsed")
-
-
-_ENDED = ("session_expired", "session_expired_idle", "session_revoked")
-
-
 def ended_sessions(records: DataFrame) -> DataFrame:
-    """Whose connections were closed because a session had ended: clients that do not re-authenticate."""
+    """Returns the clients whose connections were closed at the end of a session."""
     counted = (
         records.where(is_event(*_ENDED))
         .groupBy(S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM, S.EVENT)
@@ -159,13 +150,13 @@ def ended_sessions(records: DataFrame) -> DataFrame:
 
 
 def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """The latest requests that reached the controller: who, through which proxy, what the log has of it."""
+    """Returns the latest requests that reached the controller, their proxy, and their records in the log."""
     proxies = records.where(is_event("forwarded")).groupBy(S.FORWARD_ID).agg(F.min(S.PROXY_ID).alias("proxy"))
     latest = received(records).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc()).limit(LATEST)
     offsets = claimed_offsets(latest).select(S.FORWARD_ID, S.LOG_OFFSET)
     found = offsets.join(metadata_log.transform(readable_removals), S.LOG_OFFSET)
-    told = F.sort_array(F.collect_list(F.struct(S.LOG_OFFSET, S.RECORD, S.BODY)))
-    written = found.groupBy(S.FORWARD_ID).agg(F.slice(told, 1, WRITTEN).alias("written"))
+    ordered = F.sort_array(F.collect_list(F.struct(S.LOG_OFFSET, S.RECORD, S.BODY)))
+    written = found.groupBy(S.FORWARD_ID).agg(F.slice(ordered, 1, WRITTEN).alias("written"))
     joined = latest.join(proxies, S.FORWARD_ID, "left").join(written, S.FORWARD_ID, "left")
     return joined.select(
         S.TIME_MS,
@@ -184,29 +175,29 @@ def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def log_tail(metadata_log: DataFrame, days: Sequence[str] = ()) -> DataFrame:
-    """The latest records of the metadata log, or the latest of some days."""
+    """Returns the latest records of the metadata log, or the latest of some days."""
     readable = metadata_log.transform(readable_removals).transform(of_days, days)
     latest = readable.orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
-    # As a number: collect() would turn a timestamp into the driver's local time.
+    # As a number: collect() converts a timestamp to the driver's local time.
     written = F.unix_millis(S.LOG_TIMESTAMP).alias("written_ms")
     return latest.select(S.LOG_OFFSET, written, S.RECORD, S.BODY, S.ENTITY)
 
 
 def readable_removals(metadata_log: DataFrame) -> DataFrame:
-    """The log with each removed ACL spelled out: its record has the id only, the reader wants the ACL."""
+    """Returns the log with the full ACL in each removal, whose record has only the id."""
     of_one_acl = Window.partitionBy(F.get_json_object(S.BODY, "$.id")).orderBy(S.LOG_OFFSET)
-    added = F.last(F.when(_of(S.ACCESS_CONTROL_ENTRY_RECORD), F.col(S.BODY)), ignorenulls=True).over(
+    added = F.last(F.when(_is_record(S.ACCESS_CONTROL_ENTRY_RECORD), F.col(S.BODY)), ignorenulls=True).over(
         of_one_acl
     )
-    removes = _of(S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
+    removes = _is_record(S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
     return metadata_log.withColumn("added", added).withColumn(
         S.BODY, F.coalesce(F.when(removes, F.col("added")), F.col(S.BODY))
     )
 
 
 def processes(records: DataFrame) -> DataFrame:
-    """Who wrote the trail, from when to when."""
-    counted = records.groupBy(*AUTHOR, S.ROLE).agg(
+    """Returns the processes that wrote the trail, with their first and last record."""
+    counted = records.groupBy(*S.BOOT_KEY, S.ROLE).agg(
         F.count(F.lit(1)).alias("records"),
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min(S.TIME_MS).alias("first_ms"),
@@ -214,11 +205,11 @@ def processes(records: DataFrame) -> DataFrame:
         F.max(is_event("stopped")).alias("stopped"),
         F.max(S.METADATA_OFFSET).alias(S.METADATA_OFFSET),
     )
-    return counted.orderBy(F.col("last_ms").desc(), *AUTHOR).limit(ROWS)
+    return counted.orderBy(F.col("last_ms").desc(), *S.BOOT_KEY).limit(ROWS)
 
 
 def unreadable(quarantine: DataFrame) -> DataFrame:
-    """What is in quarantine, by reason."""
+    """Returns the number of quarantined records by topic and reason."""
     counted = quarantine.groupBy(S.KAFKA_TOPIC, S.REASON).agg(
         F.count(F.lit(1)).alias("records"), F.max(S.KAFKA_OFFSET).alias("last_offset")
     )
@@ -226,11 +217,11 @@ def unreadable(quarantine: DataFrame) -> DataFrame:
 
 
 def of_days(table: DataFrame, days: Sequence[str]) -> DataFrame:
-    """What a table has of these days (YYYY-MM-DD), no other partition read; all where none is named."""
+    """Returns the rows of these days (YYYY-MM-DD), without reading other days; all rows if none is given."""
     return table.where(F.col(S.DATE).isin(*map(date.fromisoformat, days))) if days else table
 
 
-def _of(api_key: int) -> Column:
+def _is_record(api_key: int) -> Column:
     return F.col(S.API_KEY) == api_key
 
 

@@ -1,7 +1,7 @@
-"""Aggregates and findings into the page: collects the small tables, fills the template.
+"""Renders the report: collects its small tables and fills the template.
 
-Fed with the three tables and the document that reconcile wrote. The page needs no network, and says
-nothing of when it was made: same tables, same page.
+Takes the three tables and the content of findings.json. The page needs no network and does not say when it
+was rendered: the same tables give the same page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame
 
 from spark_audit import schema as S
-from spark_audit.copies import each_record_once
-from spark_audit.findings import Document
-from spark_audit.report import aggregates, coverage, plots, timeline, words
+from spark_audit.report import aggregates, coverage, formatting, plots, timeline
+from spark_audit.tables.findings import Document
+from spark_audit.trail.deduplicate import deduplicate
 
 FINDINGS = 500
-"""So many findings stand on the page; all of them are in findings.json."""
+"""The page shows at most this many findings. findings.json has all of them."""
 _SECOND_MS = 1_000
 Rows = list[dict[str, Any]]
-"""Of whatever columns a table of the page has; the template knows them."""
+"""The rows of a table of the page. The template knows the columns."""
 
 
 def render(
@@ -30,22 +30,22 @@ def render(
     days: Sequence[str] = (),
     versions: Mapping[str, int] | None = None,
 ) -> str:
-    """The whole page as text. `document` is findings.json; coverage.NotChecked where it lacks a day.
+    """Returns the page as text. `document` is findings.json; NotChecked if it does not cover a day.
 
-    With days (YYYY-MM-DD) the page is about them alone, and of table `audit` no other partition is read.
-    `versions` are those of the tables now.
+    With days (YYYY-MM-DD) the page is about these only, and other days of table `audit` are not read.
+    `versions` are the current versions of the tables.
     """
     days = days or document["summary"].get("days") or ()
-    of_them = coverage.of_days(document, days)
-    return fill(of_them, gathered(audit, quarantine, metadata_log, days), days, versions or {})
+    limited = coverage.of_days(document, days)
+    return fill(limited, collected(audit, quarantine, metadata_log, days), days, versions or {})
 
 
-def gathered(
+def collected(
     audit: DataFrame, quarantine: DataFrame, metadata_log: DataFrame, days: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What the page shows of the tables: plain rows, and plots."""
+    """Returns what the page shows of the tables, as plain rows and plots."""
     wanted = audit.transform(aggregates.of_days, days).select(*aggregates.READ)
-    records = wanted.transform(each_record_once).persist()
+    records = wanted.transform(deduplicate).persist()
     log = metadata_log.persist()
     try:
         totals = _rows(aggregates.totals(records))[0]
@@ -66,7 +66,7 @@ def fill(
     days: Sequence[str],
     versions: Mapping[str, int],
 ) -> str:
-    """The template with everything in it."""
+    """Returns the filled template."""
     return (
         environment()
         .get_template("report.html.j2")
@@ -106,13 +106,13 @@ def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plo
     for row in timeline.timeline(records, bucket_ms).collect():
         of_plot = counts.setdefault(row[timeline.PLOT], {})
         of_plot.setdefault(row[timeline.BUCKET_MS], {})[row[timeline.SERIES]] = row[timeline.AMOUNT]
-    # A summary's interval may begin before the first record was written.
+    # The interval of a summary may begin before the first record was written.
     first_ms = min([first_ms, *(moment_ms for of_plot in counts.values() for moment_ms in of_plot)])
     span = bucket_ms, first_ms, last_ms
     return {
         "allowed": plots.stacked(counts.get("allowed", {}), *span),
         "denied": plots.stacked(counts.get("denied", {}), *span),
-        "throttled": plots.stacked(_in_seconds(counts.get("throttled", {})), *span, told=_seconds),
+        "throttled": plots.stacked(_in_seconds(counts.get("throttled", {})), *span, shown=_seconds),
         "logins": plots.stacked(
             counts.get("logins", {}), *span, order=tuple(dict.fromkeys(timeline.LOGINS.values()))
         ),
@@ -127,7 +127,7 @@ def _in_seconds(counts: plots.Counts) -> plots.Counts:
 
 
 def _seconds(amount: float) -> str:
-    return words.span(round(amount * _SECOND_MS))
+    return formatting.span(round(amount * _SECOND_MS))
 
 
 def _rows(table: DataFrame) -> Rows:
@@ -138,16 +138,16 @@ _FILTERS = ("number", "short", "span", "stretch", "moment", "share", "change", "
 
 
 def environment() -> Environment:
-    """Everything in a record is a client's text: it is escaped, and what cannot be seen is spelled out."""
+    """Returns the template's environment. It escapes all text, and shows invisible characters as escapes."""
     made = Environment(
-        loader=PackageLoader("spark_audit"),
+        loader=PackageLoader("spark_audit.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=words.visible,
+        finalize=formatting.visible,
     )
-    made.filters |= {name: getattr(words, name) for name in _FILTERS} | {
-        "bytes": words.size,
+    made.filters |= {name: getattr(formatting, name) for name in _FILTERS} | {
+        "bytes": formatting.size,
         "verb": lambda record: "−" if record.startswith("Remove") else "+",
     }
     geometry = {"width": plots.WIDTH, "height": plots.HEIGHT}

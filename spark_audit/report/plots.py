@@ -1,21 +1,21 @@
-"""Counts over time into the geometry of a bar chart; the template draws it as SVG and words around it.
+"""Turns counts over time into the geometry of a bar chart, which the template draws as SVG.
 
-Pure Python without Spark. The SVG is stretched to the page's width, so only bars are in it: x and widths are
-of WIDTH, y and heights of HEIGHT, y downwards. What is written beside it is placed in per cent.
+Does not use Spark. The SVG is stretched to the width of the page, so it holds only the bars: x and widths are
+relative to WIDTH, y and heights to HEIGHT, y downwards. Labels are HTML and placed in per cent.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark_audit.report.words import number, short
+from spark_audit.report.formatting import number, short
 
 WIDTH, HEIGHT = 1000, 200
 BARS = 72
 MOST_SERIES = 6
 OTHERS = "others"
 LABELS = 8
-"""At most so many labels along the time axis."""
+"""The largest number of labels on the time axis."""
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 STEPS_MS = (
@@ -24,12 +24,12 @@ STEPS_MS = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 364, 3_640, 36_400, 364_000)),
 )
-"""Stretches of time that a reader can name."""
+"""Widths of a column that a reader can name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The part of a column that is one series'."""
+    """The part of a column that belongs to one series."""
 
     y: float
     height: float
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One stretch of time; `title` is what the reader sees on pointing at it: each series and their sum."""
+    """One interval. `title` is its tooltip: the amount of each series and their sum."""
 
     x: float
     width: float
@@ -48,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A label on an axis; `at` in per cent from the left or from below."""
+    """A label on an axis, `at` per cent from the left or from the bottom."""
 
     at: float
     label: str
@@ -56,7 +56,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Everything the template needs to draw one chart. `names` are the series by their number."""
+    """Everything that the template needs to draw one chart. `names` are the series by number."""
 
     bucket_ms: int
     names: Sequence[str]
@@ -70,7 +70,7 @@ Counts = Mapping[int, Mapping[str, float]]
 
 
 def bucket_for(first_ms: int, last_ms: int) -> int:
-    """The smallest round stretch of time that needs at most BARS columns for the span."""
+    """Returns the smallest width from STEPS_MS with which the whole time needs at most BARS columns."""
     return next((step for step in STEPS_MS if last_ms // step - first_ms // step < BARS), STEPS_MS[-1])
 
 
@@ -81,9 +81,12 @@ def stacked(
     last_ms: int,
     *,
     order: Sequence[str] = (),
-    told: Callable[[float], str] = number,
+    shown: Callable[[float], str] = number,
 ) -> Plot:
-    """Columns from the first to the last moment. The largest series keep their names; or those of `order`."""
+    """Returns the columns from the first to the last moment.
+
+    The series are those in `order`, or the largest ones; all others are OTHERS. `shown` formats an amount.
+    """
     names = order or _names(counts)
     begin = first_ms // bucket_ms
     columns = last_ms // bucket_ms - begin + 1
@@ -93,7 +96,7 @@ def stacked(
         Column(
             round((moment_ms // bucket_ms - begin) * step + step * 0.1, 2),
             round(step * 0.8, 2),
-            _title(moment_ms, series, names, told),
+            _title(moment_ms, series, names, shown),
             _pieces(_fold(series, names), names, top),
         )
         for moment_ms, series in sorted(counts.items())
@@ -114,8 +117,8 @@ def _names(counts: Counts) -> list[str]:
 def _fold(series: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     folded: dict[str, float] = {}
     for name, count in series.items():
-        kept = name if name in names else OTHERS
-        folded[kept] = folded.get(kept, 0) + count
+        drawn_as = name if name in names else OTHERS
+        folded[drawn_as] = folded.get(drawn_as, 0) + count
     return folded
 
 
@@ -130,12 +133,12 @@ def _pieces(series: Mapping[str, float], names: Sequence[str], top: int) -> list
 
 
 def _title(
-    moment_ms: int, series: Mapping[str, float], names: Sequence[str], told: Callable[[float], str]
+    moment_ms: int, series: Mapping[str, float], names: Sequence[str], shown: Callable[[float], str]
 ) -> str:
     folded = _fold(series, names)
-    lines = [f"{name}: {told(folded[name])}" for name in names if folded.get(name)]
+    lines = [f"{name}: {shown(folded[name])}" for name in names if folded.get(name)]
     if len(lines) > 1:
-        lines.append(f"together: {told(sum(folded.values()))}")
+        lines.append(f"total: {shown(sum(folded.values()))}")
     return "\n".join([f"from {_moment(moment_ms)}", *lines])
 
 
@@ -144,7 +147,7 @@ def _y(count: float, top: int) -> float:
 
 
 def _round_up(count: float) -> int:
-    """To 1, 2, 4 or 5 times a power of ten, so that a quarter of it is round too."""
+    """Rounds up to 1, 2, 4 or 5 times a power of ten, so that a quarter of it is round too."""
     power = 1
     while True:
         for factor in (1, 2, 4, 5):
@@ -159,11 +162,11 @@ def _y_ticks(top: int) -> list[Tick]:
 
 
 def _x_ticks(begin: int, columns: int, bucket_ms: int) -> list[Tick]:
-    """At round moments: every third hour, every Monday. A midnight is told by its day."""
+    """Returns labels at round moments: every third hour, every Monday. Midnight is labelled with its day."""
     first_ms, span_ms = begin * bucket_ms, columns * bucket_ms
     fitting = (s for s in STEPS_MS if s % bucket_ms == 0 and span_ms // s <= LABELS)
     step_ms = next(fitting, STEPS_MS[-1])
-    # The epoch was a Thursday; weeks begin on Mondays.
+    # The epoch was a Thursday, and weeks begin on Mondays.
     offset_ms = 4 * _DAY if step_ms % (7 * _DAY) == 0 else 0
     at_ms = -(-(first_ms - offset_ms) // step_ms) * step_ms + offset_ms
     ticks = []

@@ -1,6 +1,6 @@
-"""What happened when, for the page's plots: records (each once) into counts per stretch of time and series.
+"""The data of the page's plots: counts the audit records, each once, by plot, interval and series.
 
-As aggregates.py: counted by Spark, and small whatever the number of principals and quota-ids.
+The result is small, whatever the number of principals and quota-ids.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -13,22 +13,22 @@ from spark_audit.report.plots import MOST_SERIES, OTHERS
 PLOT, BUCKET_MS, SERIES, AMOUNT = "plot", "bucket_ms", "series", "amount"
 LOGINS = {
     "authentication": "logged in",
-    "reauthentication": "renewed",
+    "reauthentication": "re-authenticated",
     "session_expired": "expired",
-    "reauthentication_failed": "failed to renew",
+    "reauthentication_failed": "failed to re-authenticate",
     "authentication_failed": "failed",
     "authentication_collapsed": "failed",
 }
-"""What a session's event is called in the plot, in the order of its legend."""
+"""Event -> its name in the plot of logins, in the order of the legend."""
 
 
 def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
-    """What happened per stretch of time, for each plot: plot, bucket_ms, series, amount.
+    """Returns plot, bucket_ms, series, amount.
 
-    `allowed`: requests by API; `denied`: requests by principal; `throttled`: milliseconds by quota-id;
-    `logins`: by outcome. A plot has MOST_SERIES series, the smaller ones together as OTHERS.
+    The plots are `allowed` (requests by API), `denied` (requests by principal), `throttled` (milliseconds by
+    quota-id) and `logins` (by outcome). A plot has at most MOST_SERIES series; the smallest are OTHERS.
     """
-    # An interval ends with its record: one that begins later, or before all clocks, is somebody's invention.
+    # The interval of a summary ends with its record. A start after that, or a negative one, is forged.
     begin = F.when(F.col(S.INTERVAL_START_MS).between(0, F.col(S.TIME_MS)), F.col(S.INTERVAL_START_MS))
     moment = F.coalesce(F.when(granted() | denied(), begin), F.col(S.TIME_MS))
     bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
@@ -40,7 +40,7 @@ def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
 
 
 def _plotted() -> Column:
-    outcome = F.coalesce(*(F.when(is_event(event), told) for event, told in LOGINS.items()))
+    outcome = F.coalesce(*(F.when(is_event(event), name) for event, name in LOGINS.items()))
     throttled = F.when(is_event("throttled"), F.col(S.THROTTLE_TIME_MS)).cast("long")
     return F.coalesce(
         F.when(denied(), _piece("denied", F.col(S.PRINCIPAL), requests())),
@@ -56,10 +56,10 @@ def _piece(plot: str, series: Column, amount: Column) -> Column:
 
 
 def _named(counted: DataFrame) -> DataFrame:
-    """Under which name each series is drawn: the driver shall not see as many as there are principals."""
+    """Returns the name under which each series is drawn, so that the driver collects only a few series."""
     sums = counted.groupBy(PLOT, SERIES).agg(F.sum(AMOUNT).alias("all"))
     of_plot = Window.partitionBy(PLOT)
     rank = F.row_number().over(of_plot.orderBy(F.col("all").desc(), SERIES))
     ranked = sums.withColumn("rank", rank).withColumn("number", F.count(F.lit(1)).over(of_plot))
-    kept = (F.col("number") <= MOST_SERIES) | (F.col("rank") < MOST_SERIES)
-    return ranked.select(PLOT, SERIES, F.when(kept, F.col(SERIES)).otherwise(F.lit(OTHERS)).alias("name"))
+    is_drawn = (F.col("number") <= MOST_SERIES) | (F.col("rank") < MOST_SERIES)
+    return ranked.select(PLOT, SERIES, F.when(is_drawn, F.col(SERIES)).otherwise(F.lit(OTHERS)).alias("name"))

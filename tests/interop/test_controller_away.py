@@ -99,9 +99,9 @@ def test_a_proxy_without_cluster_action_gives_clients_an_unknown_error_and_the_o
     cluster_admin.topic("made-again")
 
     assert refused.value.args[0].code() == KafkaError.UNKNOWN
-    (proxys,) = _lines(stack.proxy.log_text(), "controller refused the envelope")
+    (proxys,) = _lines(stack.proxy.log_text(), "controller rejected the envelope")
     assert "CLUSTER_AUTHORIZATION_FAILED" in proxys
-    (controllers,) = _lines(stack.controller.log_text(), "envelope refused")
+    (controllers,) = _lines(stack.controller.log_text(), "envelope rejected")
     assert f"User:{stack.wiring.proxy.name} does not have required CLUSTER_ACTION" in controllers
 
 

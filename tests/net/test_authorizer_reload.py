@@ -115,11 +115,11 @@ def test_a_process_asks_a_plug_in_with_settings_of_its_own(tmp_path: Path) -> No
         ),
         (
             {"class_name": "tests.support.office_hours.Closing"},
-            "authorizer.class.name: 'tests.support.office_hours.Closing' refuses its settings: office.hours",
+            "authorizer.class.name: 'tests.support.office_hours.Closing' rejects its settings: office.hours",
         ),
         (
             {"class_name": SIMPLE, "settings": {"super.users": "User:eve"}},
-            "authorizer: settings: super.users: a key of its own",
+            "authorizer: settings: super.users: move it one level up",
         ),
         (
             {"class_name": SIMPLE, "broker_acl_file_path": "missing.json"},

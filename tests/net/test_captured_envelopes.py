@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forwarding.controller.served import TokenSettings
+from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Entry, MetadataLog
 from proxy.net.runtime.clock import now_ms
 from proxy.security.token_secret import TokenSecret

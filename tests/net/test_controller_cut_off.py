@@ -85,9 +85,9 @@ async def test_a_cut_between_controller_and_broker_loses_and_doubles_no_change(
             a_forwarder(controller.endpoint) as forwarder,
             asyncio.TaskGroup() as tasks,
         ):
-            writer = controller.process.writer
+            processor = controller.process.processor
             # Soon enough that the test need not wait for it.
-            writer._log._timeout_ms = COMMIT_TIMEOUT_MS
+            processor._log._timeout_ms = COMMIT_TIMEOUT_MS
             stream = Stream(forwarder)
             streaming = tasks.create_task(stream.run())
             for _ in range(CUTS):
@@ -97,7 +97,7 @@ async def test_a_cut_between_controller_and_broker_loses_and_doubles_no_change(
 
             relay.refuse()
             async with asyncio.timeout(CHANGE_TIMEOUT_MS / 1_000):
-                await writer.lost.wait()
+                await processor.lost.wait()
             relay.accept()
             await stream.goes_on()
             stream.over = True

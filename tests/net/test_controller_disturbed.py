@@ -110,7 +110,7 @@ async def test_a_controller_that_is_evicted_in_a_loop_stays_active_and_says_so(
             async with asyncio.timeout(TIMEOUT_S):
                 while disturbances(controller, "evicted") < 3:
                     await create_acls(forwarder, "t")
-                    assert controller.process.writer.active
+                    assert controller.process.processor.active
                     await asyncio.sleep(0.2)
 
     assert evicter.evicted >= 3
@@ -188,7 +188,7 @@ async def test_a_member_that_passes_for_a_controller_and_takes_the_group_does_no
             async with asyncio.timeout(TIMEOUT_S):
                 while not disturbances(controller, "unseated"):
                     await create_acls(forwarder, "t")
-                    assert controller.process.writer.active
+                    assert controller.process.processor.active
                     await asyncio.sleep(0.2)
                 await create_acls(forwarder, "t")
 
@@ -252,4 +252,4 @@ async def test_a_member_that_holds_up_the_groups_choice_stops_neither_the_active
                     await asyncio.sleep(0.3)
             assert [line for line in lines if line["event"] == "controller is active"] == []
             first.process.drain()
-            await second.process.writer.activated.wait()
+            await second.process.processor.activated.wait()

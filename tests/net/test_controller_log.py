@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.records import KINDS, key_of
+from forwarding.controller.records import RECORD_KINDS, key_of
 from forwarding.net.log import Entry, Fenced, MetadataLog
 from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity
@@ -186,7 +186,7 @@ async def test_a_commit_whose_answer_was_lost_is_looked_up_and_happens_exactly_o
     made = made_controller(controller_settings(plaintext(kafka), topic_name))
     async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
         await create_acls(forwarder, "other")
-        controller.process.writer._log.__class__ = losing
+        controller.process.processor._log.__class__ = losing
 
         reply, response = await forward(
             forwarder,
@@ -220,10 +220,10 @@ async def test_no_change_is_made_that_could_not_be_recorded(kafka: Broker, topic
     room = [True]
     settings = controller_settings(plaintext(kafka), topic_name)
 
-    async def may_write() -> bool:
+    async def may_record_changes() -> bool:
         return room[0]
 
-    made = made_controller(settings, may_write=may_write)
+    made = made_controller(settings, may_record_changes=may_record_changes)
     async with running(made) as controller, a_forwarder(controller.endpoint) as forwarder:
         await create_acls(forwarder, "a")
         room[0] = False
@@ -315,7 +315,7 @@ async def test_kafkas_own_tool_reads_every_kind_of_record_that_we_write(
         "TopicRecord": {"name": "t"},
         "ConfigRecord": {"resource_type": 2, "resource_name": "t", "name": "owner", "value": "User:a"},
     }
-    records = [getattr(types, kind)(**filled.get(kind, {})) for kind in KINDS]
+    records = [getattr(types, kind)(**filled.get(kind, {})) for kind in RECORD_KINDS]
     async with a_controller(plaintext(kafka), topic_name):
         log = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-writer")
         await log.claim()
@@ -330,5 +330,7 @@ async def test_kafkas_own_tool_reads_every_kind_of_record_that_we_write(
         tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
     )
 
-    assert [kind for kind, each in zip(KINDS, records, strict=True) if _said_of(each) not in dump.said] == []
+    assert [
+        kind for kind, each in zip(RECORD_KINDS, records, strict=True) if _said_of(each) not in dump.said
+    ] == []
     assert "Could not" not in dump.said

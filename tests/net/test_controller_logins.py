@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from forwarding.net.connection import Connection, Reply, Surroundings
+from forwarding.net.connection import Connection, ListenerContext, Reply
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerSettings
 from proxy.net.logins.credentials import Credentials, sasl_listener
@@ -39,7 +39,7 @@ class Endpoint:
         self.events: list[AuditEvent] = []
         self.now_ms = NOW_MS
         credentials = Credentials(self.users, lambda: None, LIMIT_MS, backoff=backoff)
-        self.around = Surroundings(
+        self.context = ListenerContext(
             "CONTROLLER",
             sasl_listener(settings, credentials),
             lambda: {},
@@ -51,7 +51,7 @@ class Endpoint:
         )
 
     def connection(self) -> Connection:
-        return Connection("CONTROLLER-0", "10.0.0.1", self.around)
+        return Connection("CONTROLLER-0", "10.0.0.1", self.context)
 
     async def _serve(self, *_asked: Any) -> Any:
         raise AssertionError("no Envelope comes here")

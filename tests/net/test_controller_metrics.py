@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from forwarding.net.connection import Surroundings
+from forwarding.net.connection import ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server, ServerLimits
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError
@@ -145,10 +145,10 @@ async def test_a_proxy_that_leaves_while_its_request_is_served_is_no_error() -> 
         return types.EnvelopeResponse(response_data=bytes(1_000_000))
 
     registry = CollectorRegistry()
-    surroundings = Surroundings(
+    context = ListenerContext(
         "CONTROLLER", None, dict, serve, lambda _event: None, lambda: 0, Verifications(CollectorRegistry())
     )
-    server = Server("127.0.0.1", 0, None, surroundings, ServerLimits(), ControllerMetrics(registry))
+    server = Server("127.0.0.1", 0, None, context, ServerLimits(), ControllerMetrics(registry))
     with capture_logs() as lines:
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
             run = tasks.create_task(server.run())
@@ -183,11 +183,11 @@ async def test_a_drain_waits_for_a_request_that_is_served_until_it_is_to_end_at_
         served.set()
         await asyncio.Event().wait()
 
-    surroundings = Surroundings(
+    context = ListenerContext(
         "CONTROLLER", None, dict, serve, lambda _event: None, lambda: 0, Verifications(CollectorRegistry())
     )
     metrics = ControllerMetrics(CollectorRegistry())
-    server = Server("127.0.0.1", 0, None, surroundings, ServerLimits(), metrics)
+    server = Server("127.0.0.1", 0, None, context, ServerLimits(), metrics)
     with capture_logs() as lines:
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
             run = tasks.create_task(server.run())

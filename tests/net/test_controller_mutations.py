@@ -82,14 +82,18 @@ async def test_topics_are_refused_when_the_tokens_are_used_up_and_served_when_th
     assert outcomes(again.topics) == [ErrorCode.TOPIC_ALREADY_EXISTS]
     assert again.throttle_time_ms == 0
     assert outcomes(freed.responses) == [0]
-    assert [_told(event) for event in controller.told("throttled")] == [
+    assert [_summary(event) for event in controller.told("throttled")] == [
         ("CreateTopics", "admin:", RATE),
         ("CreatePartitions", "admin:", RATE),
         ("DeleteTopics", "admin:", RATE),
     ]
     # What was refused is not counted; each is at the image that its limit is of.
     (counted,) = controller.told("quota_used")
-    assert (_told(counted), counted.count, counted.api_version) == (("CreateTopics", "admin:", RATE), 20, 7)
+    assert (_summary(counted), counted.count, counted.api_version) == (
+        ("CreateTopics", "admin:", RATE),
+        20,
+        7,
+    )
     assert {event.metadata_offset for event in (counted, *controller.told("throttled"))} == {
         event.last_offset + 1
         for event in controller.told("quota_changed")[:1]
@@ -170,5 +174,5 @@ async def test_the_page_of_a_controller_tells_who_owes_mutations(kafka: Broker, 
     }
 
 
-def _told(event: AuditEvent) -> tuple[str | None, str | None, float | None]:
+def _summary(event: AuditEvent) -> tuple[str | None, str | None, float | None]:
     return event.method, event.quota_id, event.quota_limit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.served import TokenSettings
+from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Committed, MetadataLog
 from proxy.security.token_secret import TokenSecret
 from proxy.wire import types
@@ -107,7 +107,7 @@ async def test_a_sweep_under_way_comes_to_its_end_and_on_record_when_the_control
 ) -> None:
     settings = {**TOKENS, "token_expiry_check_interval_ms": 20}
     async with a_controller_and_a_forwarder(kafka, topic_name, **settings) as (controller, forwarder):
-        log: Any = controller.process.writer._log
+        log: Any = controller.process.processor._log
         await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1_000))
         log.__class__, log.asked, log.go = HeldBack, asyncio.Event(), asyncio.Event()
         async with asyncio.timeout(TIMEOUT_S):
@@ -129,13 +129,13 @@ async def test_a_sweep_whose_answer_was_lost_is_on_record_exactly_once(
         forwarder,
     ):
         _, gone = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1))
-        writer = controller.process.writer
-        writer._log.__class__ = losing
+        processor = controller.process.processor
+        processor._log.__class__ = losing
 
-        told = [await writer.remove_expired_tokens()]
+        told = [await processor.remove_expired_tokens()]
         await controller.active()
-        told.append(await writer.remove_expired_tokens())
-        told.append(await writer.remove_expired_tokens())
+        told.append(await processor.remove_expired_tokens())
+        told.append(await processor.remove_expired_tokens())
 
         assert gone.token_id not in controller.image.tokens.by_id
         assert told == [False, losing is LosingTheRequest, False]

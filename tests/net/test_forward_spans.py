@@ -113,7 +113,7 @@ async def served(serve: Serve, message: Any) -> tuple[Any, RecordedSpan]:
 
 async def test_an_envelope_at_the_controller_is_a_child_of_the_proxys_span() -> None:
     async def serve(message: Any, _version: int, _sender: Sender) -> Any:
-        return envelope.answer(decode_request_header(message.request_data), DONE, 41)
+        return envelope.wrap_response(decode_request_header(message.request_data), DONE, 41)
 
     message = an_envelope()
     response, span = await served(serve, message)
@@ -143,7 +143,7 @@ async def test_the_error_of_the_response_inside_is_the_spans() -> None:
     failed = types.CreateAclsResponse(results=[result])
 
     async def serve(message: Any, _version: int, _sender: Sender) -> Any:
-        return envelope.answer(decode_request_header(message.request_data), failed, None)
+        return envelope.wrap_response(decode_request_header(message.request_data), failed, None)
 
     _, span = await served(serve, an_envelope())
 
@@ -153,7 +153,7 @@ async def test_the_error_of_the_response_inside_is_the_spans() -> None:
 @pytest.mark.parametrize("request_data", [b"", b"\x00", b"\xff" * 40])
 async def test_an_envelope_that_cannot_be_opened_has_a_span_that_says_so(request_data: bytes) -> None:
     async def serve(_message: Any, _version: int, _sender: Sender) -> Any:
-        return envelope.refusal(ErrorCode.UNSUPPORTED_VERSION, 0)
+        return envelope.error_response(ErrorCode.UNSUPPORTED_VERSION, 0)
 
     message = an_envelope(None)
     message.request_data, message.request_principal = request_data, None

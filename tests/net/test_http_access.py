@@ -311,7 +311,10 @@ def test_what_others_on_the_network_can_see_is_a_warning(tmp_path: Path) -> None
         for keys in ({}, clear, whole)
     ]
 
-    told = [None if text is None else text.partition(": ")[2].partition(" sees")[0][:40] for text in warned]
-    open_to_all, in_the_clear = "whoever reaches this port", "the bearer token crosses the network in "
+    told = [
+        None if text is None else text.partition(": ")[2].partition(" can read")[0][:40] for text in warned
+    ]
+    open_to_all = "everyone who can reach this port"
+    in_the_clear = "the bearer token is sent in clear text; "
     assert told == [open_to_all, in_the_clear, None] * 3 + [None] * 9
     assert Http().bind == "127.0.0.1:9190"

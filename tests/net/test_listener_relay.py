@@ -193,8 +193,8 @@ async def test_the_loop_turns_while_the_record_of_a_large_response_of_the_contro
 
         recorded = [event.error_code for event in edge.events if event.event == "forwarded"]
         assert recorded == [ErrorCode.INVALID_REQUEST]
-        # One turn when all is done in one go; a slice has 5 ms of CPU time, a result takes a microsecond.
-        assert turns > 5
+        # One turn or two when all is done in one go; a slice has 5 ms of CPU time, a result takes 1 us.
+        assert turns > 2
         client.leaves()
 
 

@@ -110,7 +110,7 @@ async def test_a_controller_says_why_it_is_not_ready(tmp_path: Path) -> None:
             lone,
             [
                 f"not ready: the metadata log is not loaded: {REFUSED} ({nobody}: cannot connect: ",
-                f"degraded: what a broker carries out times out: {REFUSED} ({nobody}: ",
+                f"degraded: requests that a broker carries out time out: {REFUSED} ({nobody}: ",
                 "audit: not shipping: ",
             ],
         )

@@ -284,7 +284,7 @@ def test_a_principal_builder_of_ones_own_is_named_by_its_path() -> None:
     [
         ("no.such.module.Builder", "principal.builder.class: cannot load"),
         (f"{__name__}.Authority", "principal.builder.class: cannot load"),
-        (f"{__name__}.ByListener", "principal.builder.class: ByListener refuses its settings"),
+        (f"{__name__}.ByListener", "principal.builder.class: ByListener rejects its settings"),
         ("builtins.dict", "principal.builder.class: 'builtins.dict' is not a principal builder"),
     ],
 )

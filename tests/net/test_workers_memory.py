@@ -93,14 +93,14 @@ def test_a_limit_on_connections_holds_for_all_workers(members: list[Member]) -> 
     address = ("address", "10.0.0.1")
 
     taken = [members[turn % WORKERS].take(address, 6) for turn in range(8)]
-    members[2].give_back(address)
+    members[2].release(address)
     again = [member.take(address, 6) for member in members]
 
     assert taken == [True] * 6 + [False] * 2
     assert again == [True, False, False, False]
     assert [member.own(address) for member in members] == [3, 2, 0, 1]
     with pytest.raises(ValueError, match=r"there is none of address 10\.0\.0\.1"):
-        members[2].give_back(address)
+        members[2].release(address)
 
 
 @pytest.mark.spec("Q12")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from forwarding.envelope import wrap
-from forwarding.net import writer
+from forwarding.net import request_processor
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal, serialize
 from proxy.wire import codecs, types
@@ -41,7 +41,7 @@ REGAIN_TIMEOUT_MS = 20
 
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "REGAIN_TIMEOUT_MS", REGAIN_TIMEOUT_MS)
+    monkeypatch.setattr(request_processor, "REGAIN_TIMEOUT_MS", REGAIN_TIMEOUT_MS)
 
 
 Binding = tuple[str, int, str, int, int]
@@ -315,7 +315,7 @@ class Controllers(RuleBasedStateMachine):
 
     def _elect(self, winner: int) -> None:
         self.elected = winner
-        self.loop.run_until_complete(self.nodes[winner].writer.activate())
+        self.loop.run_until_complete(self.nodes[winner].processor.activate())
 
     def _ask(self, api_key: int, request: Any, fault: Fault | None, data: Any) -> Any:
         """The answer, asked for as a proxy does: first of whoever was the active one, with one forward id."""
@@ -350,7 +350,7 @@ class Controllers(RuleBasedStateMachine):
         # One that was replaced follows the log as everybody does, and may still think that it may write.
         node.catch_up()
         try:
-            response = self.loop.run_until_complete(node.writer.serve(envelope, 1, SENDER))
+            response = self.loop.run_until_complete(node.processor.serve(envelope, 1, SENDER))
         except Crashed:
             self.nodes[asked] = self._node()
             return None

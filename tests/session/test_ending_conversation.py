@@ -196,7 +196,7 @@ class Unreachable:
     """A mechanism whose other party does not answer."""
 
     def respond(self, token: bytes, now_ms: int) -> Rejected:
-        return Rejected("", "nobody there", told=False)
+        return Rejected("", "nobody there", has_response=False)
 
 
 def unreachable(_mechanism: str) -> Exchange:

@@ -169,6 +169,6 @@ def test_a_token_stays_a_token_whatever_a_principal_builder_makes_of_its_owner(b
 @pytest.mark.spec("R10")
 @pytest.mark.parametrize(("in_force", "phase"), [(True, Phase.COMPLETE), (False, Phase.FAILED)])
 def test_a_credential_taken_back_while_it_is_checked_logs_nobody_in(in_force: bool, phase: Phase) -> None:
-    accepted = Accepted(Principal("User", "alice"), b"", in_force=lambda: in_force)
+    accepted = Accepted(Principal("User", "alice"), b"", still_valid=lambda: in_force)
 
     assert authenticated(accepted).phase is phase

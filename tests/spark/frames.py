@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
+from spark_audit.tables.frames import empty_frame
 from tests.spark.audit_trail import NOON_MS, Record, Trail
 
 KAFKA = T.StructType(
@@ -52,7 +52,7 @@ def moment(time_ms: int) -> datetime:
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: T.StructType) -> DataFrame:
     """Rows of Python's, the JVM's from now on as those of a table are: else each look asks Python anew."""
-    return spark.createDataFrame(rows, schema).localCheckpoint() if rows else no_rows(spark, schema)
+    return spark.createDataFrame(rows, schema).localCheckpoint() if rows else empty_frame(spark, schema)
 
 
 def kafka_frame(

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit import sources
-from spark_audit.ingest import Topics
-from spark_audit.sources import Tables
+from spark_audit.ingest.streams import Topics
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Record, Trail, acl_id
 from tests.spark.frames import key, line
@@ -144,15 +144,15 @@ def log_records(number: int, bad: int) -> list[bytes]:
 
 def in_tables(spark: SparkSession, tables: Tables, topics: Topics) -> Counter[Place]:
     """Every row of the three tables, as the record that it was."""
-    audit = sources.read_table(spark, tables.audit).select(
+    audit = delta.read_table(spark, tables.audit).select(
         S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, F.lower(F.hex(S.BODY_SHA256))
     )
     is_log = F.col(S.KAFKA_TOPIC) == topics.metadata
     mark = F.when(is_log, F.col(S.RAW_KEY).cast("string")).otherwise(F.sha2(S.RAW_VALUE, 256))
-    quarantine = sources.read_table(spark, tables.quarantine).select(
+    quarantine = delta.read_table(spark, tables.quarantine).select(
         S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, mark
     )
-    log = sources.read_table(spark, tables.metadata_log).select(
+    log = delta.read_table(spark, tables.metadata_log).select(
         F.lit(topics.metadata), F.lit(0), S.LOG_OFFSET, S.ENTITY
     )
     return Counter(tuple(row) for frame in (audit, quarantine, log) for row in frame.collect())

@@ -1,13 +1,13 @@
 """Metadata records as bytes, written down by hand from Kafka's published field lists.
 
-The other way round than spark_audit.metadata_records, and sharing no code with it.
+The other way round than spark_audit.kraft.metadata_records, and sharing no code with it.
 """
 
 import base64
 import struct
 from typing import Any
 
-from spark_audit.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
+from spark_audit.kraft.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
 
 SCRAM_SHA_256 = 1
 

@@ -1,6 +1,6 @@
 """A KRaft node's directory written by hand: record batches, control batches, segments and snapshots.
 
-Shares no code with spark_audit.record_batches; checksums are aiokafka's.
+Shares no code with spark_audit.kraft.record_batches; checksums are aiokafka's.
 """
 
 import json

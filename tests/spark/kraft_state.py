@@ -9,11 +9,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_audit import kraft_log
 from spark_audit import schema as S
-from spark_audit.kraft_log import files_of, rows_of
-from spark_audit.metadata_records import SCRAM_MECHANISMS
-from spark_audit.reconcile.acl_history import NEVER, REMOVED, acl_intervals
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.log_directory import files_of, rows_of
+from spark_audit.kraft.metadata_records import SCRAM_MECHANISMS
+from spark_audit.trail.acl_history import NEVER, REMOVED, acl_intervals
 from tests.lab.cluster.tools import KafkaTools
 from tests.support.told_state import ToldState
 
@@ -82,6 +82,6 @@ def dumped(tools: KafkaTools, files: Sequence[Path]) -> dict[str, list[Read]]:
 def kinds_in_snapshots(directory: Path) -> dict[str, Counter[str | None]]:
     """By file name, how many of each kind we read."""
     return {
-        each.path.name: Counter(row[5] for row in rows_of(kraft_log.snapshot_slice(each)))
+        each.path.name: Counter(row[5] for row in rows_of(log_directory.snapshot_slice(each)))
         for each in files_of(directory).snapshots
     }

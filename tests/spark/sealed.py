@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from proxy.audit.chain import Chain, sealed
 from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
-from spark_audit import decode
+from spark_audit.ingest import decode
 from tests.spark.audit_trail import Process, Record
 from tests.spark.frames import kafka_frame
 
@@ -58,4 +58,4 @@ def altered(line: Line, **data: Any) -> Line:
 def table(spark: SparkSession, lines: Sequence[Line]) -> DataFrame:
     """Lines as table `audit`, as ingest reads them from the topic."""
     kafka = kafka_frame(spark, [(line.key, line.value) for line in lines])
-    return kafka.transform(decode.judge_audit).transform(decode.audit_rows)
+    return kafka.transform(decode.check_audit).transform(decode.audit_rows)

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_audit import sources
-from spark_audit.sources import Tables
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.lab.cluster.process import ChildProcess
 from tests.spark.ingesting import Source
 from tests.support.spark_session import FOR_A_DOZEN_ROWS
@@ -32,7 +32,7 @@ POINTS = {
     MIDWAY,
     *(
         point.format(stream)
-        for stream in (sources.AUDIT_STREAM, sources.METADATA_STREAM)
+        for stream in (delta.AUDIT_STREAM, delta.METADATA_STREAM)
         for point in (BEGUN, PLANNED, WRITING, HALF, QUARANTINING, WRITTEN, COMMITTED)
     ),
 }
@@ -120,8 +120,8 @@ def where(tables: Tables) -> str | None:
     before = 0
     point = None
     for stream, table in (
-        (sources.AUDIT_STREAM, tables.audit),
-        (sources.METADATA_STREAM, tables.metadata_log),
+        (delta.AUDIT_STREAM, tables.audit),
+        (delta.METADATA_STREAM, tables.metadata_log),
     ):
         there = _point(Path(tables.checkpoint(stream)), table, tables.quarantine, before)
         point = there.format(stream) if there else point

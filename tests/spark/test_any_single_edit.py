@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from spark_audit import decode
 from spark_audit import schema as S
-from spark_audit.copies import each_record_once
+from spark_audit.ingest import decode
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.gaps import gaps
+from spark_audit.trail.deduplicate import deduplicate
 from tests.spark.frames import kafka_frame
 from tests.spark.sealed import Line
 from tests.spark.tampered import a_true_trail, relabelled, sealed_boots
@@ -113,9 +113,9 @@ def accused(spark: SparkSession, trails: Sequence[tuple[str, Lines]]) -> set[str
     """The proxies of which something is found, or of which a line cannot be read."""
     owners = [name for name, lines in trails for _ in lines]
     kafka = kafka_frame(spark, [(line.key, line.value) for _, lines in trails for line in lines])
-    read = kafka.transform(decode.judge_audit).persist()
+    read = kafka.transform(decode.check_audit).persist()
     audit = read.transform(decode.audit_rows).persist()
-    once = each_record_once(audit)
+    once = deduplicate(audit)
     checks = gaps(audit), chain(once), boots(once)
     found = {json.loads(row[S.EVIDENCE])["proxy_id"] for check in checks for row in check.collect()}
     bad = read.transform(decode.quarantine_rows).select(S.KAFKA_OFFSET).collect()

@@ -63,7 +63,7 @@ def test_what_a_boot_names_is_compared_with_what_is_there(rows: DataFrame) -> No
         ("chain.forked", "fork"),
         ("chain.unnamed", "unnamed"),
     }
-    tail = "ended at sequence 4: its tail is missing, the last record is 2"
+    tail = "ended at sequence 4: the last record in the table is 2"
     assert named["chain.tail_missing", "cut"] == f"process cut/cut-2 follows boot cut-1, which {tail}"
 
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
 from spark_audit.report import page
+from spark_audit.tables.frames import empty_frame
 from tests.spark.audit_trail import DAY, Record, Trail
 from tests.spark.busy_day import busy_day
 from tests.spark.frames import audit_frame, log_frame
@@ -106,7 +106,7 @@ def many_findings(number: int) -> list[dict[str, Any]]:
 def rendered(
     spark: SparkSession, records: Sequence[Record], log: Sequence[Record], findings: list[Any]
 ) -> str:
-    tables = audit_frame(spark, records), no_rows(spark, S.QUARANTINE), log_frame(spark, log)
+    tables = audit_frame(spark, records), empty_frame(spark, S.QUARANTINE), log_frame(spark, log)
     return page.render(*tables, a_document(findings, len(records)), versions={"audit": 12})
 
 

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit import decode
+from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import chain
 from tests.spark.audit_trail import NOON_MS, Clock, Process
 from tests.spark.frames import audit_frame, kafka_frame
@@ -137,6 +137,6 @@ def test_a_line_with_its_chain_elsewhere_is_quarantined(spark: SparkSession) -> 
     text = json.loads(line.value)
     moved = json.dumps({"chain": text.pop("chain"), **text}, separators=(",", ":")).encode()
 
-    [row] = kafka_frame(spark, [(line.key, moved)]).transform(decode.judge_audit).collect()
+    [row] = kafka_frame(spark, [(line.key, moved)]).transform(decode.check_audit).collect()
 
     assert row["reason"] == "no chain at the end of the line"

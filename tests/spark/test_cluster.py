@@ -63,7 +63,7 @@ class Job:
         if not there.exists():
             shutil.copytree(ROOT / "spark_audit", there / "spark_audit")
             (there / "auditor.properties").write_text("security.protocol=PLAINTEXT\n")
-            with (there / "spark_audit" / "templates" / "report.css").open("a") as style:
+            with (there / "spark_audit" / "report" / "templates" / "report.css").open("a") as style:
                 style.write(f"/* {MARK} */\n")
         topics = "--audit-topic cluster-audit --metadata-topic cluster-metadata"
         shared = {
@@ -157,7 +157,7 @@ async def test_the_commands_of_the_readme_run_on_a_cluster_and_their_exit_codes_
 
     failed = job.run(as_client, here, broker="127.0.0.1:1")
     assert failed.returncode == 2, failed.stdout + failed.stderr
-    assert "penstock audit: no Kafka broker answers at 127.0.0.1:1" in failed.stdout
+    assert "penstock audit: no Kafka broker is reachable at 127.0.0.1:1" in failed.stdout
 
 
 def test_the_python_of_the_executors_has_nothing_of_ours() -> None:

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
 from spark_audit.report import page
 from spark_audit.report.aggregates import LATEST, ROWS
+from spark_audit.tables.frames import empty_frame
 from tests.spark.audit_trail import DAY, Trail
 from tests.spark.frames import audit_frame, log_frame
 
@@ -32,13 +32,13 @@ def test_a_list_that_is_cut_says_how_much_of_it_is_there(spark: SparkSession, nu
         trail.set_quota({"user": f"user-{each}"}, "consumer_byte_rate", 1.0)
         trail.ask(f"User:user-{each} 10.0.0.1 READ TOPIC orders", method="Fetch", connection_id=f"c-{each}")
         trail.process(f"proxy-{each}-of-many")
-    frames = audit_frame(spark, trail.audit), no_rows(spark, S.QUARANTINE), log_frame(spark, trail.log)
+    frames = audit_frame(spark, trail.audit), empty_frame(spark, S.QUARANTINE), log_frame(spark, trail.log)
 
     text = page.render(*frames, {"summary": SUMMARY, "findings": []})
 
     cut = number > LATEST
-    assert (f"Those with most requests, the first {ROWS}." in text) == cut
-    assert (f"Who wrote the trail, the latest {ROWS}." in text) == cut
+    assert (f"The {ROWS} principals with the most requests." in text) == cut
+    assert (f"The processes that wrote the trail, the latest {ROWS}." in text) == cut
     assert (f"The latest {LATEST} requests that reached the controller" in text) == cut
-    assert (f"Its latest {LATEST} records." in text) == cut
-    assert ("Its latest records." in text) != cut
+    assert (f"The latest {LATEST} records of the log." in text) == cut
+    assert ("The latest records of the log." in text) != cut

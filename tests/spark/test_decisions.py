@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.reconcile.acl_answers import patterns_of
+from spark_audit.reconcile.acl_matches import patterns_of
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from tests.spark.audit_trail import Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame, log_frame
@@ -181,7 +181,7 @@ def test_a_finding_says_in_words_what_was_decided_and_what_should_have_been(
     assert evidence["explanation"] == (
         "process proxy-1/boot-1 granted READ on TOPIC orders to User:mallory from 10.0.0.1 "
         f"(rule acl, ACL {evidence['acl_id']}), 1 record(s) at offset 10 to 10; "
-        f"the ACLs of that offset say denied (rule acl, ACL {deny['id']})"
+        f"by the ACLs of that offset it is denied (rule acl, ACL {deny['id']})"
     )
 
 
@@ -203,7 +203,7 @@ def test_a_finding_names_the_settings_that_the_record_names(found: Found) -> Non
 
     assert told["ahead"][0] is None
     assert told["admin"] == (1, told["admin"][1])
-    assert ", settings 1; the ACLs of that offset say denied" in told["admin"][1]
+    assert ", settings 1; by the ACLs of that offset it is denied" in told["admin"][1]
     assert told["unrecorded"][1].endswith("no `settings_changed` record tells the settings that it names")
     assert told["foreseen"][1].endswith("the settings that it names are recorded after it")
 

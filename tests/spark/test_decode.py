@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit import decode
 from spark_audit import schema as S
+from spark_audit.ingest import decode
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import DAY, NOON_MS, Record, Trail, acl_id
 from tests.spark.frames import kafka_frame, key, line
@@ -55,15 +55,15 @@ def test_a_good_line_becomes_a_row_with_every_field(spark: SparkSession) -> None
     record = a_record() | {"settings": {"super.users": "User:admin"}, "quota_limit": 12.5}
     kafka = kafka_frame(spark, [(key(record), line(record))])
 
-    [row] = kafka.transform(decode.judge_audit).transform(decode.audit_rows).collect()
+    [row] = kafka.transform(decode.check_audit).transform(decode.audit_rows).collect()
 
     assert {name: row[name] for name in S.DATA.names} == record
     assert (str(row[S.DATE]), row[S.KAFKA_TOPIC], row[S.KAFKA_OFFSET]) == (DAY, "audit", 0)
 
 
 def test_the_rows_have_the_schema_of_the_table(spark: SparkSession) -> None:
-    judged = kafka_frame(spark, []).transform(decode.judge_audit)
-    log = kafka_frame(spark, []).transform(decode.judge_log)
+    judged = kafka_frame(spark, []).transform(decode.check_audit)
+    log = kafka_frame(spark, []).transform(decode.check_log)
 
     assert names_and_types(judged.transform(decode.audit_rows).schema) == names_and_types(S.AUDIT)
     assert names_and_types(judged.transform(decode.quarantine_rows).schema) == names_and_types(S.QUARANTINE)
@@ -75,7 +75,7 @@ def names_and_types(schema: Any) -> list[tuple[str, str]]:
 
 
 def test_each_bad_line_goes_to_quarantine_with_its_reason_and_its_bytes(spark: SparkSession) -> None:
-    judged = kafka_frame(spark, list(BAD.values())).transform(decode.judge_audit)
+    judged = kafka_frame(spark, list(BAD.values())).transform(decode.check_audit)
 
     quarantined = judged.transform(decode.quarantine_rows).orderBy(S.KAFKA_OFFSET).collect()
 
@@ -90,7 +90,7 @@ def test_an_event_of_a_later_version_is_kept(spark: SparkSession) -> None:
     record = a_record() | {"event": "invented_next_year"}
     kafka = kafka_frame(spark, [(key(record), line(record))])
 
-    [row] = kafka.transform(decode.judge_audit).transform(decode.audit_rows).collect()
+    [row] = kafka.transform(decode.check_audit).transform(decode.audit_rows).collect()
 
     assert row[S.EVENT] == "invented_next_year"
 
@@ -98,7 +98,7 @@ def test_an_event_of_a_later_version_is_kept(spark: SparkSession) -> None:
 def test_log_records_are_decoded_and_what_is_none_goes_to_quarantine(spark: SparkSession) -> None:
     values = kraft_bytes.remove_access_control_entry(acl_id(7)), b"\x09", kraft_bytes.no_op()
     judged = kafka_frame(spark, [(b"/acl/7", value) for value in values], "metadata").transform(
-        decode.judge_log
+        decode.check_log
     )
 
     log = judged.transform(decode.log_rows).orderBy(S.LOG_OFFSET).collect()
@@ -116,6 +116,6 @@ def test_dates_are_utc_days(spark: SparkSession) -> None:
     record = a_record() | {"time_ms": NOON_MS + 12 * 3_600_000 - 1}
     kafka = kafka_frame(spark, [(key(record), line(record))])
 
-    [row] = kafka.transform(decode.judge_audit).transform(decode.audit_rows).collect()
+    [row] = kafka.transform(decode.check_audit).transform(decode.audit_rows).collect()
 
     assert str(row[S.DATE]) == DAY

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
-from spark_audit.survey import ALWAYS, TRAIL_LATE_MS, judged_until_ms, survey
+from spark_audit.trail.sequence_index import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
 from tests.spark.audit_trail import Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
 
@@ -201,7 +201,7 @@ def test_of_the_last_seconds_of_a_trail_that_goes_on_one_side_may_be_on_its_way(
     audit = audit_frame(spark, [record for record in trail.audit if record not in gone])
     log = log_frame(spark, trail.log)
 
-    until_ms = judged_until_ms(survey(audit))
+    until_ms = complete_until_ms(sequence_index(audit))
 
     assert trail.log[0]["time_ms"] < until_ms < trail.log[1]["time_ms"]
     rows = forwarded(audit, log, until_ms).unionByName(changes(audit, log, until_ms)).collect()
@@ -216,4 +216,4 @@ def test_a_trail_that_has_ended_is_judged_to_its_end(spark: SparkSession) -> Non
     left.proxy.stop()
 
     for records in (Trail().stop().audit, left.audit):
-        assert judged_until_ms(survey(audit_frame(spark, records))) == ALWAYS
+        assert complete_until_ms(sequence_index(audit_frame(spark, records))) == ALWAYS

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.survey import SILENCE_MS, SPAN_BITS
+from spark_audit.trail.sequence_index import SILENCE_MS, SPAN_BITS
 from tests.spark.audit_trail import Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame
 
@@ -96,7 +96,7 @@ def test_missing_records_are_named_with_their_neighbours(found: Found) -> None:
 
     assert (hole["first_missing"], hole["last_missing"]) == (3, 4)
     assert hole["explanation"] == (
-        "2 record(s) of process holed/boot-1: records 3 to 4 are not in the table; the next one, 5, is"
+        "process holed/boot-1: 2 record(s) are missing, sequences 3 to 4; the next record, 5, is present"
     )
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit import ingest, sources
-from spark_audit.findings import Document
-from spark_audit.sources import SourceError, Tables
+from spark_audit.ingest import streams
+from spark_audit.tables import delta, findings
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.findings import Document
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail, acl_id
 from tests.spark.frames import kafka_frame, key, line
@@ -22,22 +24,20 @@ QUERY_ID = "sql.streaming.queryId"
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Tables]:
     made = Tables(str(tmp_path / "tables"))
-    sources.create_tables(spark, made)
+    delta.create_tables(spark, made)
     spark.sparkContext.setLocalProperty(QUERY_ID, "stream-1")
     yield made
     spark.sparkContext.setLocalProperty(QUERY_ID, None)  # type: ignore[arg-type]  # None takes it away
 
 
 def counts(spark: SparkSession, tables: Tables) -> tuple[int, int]:
-    return sources.read_table(spark, tables.audit).count(), sources.read_table(
-        spark, tables.quarantine
-    ).count()
+    return delta.read_table(spark, tables.audit).count(), delta.read_table(spark, tables.quarantine).count()
 
 
 def test_a_batch_that_is_run_again_is_in_the_tables_once(spark: SparkSession, tables: Tables) -> None:
     records = Trail().stop().audit
     batch = kafka_frame(spark, [*((key(r), line(r)) for r in records), (b"k", b"garbage")])
-    write = ingest.audit_batch(tables)
+    write = streams.audit_batch(tables)
 
     write(batch, 0)
     write(batch, 0)
@@ -50,7 +50,7 @@ def test_the_half_of_a_batch_that_a_crash_left_out_is_made_good(spark: SparkSess
     [record, *_] = Trail().audit
     good = kafka_frame(spark, [(key(record), line(record))])
     both = kafka_frame(spark, [(key(record), line(record)), (b"k", b"garbage")])
-    write = ingest.audit_batch(tables)
+    write = streams.audit_batch(tables)
 
     # The first run reached the audit table only, as if the process had died before the quarantine.
     write(good, 0)
@@ -63,9 +63,9 @@ def test_a_stream_whose_checkpoint_was_lost_begins_anew(spark: SparkSession, tab
     [record, *_] = Trail().audit
     batch = kafka_frame(spark, [(key(record), line(record))])
 
-    ingest.audit_batch(tables)(batch, 0)
+    streams.audit_batch(tables)(batch, 0)
     spark.sparkContext.setLocalProperty(QUERY_ID, "stream-2")
-    ingest.audit_batch(tables)(batch, 0)
+    streams.audit_batch(tables)(batch, 0)
 
     assert counts(spark, tables) == (2, 0)
 
@@ -74,10 +74,10 @@ def test_the_log_and_its_quarantine_are_written(spark: SparkSession, tables: Tab
     values = kraft_bytes.remove_access_control_entry(acl_id(7)), b"?"
     batch = kafka_frame(spark, [(b"k", value) for value in values], "metadata")
 
-    ingest.log_batch(tables)(batch, 0)
+    streams.log_batch(tables)(batch, 0)
 
-    [row] = sources.read_table(spark, tables.metadata_log).collect()
-    [bad] = sources.read_table(spark, tables.quarantine).collect()
+    [row] = delta.read_table(spark, tables.metadata_log).collect()
+    [bad] = delta.read_table(spark, tables.quarantine).collect()
     assert (row["offset"], row["record"]) == (0, "RemoveAccessControlEntryRecord")
     assert (bad["kafka_topic"], bad["kafka_offset"]) == ("metadata", 1)
 
@@ -92,8 +92,8 @@ def test_the_audit_table_is_partitioned_by_day(spark: SparkSession, tables: Tabl
 def test_a_batch_outside_of_a_stream_is_refused(spark: SparkSession, tables: Tables) -> None:
     spark.sparkContext.setLocalProperty(QUERY_ID, None)  # type: ignore[arg-type]  # None takes it away
 
-    with pytest.raises(RuntimeError, match="outside of a stream"):
-        ingest.audit_batch(tables)(kafka_frame(spark, []), 0)
+    with pytest.raises(RuntimeError, match="outside a stream"):
+        streams.audit_batch(tables)(kafka_frame(spark, []), 0)
 
 
 @pytest.mark.spec("D7")
@@ -101,8 +101,8 @@ def test_a_batch_outside_of_a_stream_is_refused(spark: SparkSession, tables: Tab
 def test_the_end_of_the_log_is_read_from_the_last_batch_that_was_done(
     spark: SparkSession, tables: Tables, scheme: str
 ) -> None:
-    assert sources.log_end(spark, Tables(scheme + tables.root)) is None
-    checkpoint = Path(tables.checkpoint(sources.METADATA_STREAM))
+    assert delta.log_end(spark, Tables(scheme + tables.root)) is None
+    checkpoint = Path(tables.checkpoint(delta.METADATA_STREAM))
     for folder in ("offsets", "commits"):
         (checkpoint / folder).mkdir(parents=True)
     for batch, end in ((9, 90), (10, 106), (11, 120)):
@@ -112,7 +112,7 @@ def test_the_end_of_the_log_is_read_from_the_last_batch_that_was_done(
     for batch in (9, 10):
         (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
 
-    assert sources.log_end(spark, Tables(scheme + tables.root)) == 106
+    assert delta.log_end(spark, Tables(scheme + tables.root)) == 106
 
 
 @pytest.mark.spec("D7")
@@ -124,13 +124,13 @@ def test_results_can_be_written_to_a_path_and_to_a_uri(
 
     summary: Any = {"records": 3, "text": "prüfen"}
 
-    sources.write_findings(spark, out, [], summary)
+    findings.write_findings(spark, out, [], summary)
 
-    assert sources.read_findings(spark, out) == Document(summary=summary, findings=[])
-    with pytest.raises(SourceError, match="run `reconcile` first"):
-        sources.read_findings(spark, f"{out}/elsewhere")
+    assert findings.read_findings(spark, out) == Document(summary=summary, findings=[])
+    with pytest.raises(AuditError, match="run `reconcile` first"):
+        findings.read_findings(spark, f"{out}/elsewhere")
 
 
 def test_a_missing_table_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="nowhere/audit is not a Delta table: run `ingest`"):
-        sources.read_table(spark, Tables(f"{tmp_path}/nowhere/").audit)
+    with pytest.raises(AuditError, match="nowhere/audit is not a Delta table: run `ingest`"):
+        delta.read_table(spark, Tables(f"{tmp_path}/nowhere/").audit)

@@ -7,9 +7,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from spark_audit import ingest, sources
-from spark_audit.ingest import Topics
-from spark_audit.sources import Tables
+from spark_audit.ingest import streams
+from spark_audit.ingest.streams import Topics
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.lab.cluster.broker import Broker
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Record, Trail, acl_id
@@ -58,18 +59,18 @@ async def test_what_kafka_holds_is_in_the_tables_once_after_a_restart(
     await create(topics)
     await send_audit(topics.bootstrap, topics.audit, records[:2])
     await send_log(topics.bootstrap, topics.metadata)
-    ingest.ingest(spark, topics, tables, told.append)
+    streams.ingest(spark, topics, tables, told.append)
     await send_audit(topics.bootstrap, topics.audit, records[1:])
-    ingest.ingest(spark, topics, tables, told.append)
+    streams.ingest(spark, topics, tables, told.append)
 
-    audit = sources.read_table(spark, tables.audit).orderBy("kafka_offset").collect()
-    log = sources.read_table(spark, tables.metadata_log).collect()
+    audit = delta.read_table(spark, tables.audit).orderBy("kafka_offset").collect()
+    log = delta.read_table(spark, tables.metadata_log).collect()
     assert [row["kafka_offset"] for row in audit] == [0, 1, 3, 4, 5]
     assert [(row["offset"], row["record"], row["entity"]) for row in log] == [(0, "NoOpRecord", "committed")]
-    assert sources.read_table(spark, tables.quarantine).count() == 2
-    assert sources.log_end(spark, tables) == 4
+    assert delta.read_table(spark, tables.quarantine).count() == 2
+    assert delta.log_end(spark, tables) == 4
     # A slow machine is told on the way that a batch takes its time.
-    assert [text.split(",")[0] for text in told if "under way" not in text] == [
+    assert [text.split(",")[0] for text in told if "is running" not in text] == [
         "audit: 3 records in 1 batches",
         "metadata_log: 1 records in 1 batches",
         "audit: 4 records in 1 batches",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit import ingest
-from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
+from spark_audit.ingest import streams
+from spark_audit.tables.delta import AUDIT_STREAM, METADATA_STREAM, Tables
 from tests.lab.cluster.broker import Broker
 from tests.spark.audit_trail import Trail
 from tests.spark.ingesting import Source, in_tables, log_records
@@ -61,7 +61,7 @@ def test_killed_at_any_point_of_a_batch_and_run_again_each_record_is_there_once(
     wrong: dict[str, object] = {}
     for point in POINTS if KILLS else SHORT:
         left = copies[point]
-        ingest.ingest(spark, source.topics, left, lambda line: None)
+        streams.ingest(spark, source.topics, left, lambda line: None)
         there = in_tables(spark, left, source.topics)
         wrong |= {point: (there - held, held - there)} if there != held else {}
     assert wrong == {}
@@ -80,7 +80,7 @@ def test_killed_at_random_again_and_again_it_comes_to_the_same(
         some_batches(source)
         with ingest_process(source, tables, tmp_path / "process", **BATCH) as process:
             killed += kill_after(process, tables, moments.randint(1, MAX_CHANGES))
-    ingest.ingest(spark, source.topics, tables, lambda line: None)
+    streams.ingest(spark, source.topics, tables, lambda line: None)
 
     assert in_tables(spark, tables, source.topics) == source.held()
     assert killed > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.sources import Tables
+from spark_audit.tables.delta import Tables
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.process import ChildProcess
 from tests.spark.ingesting import Source, in_tables, log_records
@@ -44,21 +44,21 @@ def test_it_reads_on_while_others_fail_and_the_broker_is_away_until_it_is_stoppe
     source.send_log(log_records(2, bad=1))
 
     with ingest_process(source, tables, tmp_path / "first", *CONTINUOUS, **IMPATIENT) as first:
-        told(first, "audit: 3 records in 1 batches, 0 offsets to go")
-        told(first, "metadata_log: 3 records in 1 batches, 0 offsets to go")
+        told(first, "audit: 3 records in 1 batches, 0 offsets left")
+        told(first, "metadata_log: 3 records in 1 batches, 0 offsets left")
         with ingest_process(source, tables, tmp_path / "second") as second:
             assert second.wait(PATIENCE_MS) == 2
         assert second.log_text().splitlines()[-1] == (
-            "penstock audit: another ingest, reprocess, compact or expire is at work on"
-            f" {tables.root}: wait for its end, or stop it"
+            "penstock audit: another ingest, reprocess, compact or expire is running on"
+            f" {tables.root}: wait for it or stop it"
         )
         broker.process.kill()
-        told(first, "Kafka does not answer for topic")
+        told(first, "no Kafka broker is available for topic")
         broker.start()
         source.send_audit(source.records[2:])
-        told(first, f"audit: {len(source.records) + 1} records in 2 batches, 0 offsets to go")
+        told(first, f"audit: {len(source.records) + 1} records in 2 batches, 0 offsets left")
         first.signal(signal.SIGTERM)
         assert first.wait(PATIENCE_MS) == 0
 
-    assert first.log_text().splitlines()[-1] == "stopped; the next run goes on from the checkpoints"
+    assert first.log_text().splitlines()[-1] == "stopped; the next run continues from the checkpoints"
     assert in_tables(spark, tables, source.topics) == source.held()

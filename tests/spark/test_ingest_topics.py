@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit import sources
-from spark_audit.ingest import Topics, ingest
-from spark_audit.sources import SourceError, Tables
-from spark_audit.stream_errors import explained
-from spark_audit.topics import kafka_stream
+from spark_audit.ingest.stream_errors import explained_errors
+from spark_audit.ingest.streams import Topics, ingest
+from spark_audit.ingest.topics import kafka_stream
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from tests.lab.cluster.broker import Broker
 from tests.net.test_log_compaction import SOON, cleaning_all_the_time
 from tests.spark import kraft_bytes
@@ -61,7 +62,7 @@ def test_partitions_that_are_added_between_runs_are_read_from_their_beginning(
 
     assert in_tables(spark, tables, source.topics) == source.held()
     assert any(text.startswith("audit: 3 records in 1 batches") for text in told)
-    assert sources.read_table(spark, tables.audit).select("kafka_partition").distinct().count() == 3
+    assert delta.read_table(spark, tables.audit).select("kafka_partition").distinct().count() == 3
 
 
 async def test_a_metadata_topic_that_was_compacted_is_read_as_far_as_it_is_there(
@@ -99,10 +100,10 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_has_more_record
     source.create_again(source.topics.audit)
     source.send_audit(source.records)
 
-    with pytest.raises(SourceError, match=r"was deleted and made anew: its id is .*begin new --tables"):
+    with pytest.raises(AuditError, match=r"was deleted and recreated: its id is .*start with new --tables"):
         read(source)
 
-    assert sources.read_table(spark, tables.audit).count() == 1
+    assert delta.read_table(spark, tables.audit).count() == 1
 
 
 def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_behind(
@@ -114,17 +115,17 @@ def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_
     source.send_audit(source.records[1:])
     source.delete_records(source.topics.audit, before=len(source.records) - 1)
 
-    with pytest.raises(SourceError, match=r"no longer has what is to be read next.*failOnDataLoss=false"):
+    with pytest.raises(AuditError, match=r"no longer has the next offsets.*failOnDataLoss=false"):
         read(source)
     read(source, {"failOnDataLoss": "false"})
 
-    offsets = sources.read_table(spark, tables.audit).select("kafka_offset").collect()
+    offsets = delta.read_table(spark, tables.audit).select("kafka_offset").collect()
     assert sorted(row[0] for row in offsets) == [0, len(source.records) - 1]
 
 
 def test_a_topic_that_is_not_there_is_named(source: Source, read: Read) -> None:
     with pytest.raises(
-        SourceError, match=f"topic {source.topics.audit}: .*does not host this topic-partition"
+        AuditError, match=f"topic {source.topics.audit}: .*does not host this topic-partition"
     ):
         read(source)
 
@@ -136,7 +137,7 @@ def test_tables_of_one_topic_do_not_go_on_with_another(source: Source, tables: T
     other = Source(source.bootstrap, f"{source.name[:40]}-other")
     other.create()
 
-    with pytest.raises(SourceError, match=f"goes on with topic {source.topics.audit}, not with"):
+    with pytest.raises(AuditError, match=f"is for topic {source.topics.audit}, not for"):
         read(other)
 
 
@@ -145,7 +146,7 @@ def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
 ) -> None:
     source.create()
     source.send_audit(source.records)
-    topic, checkpoint = source.topics.audit, tables.checkpoint(sources.AUDIT_STREAM)
+    topic, checkpoint = source.topics.audit, tables.checkpoint(delta.AUDIT_STREAM)
 
     def overtaken(_batch: DataFrame, number: int) -> None:
         # As on storage of a cluster: the other one has planned the next batch by now.
@@ -154,8 +155,8 @@ def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
     one_by_one = kafka_stream(spark, source.bootstrap, topic, {"maxOffsetsPerTrigger": "1"})
     writer = one_by_one.writeStream.foreachBatch(overtaken).option("checkpointLocation", checkpoint)
     with (
-        pytest.raises(SourceError, match="another job wrote into these tables"),
-        explained(topic, checkpoint),
+        pytest.raises(AuditError, match="another job wrote to these tables"),
+        explained_errors(topic, checkpoint),
     ):
         writer.trigger(availableNow=True).start().awaitTermination()
 
@@ -164,7 +165,7 @@ def test_a_note_of_the_topic_that_a_crash_left_unfinished_is_written_anew(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:
     source.create()
-    note = Path(tables.checkpoint(sources.AUDIT_STREAM)) / "topic.json"
+    note = Path(tables.checkpoint(delta.AUDIT_STREAM)) / "topic.json"
     note.parent.mkdir(parents=True)
     note.write_text('{"topic": "au')
     source.send_audit(source.records[:1])

@@ -14,16 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from proxy.wire.api_keys import ApiKey
-from spark_audit import ingest, kraft_log, sources
 from spark_audit import schema as S
-from spark_audit.copies import each_record_once
-from spark_audit.ingest import Topics
-from spark_audit.kraft_import import import_kraft_log
-from spark_audit.kraft_quorum import voters_told
+from spark_audit.ingest import streams
+from spark_audit.ingest.streams import Topics
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.kraft.quorum import static_voters
 from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
-from spark_audit.reconciliation import Result, reconcile
-from spark_audit.sources import Tables
+from spark_audit.reconcile.reconciliation import Result, reconcile
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.trail.deduplicate import deduplicate
 from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, kinds_in_snapshots, state_in
@@ -86,17 +88,17 @@ async def go_past_the_proxies(stack: Stack, number: int = 1) -> None:
 
 def take_in(spark: SparkSession, stack: Stack, tables: Tables, told: list[str], *logs: Path) -> None:
     """Without `logs` the directory that the broker is writing."""
-    ingest.ingest(spark, Topics(stack.broker.plaintext, AUDIT_TOPIC, ""), tables, told.append)
-    end = sources.offset_named(spark, tables) + 1
+    streams.ingest(spark, Topics(stack.broker.plaintext, AUDIT_TOPIC, ""), tables, told.append)
+    end = delta.highest_metadata_offset(spark, tables) + 1
     places = [str(each) for each in logs or [stack.broker.metadata_log]]
     import_kraft_log(spark, places, tables, told.append, wanted_end=end)
 
 
 def of(spark: SparkSession, tables: Tables) -> tuple[DataFrame, DataFrame, DataFrame]:
     return (
-        sources.read_table(spark, tables.audit, S.AUDIT),
-        sources.read_table(spark, tables.quarantine),
-        sources.read_table(spark, tables.metadata_log, S.METADATA_LOG),
+        delta.read_table(spark, tables.audit, S.AUDIT),
+        delta.read_table(spark, tables.quarantine),
+        delta.read_table(spark, tables.metadata_log, S.METADATA_LOG),
     )
 
 
@@ -120,7 +122,7 @@ def evidence(
         shutil.copytree(stack.broker.metadata_log, copy)
         take_in(spark, stack, tables, told, copy)
         audit, _, log = of(spark, tables)
-        kept = each_record_once(audit).drop(S.LINE).persist(), log.persist()
+        kept = deduplicate(audit).drop(S.LINE).persist(), log.persist()
         yield Evidence(stack, tables, told, clean, copy, *kept, state)
 
 
@@ -199,20 +201,20 @@ def test_what_was_deleted_behind_a_snapshot_is_lost_and_nothing_is_accused(
 ) -> None:
     """As Kafka cleans up: segments that lie wholly before a snapshot, when nobody had imported them yet."""
     directory = shutil.copytree(evidence.copy, tmp_path / "cleaned")
-    middle = kraft_log.files_of(directory).snapshots[-2]
-    for segment in kraft_log.files_of(directory).segments:
+    middle = log_directory.files_of(directory).snapshots[-2]
+    for segment in log_directory.files_of(directory).segments:
         if segment.end_offset is not None and segment.end_offset <= middle.end_offset:
             segment.path.unlink()
-    for each in kraft_log.files_of(directory).snapshots:
+    for each in log_directory.files_of(directory).snapshots:
         if each.end_offset < middle.end_offset:
             each.path.unlink()
-    begin = kraft_log.files_of(directory).segments[0].base_offset
+    begin = log_directory.files_of(directory).segments[0].base_offset
     tables, told = Tables(str(tmp_path / "tables")), list[str]()
 
     import_kraft_log(spark, [str(directory)], tables, told.append)
 
-    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
-    assert told[0].startswith(f"metadata log: what was before offset {middle.end_offset} from ")
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    assert told[0].startswith(f"metadata log: state before offset {middle.end_offset} read from ")
     assert state_in(log) == evidence.state
     found = evidence.findings(evidence.audit, log)
     assert [proof for check, proof in found if check == "changes.incomplete_log"] == [
@@ -231,9 +233,9 @@ def test_nothing_is_read_twice_and_no_secret_at_all(evidence: Evidence, spark: S
 
     import_kraft_log(spark, [str(evidence.copy)], evidence.tables, told.append)
 
-    after = sources.read_table(spark, evidence.tables.metadata_log, S.METADATA_LOG)
+    after = delta.read_table(spark, evidence.tables.metadata_log, S.METADATA_LOG)
     assert after.count() == before == after.select(S.LOG_OFFSET).distinct().count()
     assert told[0].startswith("metadata log: 0 records, read up to offset ")
     bodies = after.where("record = 'UserScramCredentialRecord'").select(S.BODY).distinct().collect()
     assert {tuple(sorted(json.loads(row[0]))) for row in bodies} == {("iterations", "mechanism", "name")}
-    assert voters_told(evidence.copy) == frozenset({1})
+    assert static_voters(evidence.copy) == frozenset({1})

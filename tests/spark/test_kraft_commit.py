@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import kraft_log
-from spark_audit.kraft_commit import STEADY_MS
-from spark_audit.kraft_log import LogDirectoryError, files_of
-from spark_audit.kraft_quorum import commit_what_is_proven, identity_of, one_cluster, voters_told
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.commit import STEADY_MS
+from spark_audit.kraft.log_directory import LogDirectoryError, files_of
+from spark_audit.kraft.quorum import identity_of, mark_committed, one_cluster, static_voters
 from tests.spark.kraft_bytes import no_op
 from tests.spark.kraft_files import Node
 
@@ -20,8 +20,8 @@ VOTERS = (1, 2, 3)
 def committed(*nodes: Node, settle_ms: int = 5_000) -> list[int]:
     """Of each directory, the offset behind what is taken; read together."""
     found = [files_of(node.path) for node in nodes]
-    scans = [kraft_log.scan(each.segments, 0, settle_ms, voters_told(each.path)) for each in found]
-    commit_what_is_proven(found, scans)
+    scans = [log_directory.scan(each.segments, 0, settle_ms, static_voters(each.path)) for each in found]
+    mark_committed(found, scans)
     assert [each.slices[-1].end if each.slices else 0 for each in scans] == [
         each.committed_end for each in scans
     ]
@@ -141,10 +141,10 @@ def test_directories_of_several_clusters_are_told_by_name(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("meta.properties", b"node.id=one", r"meta\.properties: node\.id=one is no number"),
-        ("meta.properties", b"cluster.id=a'b", r"meta\.properties: cluster\.id=a'b is no id"),
-        ("quorum-state", b"\xff{", "quorum-state: not what a node writes there"),
-        ("quorum-state", b"[]", "quorum-state: not what a node writes there"),
+        ("meta.properties", b"node.id=one", r"meta\.properties: node\.id=one is not a number"),
+        ("meta.properties", b"cluster.id=a'b", r"meta\.properties: cluster\.id=a'b is not a cluster id"),
+        ("quorum-state", b"\xff{", "quorum-state: not a JSON object"),
+        ("quorum-state", b"[]", "quorum-state: not a JSON object"),
     ],
 )
 def test_what_a_node_wrote_of_itself_and_cannot_be_read_is_told(
@@ -154,4 +154,4 @@ def test_what_a_node_wrote_of_itself_and_cannot_be_read_is_told(
     (node.path / name).write_bytes(content)
 
     with pytest.raises(LogDirectoryError, match=complaint):
-        (identity_of if name == "meta.properties" else voters_told)(node.path)
+        (identity_of if name == "meta.properties" else static_voters)(node.path)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import kraft_log, record_batches
-from spark_audit.kraft_commit import Scan
-from spark_audit.kraft_log import FileGoneError, LogDirectoryError, files_of, rows_or_fault
-from spark_audit.record_batches import BatchError
+from spark_audit.kraft import log_directory, record_batches
+from spark_audit.kraft.commit import Scan
+from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError, files_of, rows_or_fault
+from spark_audit.kraft.record_batches import BatchError
 from tests.spark import kraft_files
 from tests.spark.kraft_bytes import no_op
 from tests.spark.kraft_files import Node, batch
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spec("D4", "D5")]
 
 
 def read(node: Node) -> Scan:
-    return kraft_log.scan(files_of(node.path).segments, 0, 0, None)
+    return log_directory.scan(files_of(node.path).segments, 0, 0, None)
 
 
 def test_a_segment_that_ends_within_a_batch_is_an_error_when_another_follows(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_segment_that_ends_within_a_batch_is_an_error_when_another_follows(tmp
     node.roll()
     first.write_bytes(first.read_bytes()[:-2])
 
-    with pytest.raises(LogDirectoryError, match=f"ends within a batch, at byte {begin}, and another segment"):
+    with pytest.raises(LogDirectoryError, match=f"ends inside a batch, at byte {begin}, but another segment"):
         read(node)
 
 
@@ -42,7 +42,7 @@ def test_a_length_that_no_node_writes_is_no_torn_tail(tmp_path: Path) -> None:
     node.segment.write_bytes(content)
 
     with pytest.raises(
-        LogDirectoryError, match=f"byte {begin}: no record batch of format 2: magic 2, length"
+        LogDirectoryError, match=f"byte {begin}: not a record batch of format 2: magic 2, length"
     ):
         read(node)
 
@@ -51,7 +51,7 @@ def test_offsets_that_go_back_are_an_error(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.append(no_op(), no_op())
     node.write(batch(1, [(None, no_op())]), 0)
-    with pytest.raises(LogDirectoryError, match="a batch at offset 1, where the next one is 3"):
+    with pytest.raises(LogDirectoryError, match="a batch at offset 1 instead of 3"):
         read(node)
 
     other = Node(tmp_path / "other")
@@ -59,7 +59,7 @@ def test_offsets_that_go_back_are_an_error(tmp_path: Path) -> None:
     other.end = 1
     other.roll()
     with pytest.raises(
-        LogDirectoryError, match="goes on up to offset 2, and another segment begins before it"
+        LogDirectoryError, match="continues to offset 2, but another segment begins before that"
     ):
         read(other)
 
@@ -80,7 +80,7 @@ def test_a_file_that_the_node_has_deleted_meanwhile_is_told_apart(tmp_path: Path
     node.segment.unlink()
 
     with pytest.raises(FileGoneError, match="No such file"):
-        kraft_log.scan(directory.segments, 0, 0, None)
+        log_directory.scan(directory.segments, 0, 0, None)
     (fault,) = rows_or_fault(piece)
     assert (fault[1], fault[8]) == (None, f"gone: {node.segment}: No such file or directory")
 

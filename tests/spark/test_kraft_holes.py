@@ -5,8 +5,8 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.reconcile.acl_history import history_lost
-from spark_audit.reconcile.kraft_log_changes import blind
+from spark_audit.trail.acl_history import missing_history
+from spark_audit.trail.log_gaps import unknown_ranges
 from tests.spark.audit_trail import acl_id
 from tests.spark.frames import log_frame
 from tests.spark.test_kraft_changes import NAMES, Cluster, acl, added, removed, topic
@@ -48,10 +48,13 @@ def test_what_only_the_hole_could_tell_accuses_nobody(spark: SparkSession) -> No
         ("changes.unexplained", behind + 1),
     ]
     log = log_frame(spark, cluster.log)
-    assert [tuple(row) for row in blind(log).collect()] == [(gone, snapshot)]
-    [lost] = history_lost(log).collect()
+    assert [tuple(row) for row in unknown_ranges(log).collect()] == [(gone, snapshot)]
+    [lost] = missing_history(log).collect()
     # The last is an ACL that was never there, and no hole explains it.
-    assert (lost["lost_before"], [tuple(each) for each in lost["blind"]]) == (behind + 1, [(gone, snapshot)])
+    assert (lost["lost_before"], [tuple(each) for each in lost["unknown"]]) == (
+        behind + 1,
+        [(gone, snapshot)],
+    )
 
 
 @pytest.mark.parametrize(("later_ms", "told"), [(-3_600_000, False), (3_600_000, True)])
@@ -75,4 +78,4 @@ def test_a_log_without_a_hole_is_blind_nowhere(spark: SparkSession) -> None:
     cluster.write((20, {}))
     cluster.log.append(cluster.log[-1] | {"body": features, "record": NAMES[20], "from_snapshot": True})
 
-    assert blind(log_frame(spark, cluster.log)).collect() == []
+    assert unknown_ranges(log_frame(spark, cluster.log)).collect() == []

@@ -7,11 +7,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit import sources
-from spark_audit.kraft_import import import_kraft_log
-from spark_audit.reconcile.acl_history import acl_intervals, history_lost
-from spark_audit.reconcile.quota_history import quota_intervals
-from spark_audit.sources import SourceError, Tables
+from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.reconcile.quota_limits import quota_intervals
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.trail.acl_history import acl_intervals, missing_history
 from tests.spark.audit_trail import acl_id, an_acl
 from tests.spark.kraft_bytes import access_control_entry, client_quota, framed, no_op
 from tests.spark.kraft_files import Node
@@ -35,7 +36,7 @@ def take_in(spark: SparkSession, tables: Tables, *nodes: Node, settle_ms: int = 
 
 
 def offsets(spark: SparkSession, tables: Tables) -> list[int]:
-    rows = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG).select(S.LOG_OFFSET).collect()
+    rows = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG).select(S.LOG_OFFSET).collect()
     return sorted(row[0] for row in rows)
 
 
@@ -58,7 +59,7 @@ def test_a_log_that_grows_is_read_on_and_what_is_there_stays_once(
     assert take_in(spark, tables, node) == "metadata log: 0 records, read up to offset 5"
 
     assert offsets(spark, tables) == [0, 1, 2, 3]
-    [bad] = sources.read_table(spark, tables.quarantine).collect()
+    [bad] = delta.read_table(spark, tables.quarantine).collect()
     assert (bad[S.KAFKA_TOPIC], bad[S.KAFKA_OFFSET]) == ("__cluster_metadata", 4)
 
 
@@ -76,7 +77,7 @@ def test_an_older_copy_fills_what_was_missing_and_other_logs_are_refused(
     archived.append(no_op())
 
     take_in(spark, tables, node)
-    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
     assert [(row[S.LOG_OFFSET], row[S.FROM_SNAPSHOT]) for row in log.orderBy(S.LOG_OFFSET).collect()] == [
         (1, True),
         (2, False),
@@ -87,9 +88,9 @@ def test_an_older_copy_fills_what_was_missing_and_other_logs_are_refused(
     stranger = Node(tmp_path / "stranger")
     stranger.append(no_op(), later_ms=77)
     stranger.append(no_op())
-    with pytest.raises(SourceError, match=r"metadata offset 1 of .*stranger.* is a NoOpRecord"):
+    with pytest.raises(AuditError, match=r"metadata offset 1 of .*stranger.* is a NoOpRecord"):
         take_in(spark, tables, stranger)
-    with pytest.raises(SourceError, match="disagree on the record at metadata offset 1"):
+    with pytest.raises(AuditError, match="disagree on the record at metadata offset 1"):
         take_in(spark, Tables(f"{tables.root}-new"), archived, stranger)
 
 
@@ -108,14 +109,14 @@ def test_a_snapshot_ends_what_it_does_not_hold(spark: SparkSession, tables: Tabl
     assert take_in(spark, tables, node) == "metadata log: 1 records, read up to offset 9"
     assert take_in(spark, tables, node) == "metadata log: 0 records, read up to offset 9"
 
-    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
     in_force = {
         row[S.ACL_ID]: (row["added_offset"], row["removed_offset"]) for row in acl_intervals(log).collect()
     }
     assert in_force == {acl_id(1): (1, 7), acl_id(2): (7, 2**63 - 1)}
     [limit] = quota_intervals(log).collect()
     assert (limit["set_offset"], limit["unset_offset"]) == (2, 7)
-    [lost] = history_lost(log).collect()
+    [lost] = missing_history(log).collect()
     assert (lost[0], [tuple(each) for each in lost[1]]) == (-1, [(3, 7)])
     marked = log.where(S.FROM_SNAPSHOT).select(S.LOG_OFFSET, S.RECORD, S.BODY).collect()
     assert sorted((row[0], row[1]) for row in marked) == [
@@ -147,11 +148,11 @@ def test_of_several_voters_only_what_is_settled_is_taken(
 def test_a_table_of_a_topic_takes_no_log_of_kafkas(
     spark: SparkSession, tables: Tables, tmp_path: Path
 ) -> None:
-    sources.create_tables(spark, tables)
+    delta.create_tables(spark, tables)
     row = (None, 0, None, 20, "NoOpRecord", 0, "{}", "key", None)
     spark.createDataFrame([row], S.METADATA_LOG).write.format("delta").mode("append").save(
         tables.metadata_log
     )
 
-    with pytest.raises(SourceError, match="holds the log of a topic"):
+    with pytest.raises(AuditError, match="holds the log of a topic"):
         take_in(spark, tables, Node(tmp_path / "node"))

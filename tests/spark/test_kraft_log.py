@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from aiokafka.record.util import calc_crc32c
 
-from spark_audit import kraft_commit, kraft_log, record_batches
-from spark_audit.kraft_commit import Scan
-from spark_audit.kraft_log import LogDirectoryError, files_of, rows_of
-from spark_audit.kraft_quorum import commit_what_is_proven
+from spark_audit.kraft import commit, log_directory, record_batches
+from spark_audit.kraft.commit import Scan
+from spark_audit.kraft.log_directory import LogDirectoryError, files_of, rows_of
+from spark_audit.kraft.quorum import mark_committed
+from spark_audit.kraft.record_batches import BatchError
 from spark_audit.reconcile.kraft_matching import matched
-from spark_audit.record_batches import BatchError
 from tests.spark import kraft_files
 from tests.spark.audit_trail import acl_id
 from tests.spark.kraft_bytes import framed, no_op, remove_access_control_entry
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.spec("D4", "D5")]
 
 def read(node: Node, *, settle_ms: int = 5_000, first: int = 0) -> Scan:
     directory = files_of(node.path)
-    found = kraft_log.scan(directory.segments, first, settle_ms, None)
-    commit_what_is_proven([directory], [found])
+    found = log_directory.scan(directory.segments, first, settle_ms, None)
+    mark_committed([directory], [found])
     return found
 
 
@@ -131,7 +131,7 @@ def test_a_new_leader_has_to_last_a_while_whatever_its_clock_says(tmp_path: Path
 def test_slices_are_whole_batches_and_begin_where_the_table_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kraft_commit, "SLICE_BYTES", 200)
+    monkeypatch.setattr(commit, "SLICE_BYTES", 200)
     node = Node(tmp_path)
     for _ in range(20):
         node.append(no_op(), no_op())
@@ -148,15 +148,15 @@ def test_a_snapshot_is_all_that_was_before_its_end(tmp_path: Path) -> None:
     path = node.snapshot(remove_access_control_entry(acl_id(1)), no_op())
     (taken,) = files_of(tmp_path).snapshots
 
-    rows = list(rows_of(kraft_log.snapshot_slice(taken)))
+    rows = list(rows_of(log_directory.snapshot_slice(taken)))
 
     assert [(row[1], row[5], row[-1]) for row in rows] == [
         (2, "RemoveAccessControlEntryRecord", True),
         (2, "NoOpRecord", True),
     ]
     path.write_bytes(path.read_bytes()[:-70])
-    with pytest.raises(LogDirectoryError, match=r"no header or no footer|within a batch"):
-        kraft_log.snapshot_slice(taken)
+    with pytest.raises(LogDirectoryError, match=r"no header or no footer|inside a batch"):
+        log_directory.snapshot_slice(taken)
 
 
 def test_what_the_storage_was_formatted_with_and_unfinished_snapshots_are_none(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_the_storage_was_formatted_with_and_unfinished_snapshots_are_none(t
 def test_a_directory_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
 
-    with pytest.raises(LogDirectoryError, match="name the directory __cluster_metadata-0"):
+    with pytest.raises(LogDirectoryError, match="pass the directory __cluster_metadata-0"):
         files_of(tmp_path)
     with pytest.raises(LogDirectoryError, match="No such file"):
         files_of(tmp_path / "nowhere")
@@ -180,7 +180,7 @@ def test_a_segment_of_something_else_is_told(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.segment.write_bytes(b"what is this? " * 20)
 
-    with pytest.raises(LogDirectoryError, match="no record batch of format 2"):
+    with pytest.raises(LogDirectoryError, match="not a record batch of format 2"):
         read(node)
 
 

@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 
 from proxy.net.runtime.clock import now_ms
 from spark_audit import schema as S
-from spark_audit import sources
-from spark_audit.copies import each_record_once
-from spark_audit.kraft_import import import_kraft_log
-from spark_audit.kraft_log import files_of
+from spark_audit.kraft.log_directory import files_of
+from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.reconcile.decisions import decision_findings, verdicts
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.quotas import quotas
-from spark_audit.reconciliation import Result, reconcile
-from spark_audit.sources import Tables
+from spark_audit.reconcile.reconciliation import Result, reconcile
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.trail.deduplicate import deduplicate
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, state_in
@@ -112,7 +112,7 @@ def evidence(
         until_deleted(old, max(lost.taken) + 1)
         take_in(spark, stack, tables, told, *(each.metadata_log for each in brokers.values()))
         audit, _, log = of(spark, tables)
-        kept = each_record_once(audit).drop(S.LINE).persist(), log.persist()
+        kept = deduplicate(audit).drop(S.LINE).persist(), log.persist()
         yield Evidence(stack, tables, early, lost, old, clean, *kept, state)
 
 
@@ -160,11 +160,11 @@ def test_what_the_node_itself_deleted_is_lost_and_nothing_is_accused(
     evidence: Evidence, spark: SparkSession
 ) -> None:
     told: list[str] = []
-    before = sources.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG).count()
+    before = delta.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG).count()
 
     import_kraft_log(spark, [str(evidence.old.metadata_log)], evidence.early, told.append)
 
-    log = sources.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG)
+    log = delta.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG)
     assert told[0].startswith("metadata log: what was before offset ")
     assert log.count() > before
     assert state_in(log) == evidence.state
@@ -191,5 +191,5 @@ def test_a_directory_of_the_old_leader_beside_the_others_changes_nothing(
         told.append,
     )
 
-    again = in_table(sources.read_table(spark, tables.metadata_log, S.METADATA_LOG))
+    again = in_table(delta.read_table(spark, tables.metadata_log, S.METADATA_LOG))
     assert in_table(evidence.log) <= again

@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import __main__ as command_line
-from spark_audit import decode, sources
 from spark_audit import schema as S
+from spark_audit.ingest import decode
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.retention import reconciled_days
-from spark_audit.sources import Tables
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.retention import reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
 from tests.spark.frames import kafka_frame
 from tests.spark.sealed import Line, end_of, seal
@@ -45,7 +46,7 @@ def two_days() -> list[Line]:
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     made = Tables(str(tmp_path / "tables"))
-    sources.create_tables(spark, made)
+    delta.create_tables(spark, made)
     return made
 
 
@@ -59,23 +60,23 @@ def run(tables: Tables) -> Command:
 
 def send(spark: SparkSession, tables: Tables, lines: list[Line], batch: int) -> None:
     """They come to the topic after all that came before, today."""
-    there = sources.read_table(spark, tables.audit).count()
+    there = delta.read_table(spark, tables.audit).count()
     kafka = kafka_frame(spark, [(None, None)] * there + [(line.key, line.value) for line in lines])
     new = kafka.where(F.col("offset") >= there)
-    rows = new.transform(decode.judge_audit).transform(decode.audit_rows)
-    sources.append_once(rows, tables.audit, "stream", batch)
+    rows = new.transform(decode.check_audit).transform(decode.audit_rows)
+    delta.append_once(rows, tables.audit, "stream", batch)
 
 
 def reconciled(spark: SparkSession, tables: Tables) -> None:
     """As if every day had just been reconciled, without a finding."""
-    audit, bad = (sources.read_table(spark, path) for path in (tables.audit, tables.quarantine))
-    version = sources.version(spark, tables.audit)
+    audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    version = delta.version(spark, tables.audit)
     clean = audit.select(S.DATE).limit(0)
-    sources.append_state(reconciled_days(audit, bad, clean, version), tables.reconciled, S.RECONCILED)
+    delta.append_state(reconciled_days(audit, bad, clean, version), tables.reconciled, S.RECONCILED)
 
 
 def days(spark: SparkSession, tables: Tables) -> Counter[str]:
-    rows = sources.read_table(spark, tables.audit).select(S.DATE).collect()
+    rows = delta.read_table(spark, tables.audit).select(S.DATE).collect()
     return Counter(str(row[0]) for row in rows)
 
 
@@ -92,9 +93,9 @@ def test_a_record_sent_again_a_day_later_goes_to_its_day_which_is_then_reconcile
     assert days(spark, tables) == Counter({YESTERDAY: 5, TODAY: 5})
     capsys.readouterr()
     assert run("expire", "--before", TODAY, "--confirm") == 2
-    assert f"{YESTERDAY}: records came after it was reconciled" in capsys.readouterr().err
+    assert f"{YESTERDAY}: records arrived after it was reconciled" in capsys.readouterr().err
     # Twice the same is no finding.
-    assert gaps(sources.read_table(spark, tables.audit)).collect() == []
+    assert gaps(delta.read_table(spark, tables.audit)).collect() == []
     reconciled(spark, tables)
     assert run("expire", "--before", TODAY, "--confirm") == 0
     assert days(spark, tables) == Counter({YESTERDAY: 2, TODAY: 5})
@@ -114,13 +115,13 @@ def test_what_an_expiry_has_left_does_not_keep_the_next_one_from_its_work(
     assert days(spark, tables) == Counter({YESTERDAY: 3, TODAY: 5})
     assert run("expire", "--before", TOMORROW, "--confirm") == 0
 
-    left = sources.read_table(spark, tables.audit).orderBy(S.TIME_MS).select(S.BOOT_ID, S.EVENT).collect()
+    left = delta.read_table(spark, tables.audit).orderBy(S.TIME_MS).select(S.BOOT_ID, S.EVENT).collect()
     assert [tuple(row) for row in left] == [
         ("boot-7", "started"),
         ("boot-7", "authorization"),
         ("boot-8", "started"),
         ("boot-8", "stopped"),
     ]
-    audit, expired = sources.read_table(spark, tables.audit), tables.expired
-    assert gaps(audit, expired=sources.read_state(spark, expired, S.EXPIRED)).collect() == []
+    audit, expired = delta.read_table(spark, tables.audit), tables.expired
+    assert gaps(audit, expired=delta.read_state(spark, expired, S.EXPIRED)).collect() == []
     assert chain(audit).collect() == boots(audit).collect() == []

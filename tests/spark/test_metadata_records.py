@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_audit.metadata_records import RecordError, decode, decode_row
+from spark_audit.kraft.metadata_records import RecordError, decode, decode_row
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import an_acl
 

@@ -10,11 +10,13 @@ from pyspark.sql.types import StructType
 
 from proxy.audit.chain import Chain, sealed
 from spark_audit import __main__ as command_line
-from spark_audit import decode, sources
 from spark_audit import schema as S
+from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.sources import SourceError, Tables
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from tests.spark.audit_trail import Trail
 from tests.spark.frames import audit_frame, kafka_frame, log_frame
 from tests.spark.sealed import seal, table
@@ -31,10 +33,10 @@ def of_version_1(spark: SparkSession, tables: Tables, trail: Trail) -> None:
         creation = DeltaTable.create(spark).location(path).addColumns(schema)
         creation.partitionedBy(S.DATE).execute()
     rows = audit_frame(spark, trail.audit).drop(*SINCE_VERSION_2)
-    sources.append_once(rows, tables.audit, "first-release", 0)
+    delta.append_once(rows, tables.audit, "first-release", 0)
     log = log_frame(spark, trail.log)
     DeltaTable.create(spark).location(tables.metadata_log).addColumns(S.METADATA_LOG).execute()
-    sources.append_once(log, tables.metadata_log, "first-release", 0)
+    delta.append_once(log, tables.metadata_log, "first-release", 0)
 
 
 @pytest.mark.long
@@ -51,15 +53,15 @@ def test_tables_of_version_1_are_read_as_they_are_and_take_what_is_written_now(
     of_version_1(spark, tables, old.stop())
 
     assert command_line.main(["reconcile", "--tables", tables.root, "--out", out]) == 0
-    sources.create_tables(spark, tables)
-    sources.create_tables(spark, tables)
+    delta.create_tables(spark, tables)
+    delta.create_tables(spark, tables)
     # What the spools say of records that had no chain yet.
     ends = [f"{process.boot_id}/{len(process.records) - 1}/" for process in old.processes]
     pairs = zip(new.stop().processes, ends, strict=True)
     lines = [line for process, end in pairs for line in seal(process, previous=end)]
-    sources.append_once(table(spark, lines), tables.audit, "now", 0)
+    delta.append_once(table(spark, lines), tables.audit, "now", 0)
 
-    rows = sources.read_table(spark, tables.audit)
+    rows = delta.read_table(spark, tables.audit)
     assert set(rows.columns) == set(S.AUDIT.names)
     assert rows.where(f"{S.CHAIN} IS NULL").count() == len(old.audit)
     assert rows.where(f"{S.LINE} IS NOT NULL").count() == len(lines)
@@ -73,17 +75,17 @@ def test_tables_of_a_later_release_are_read_and_not_written(
     spark: SparkSession, tmp_path: Path, change: str
 ) -> None:
     tables = Tables(str(tmp_path / "tables"))
-    sources.create_tables(spark, tables)
-    sources.append_once(audit_frame(spark, Trail().audit), tables.audit, "now", 0)
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, Trail().audit), tables.audit, "now", 0)
     spark.sql(f"ALTER TABLE delta.`{tables.audit}` SET TBLPROPERTIES ('delta.enableTypeWidening'='true')")
     spark.sql(f"ALTER TABLE delta.`{tables.audit}` {change}")
-    version = sources.version(spark, tables.audit)
+    version = delta.version(spark, tables.audit)
 
-    with pytest.raises(SourceError, match=r"written by a later release.* (region string|error_code bigint)"):
-        sources.create_tables(spark, tables)
+    with pytest.raises(AuditError, match=r"written by a later release.* (region string|error_code bigint)"):
+        delta.create_tables(spark, tables)
 
-    assert sources.version(spark, tables.audit) == version
-    assert sources.read_table(spark, tables.audit, S.AUDIT).count() == len(Trail().audit)
+    assert delta.version(spark, tables.audit) == version
+    assert delta.read_table(spark, tables.audit, S.AUDIT).count() == len(Trail().audit)
 
 
 def test_a_line_that_says_more_than_is_known_is_kept_whole(spark: SparkSession) -> None:
@@ -95,7 +97,7 @@ def test_a_line_that_says_more_than_is_known_is_kept_whole(spark: SparkSession) 
     body = json.dumps(said, separators=(",", ":")).encode()[:-1]
     value = sealed(body, Chain(line.key, None).after(body))
 
-    rows = kafka_frame(spark, [(line.key, value)]).transform(decode.judge_audit).transform(decode.audit_rows)
+    rows = kafka_frame(spark, [(line.key, value)]).transform(decode.check_audit).transform(decode.audit_rows)
 
     [row] = rows.collect()
     assert json.loads(row[S.LINE] + "}") == said

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from spark_audit import schema as S
-from spark_audit.report import coverage, words
+from spark_audit.reconcile.reconciliation import FAMILIES
+from spark_audit.report import coverage, formatting
 
 pytestmark = pytest.mark.spec("D6")
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.spec("D6")
     [(None, ""), (0, "0 B"), (1_023, "1,023 B"), (1_536, "1.5 KiB"), (5 * 1024**4, "5.0 TiB")],
 )
 def test_bytes_are_shown_with_a_unit(count: int | None, shown: str) -> None:
-    assert words.size(count) == shown
+    assert formatting.size(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_bytes_are_shown_with_a_unit(count: int | None, shown: str) -> None:
     ],
 )
 def test_spans_are_shown_with_a_unit(milliseconds: int | None, shown: str) -> None:
-    assert words.span(milliseconds) == shown
+    assert formatting.span(milliseconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,11 @@ def test_spans_are_shown_with_a_unit(milliseconds: int | None, shown: str) -> No
     ],
 )
 def test_numbers_have_no_needless_places(value: float | None, shown: str) -> None:
-    assert words.number(value) == shown
+    assert formatting.number(value) == shown
 
 
 def test_moments_are_shown_in_utc() -> None:
-    assert words.moment(1_795_435_200_000) == "2026-11-23 12:00:00"
+    assert formatting.moment(1_795_435_200_000) == "2026-11-23 12:00:00"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_moments_are_shown_in_utc() -> None:
     ],
 )
 def test_a_change_is_told_in_one_line(body: str, shown: str) -> None:
-    assert words.change(body) == shown
+    assert formatting.change(body) == shown
 
 
 @pytest.mark.parametrize(
@@ -81,21 +82,21 @@ def test_a_change_is_told_in_one_line(body: str, shown: str) -> None:
     [(0, "0"), (25, "25"), (7.5, "7.5"), (1_500, "1.5k"), (20_000_000, "20M"), (339_274_017_831, "339.3G")],
 )
 def test_numbers_are_short_where_there_is_little_room(value: float, shown: str) -> None:
-    assert words.short(value) == shown
+    assert formatting.short(value) == shown
 
 
 @pytest.mark.parametrize(
     ("milliseconds", "shown"), [(1_000, "second"), (1_800_000, "30 minutes"), (86_400_000, "day")]
 )
 def test_a_stretch_of_time_is_the_unit_of_an_axis(milliseconds: int, shown: str) -> None:
-    assert words.stretch(milliseconds) == shown
+    assert formatting.stretch(milliseconds) == shown
 
 
 @pytest.mark.parametrize(
     ("part", "whole", "shown"), [(5, 5, "100 %"), (999_999, 1_000_000, "99.9 %"), (0, 5, "0 %"), (0, 0, "–")]
 )
 def test_a_part_is_only_all_of_it_when_it_is(part: int, whole: int, shown: str) -> None:
-    assert words.share(part, whole) == shown
+    assert formatting.share(part, whole) == shown
 
 
 @pytest.mark.parametrize(
@@ -110,11 +111,11 @@ def test_a_part_is_only_all_of_it_when_it_is(part: int, whole: int, shown: str) 
     ],
 )
 def test_no_name_looks_like_another(name: str | None, shown: str) -> None:
-    assert words.visible(name) == shown
+    assert formatting.visible(name) == shown
 
 
 def test_evidence_is_escaped_and_keeps_its_lines() -> None:
-    assert words.pretty({"a": "<b>\u202e"}) == "{\n &#34;a&#34;: &#34;&lt;b&gt;\\u202e&#34;\n}"
+    assert formatting.pretty({"a": "<b>\u202e"}) == "{\n &#34;a&#34;: &#34;&lt;b&gt;\\u202e&#34;\n}"
 
 
 def a_document(*days: str, checked_days: tuple[str, ...] = (), records: int = 9) -> Any:
@@ -136,7 +137,7 @@ def test_a_page_of_one_day_has_the_findings_of_that_day() -> None:
 def test_a_day_that_was_not_reconciled_has_no_page() -> None:
     document = a_document(checked_days=("2026-11-23",))
 
-    with pytest.raises(coverage.NotChecked, match="are of 2026-11-23, not of 2026-11-22"):
+    with pytest.raises(coverage.NotChecked, match="are for 2026-11-23, not for 2026-11-22"):
         coverage.of_days(document, ["2026-11-22", "2026-11-23"])
 
 
@@ -164,7 +165,7 @@ def test_every_family_of_checks_is_told_and_an_unknown_one_too() -> None:
 
     told = {row.family: (row.findings, row.worst) for row in coverage.checked(found, S.SEVERITIES)}
 
-    assert list(told) == [*coverage.QUESTIONS, "news"]
+    assert list(told) == [*FAMILIES, "news"]
     assert (told["chain"], told["news"], told["gaps"]) == ((1, "critical"), (1, "medium"), (0, None))
 
 

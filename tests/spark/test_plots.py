@@ -33,7 +33,7 @@ def test_a_column_is_stacked_from_the_largest_series_upwards() -> None:
     assert first.pieces == [plots.Piece(60.0, 140.0, 0), plots.Piece(0.0, 60.0, 1)]
     assert second.pieces == [plots.Piece(100.0, 100.0, 0)]
     assert first.x + first.width < plots.WIDTH / 2 < second.x
-    assert first.title == "from 1970-01-01 00:00:00\nProduce: 70\nFetch: 30\ntogether: 100"
+    assert first.title == "from 1970-01-01 00:00:00\nProduce: 70\nFetch: 30\ntotal: 100"
 
 
 def test_small_series_are_folded_into_others() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_audit.progress import behind
-from spark_audit.stream_errors import KafkaAway, explanation
+from spark_audit.ingest.progress import behind
+from spark_audit.ingest.stream_errors import KafkaUnavailable, explanation
 
 pytestmark = pytest.mark.spec("D4")
 
@@ -30,10 +30,13 @@ def test_of_a_batch_that_is_run_again_the_end_of_the_topic_is_not_told(latest: s
 @pytest.mark.parametrize(
     ("story", "told"),
     [
-        ("[KAFKA_DATA_LOSS.START_OFFSET_RESET] ...", "no longer has what is to be read next"),
+        ("[KAFKA_DATA_LOSS.START_OFFSET_RESET] ...", "no longer has the next offsets"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another job wrote"),
         ("[DELTA_CONCURRENT_TRANSACTION] This error occurs when", "another job wrote"),
-        ("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out", "Kafka does not answer"),
+        (
+            "Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out",
+            "no Kafka broker is available",
+        ),
     ],
 )
 def test_the_known_ends_of_a_stream_say_what_to_do(story: str, told: str) -> None:
@@ -41,7 +44,7 @@ def test_the_known_ends_of_a_stream_say_what_to_do(story: str, told: str) -> Non
 
     assert error is not None
     assert told in str(error)
-    assert isinstance(error, KafkaAway) == ("does not answer" in told)
+    assert isinstance(error, KafkaUnavailable) == ("is available" in told)
 
 
 def test_any_other_end_is_told_as_it_came() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.reconcile.quota_history import governing, quota_intervals, sanitised
+from spark_audit.reconcile.quota_limits import governing, quota_intervals, sanitised
 from spark_audit.reconcile.quotas import quotas
 from tests.spark.audit_trail import NOON_MS, Process, Trail
 from tests.spark.frames import frames, log_frame

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from forwarding.controller.facts import mutations_counted, mutations_throttled
+from forwarding.controller.audit_events import mutations_counted, mutations_throttled
 from forwarding.controller.mutations import charge_creation
-from forwarding.envelope import Forwarded, Sender
+from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
@@ -64,13 +64,13 @@ def of_a_controller(trail: Trail) -> Iterator[AuditEvent]:
     topic = t.CreateTopicsRequest.CreatableTopic
     request = t.CreateTopicsRequest(topics=[topic(name=name, num_partitions=20) for name in ("a", "b")])
     header = RequestHeader(ApiKey.CREATE_TOPICS, 7, 1, "the app", 0)
-    forwarded = Forwarded(header, request, Principal("User", "alice"), "10.0.0.1", "f-1")
+    forwarded = ForwardedRequest(header, request, Principal("User", "alice"), "10.0.0.1", "f-1")
     sender = Sender(Principal("User", "proxy-1"), "10.0.0.2", "CONTROLLER", None)
     now_ms = trail.clock()
     quota = MutationQuotas().of_request(True, LIMITS, "alice", "the app", now_ms)
     assert quota is not None
     charged = charge_creation(request, t.CreateTopicsResponse(), quota, now_ms)
-    assert ([topic.name for topic in charged.left.topics], quota.taken) == (["a"], 20)
+    assert ([topic.name for topic in charged.remaining.topics], quota.taken) == (["a"], 20)
     yield mutations_counted(sender, forwarded, quota, trail.offset + 1, now_ms)
     yield mutations_throttled(sender, forwarded, quota, trail.offset + 1, quota.throttle_time_ms(now_ms))
 

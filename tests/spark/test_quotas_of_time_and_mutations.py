@@ -119,7 +119,7 @@ def test_who_took_more_time_than_its_share_and_was_never_told_to_wait_is_found(s
         ("proxy-1", "greedy:"),
     ]
     assert (proofs[1]["used"], proofs[1]["allowed"]) == (600 * 130_000, (600 + 11) * 100_000 + 1_300_000)
-    assert "let 78000000 us of an event loop through for quota-id greedy:" in rows[1]["explanation"]
+    assert "allowed 78000000 us of an event loop for quota-id greedy:" in rows[1]["explanation"]
 
 
 def test_more_partitions_than_a_quota_lets_through_are_found(spark: SparkSession) -> None:

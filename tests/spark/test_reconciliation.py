@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import __main__ as command_line
-from spark_audit import decode, sources
-from spark_audit.sources import Tables
+from spark_audit.ingest import decode
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.spark.audit_trail import DAY, Record, Trail
 from tests.spark.busy_day import busy_day, spoil
 from tests.spark.frames import audit_frame, kafka_frame, log_frame
@@ -45,9 +46,9 @@ class Page(HTMLParser):
 
 
 def write(spark: SparkSession, tables: Tables, trail: Trail, records: Sequence[Record]) -> None:
-    sources.create_tables(spark, tables)
-    sources.append_once(audit_frame(spark, records), tables.audit, "test", 0)
-    sources.append_once(log_frame(spark, trail.log), tables.metadata_log, "test", 0)
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, records), tables.audit, "test", 0)
+    delta.append_once(log_frame(spark, trail.log), tables.metadata_log, "test", 0)
 
 
 def run(*arguments: object) -> int:
@@ -72,8 +73,8 @@ def tampered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     directory = tmp_path_factory.mktemp("tampered")
     tables = Tables(str(directory))
     write(spark, tables, trail, spoil(trail))
-    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.judge_audit)
-    sources.append_once(garbage.transform(decode.quarantine_rows), tables.quarantine, "test", 0)
+    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.check_audit)
+    delta.append_once(garbage.transform(decode.quarantine_rows), tables.quarantine, "test", 0)
     return directory
 
 
@@ -113,7 +114,7 @@ def test_every_planted_fault_is_found_worst_first(verdict: int, tampered: Path) 
 
 
 def test_findings_are_a_table_too(spark: SparkSession, verdict: int, tampered: Path) -> None:
-    rows = sources.read_table(spark, f"{tampered}/out/findings").collect()
+    rows = delta.read_table(spark, f"{tampered}/out/findings").collect()
 
     assert {row["id"] for row in rows} == {finding["id"] for finding in findings(tampered / "out")}
 
@@ -124,7 +125,7 @@ def test_the_same_tables_give_the_same_findings_also_when_asked_for_one_day(
     first = findings(tampered / "out")
     shutil.copytree(tampered, tmp_path / "copy")
     # The same rows in other files and in another order: an id is of what is in the evidence, and no more.
-    scattered = sources.read_table(spark, f"{tampered}/audit").orderBy(F.rand(seed=1)).repartition(3)
+    scattered = delta.read_table(spark, f"{tampered}/audit").orderBy(F.rand(seed=1)).repartition(3)
     scattered.write.format("delta").mode("overwrite").save(f"{tmp_path}/copy/audit")
 
     out = tmp_path / "day"
@@ -205,7 +206,7 @@ def test_a_broker_that_is_not_there_is_an_error(
     code = run("ingest", "--bootstrap", "127.0.0.1:1", "--tables", tmp_path)
 
     assert code == 2
-    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err
+    assert "no Kafka broker is reachable at 127.0.0.1:1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -213,10 +214,10 @@ def test_a_broker_that_is_not_there_is_an_error(
     [
         ("", "the following arguments are required: COMMAND"),
         ("reconcile", "the following arguments are required: --out, --tables"),
-        ("reconcile --date today", "argument --date: 'today' is not a day as YYYY-MM-DD"),
+        ("reconcile --date today", "argument --date: 'today' is not a day in the form YYYY-MM-DD"),
         ("report --conf spark", "argument --conf: 'spark' is not of the form KEY=VALUE"),
-        ("ingest --reporting-interval 0", "argument --reporting-interval: '0' is no number from 1 on"),
-        ("compact --retain-hours nan", "argument --retain-hours: 'nan' is no number from 0 on"),
+        ("ingest --reporting-interval 0", "argument --reporting-interval: '0' is not a number of at least 1"),
+        ("compact --retain-hours nan", "argument --retain-hours: 'nan' is not a number of at least 0"),
     ],
 )
 def test_a_wrong_command_line_is_refused_with_code_2(

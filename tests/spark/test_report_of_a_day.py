@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
-from spark_audit import sources
-from spark_audit.sources import Tables
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Trail
 from tests.spark.frames import audit_frame, log_frame
 
@@ -50,9 +50,9 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     trail.ask("User:today 10.0.0.1 READ TOPIC orders", method="Fetch")
     trail.remove_acl(removed)
     there = Tables(str(directory))
-    sources.create_tables(spark, there)
-    sources.append_once(audit_frame(spark, trail.stop().audit), there.audit, "test", 0)
-    sources.append_once(log_frame(spark, trail.log), there.metadata_log, "test", 0)
+    delta.create_tables(spark, there)
+    delta.append_once(audit_frame(spark, trail.stop().audit), there.audit, "test", 0)
+    delta.append_once(log_frame(spark, trail.log), there.metadata_log, "test", 0)
     shutil.rmtree(directory / "audit" / f"date={DAY_BEFORE}")
     return directory
 
@@ -99,4 +99,4 @@ def test_a_day_that_was_not_reconciled_is_refused(
     write_findings(tmp_path, [DAY], [DAY])
 
     assert report(tables, tmp_path, DAY_BEFORE) == 2
-    assert f"its findings are of {DAY}, not of {DAY_BEFORE}" in capsys.readouterr().err
+    assert f"its findings are for {DAY}, not for {DAY_BEFORE}" in capsys.readouterr().err

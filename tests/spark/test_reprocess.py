@@ -7,9 +7,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import __main__ as command_line
-from spark_audit import decode, metadata_records, reprocess, sources
 from spark_audit import schema as S
-from spark_audit.sources import Tables
+from spark_audit.ingest import decode, reprocess
+from spark_audit.kraft import metadata_records
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail, acl_id
 from tests.spark.frames import kafka_frame, key, line
@@ -38,25 +40,25 @@ def metadata_topic(spark: SparkSession) -> DataFrame:
 def tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
     """As a release left them that knew version 1 of lines, and of metadata records another frame."""
     made = Tables(str(tmp_path / "tables"))
-    sources.create_tables(spark, made)
+    delta.create_tables(spark, made)
     with monkeypatch.context() as older:
         older.setattr(S, "READABLE_VERSIONS", (1,))
         older.setattr(metadata_records, "FRAME_VERSION", 0)
-        audit = audit_topic(spark).transform(decode.judge_audit)
-        log = metadata_topic(spark).transform(decode.judge_log)
+        audit = audit_topic(spark).transform(decode.check_audit)
+        log = metadata_topic(spark).transform(decode.check_log)
         for number, (judged, rows, path) in enumerate(
             ((audit, decode.audit_rows, made.audit), (log, decode.log_rows, made.metadata_log))
         ):
-            sources.append_once(judged.transform(rows), path, "older", number)
-            sources.append_once(judged.transform(decode.quarantine_rows), made.quarantine, "older", number)
+            delta.append_once(judged.transform(rows), path, "older", number)
+            delta.append_once(judged.transform(decode.quarantine_rows), made.quarantine, "older", number)
     return made
 
 
 def places(spark: SparkSession, tables: Tables) -> tuple[Places, Places]:
     """Readable and quarantined: topic and offset."""
-    audit = sources.read_table(spark, tables.audit).select(S.KAFKA_TOPIC, S.KAFKA_OFFSET)
-    log = sources.read_table(spark, tables.metadata_log).select(S.LOG_OFFSET)
-    bad = sources.read_table(spark, tables.quarantine).select(S.KAFKA_TOPIC, S.KAFKA_OFFSET)
+    audit = delta.read_table(spark, tables.audit).select(S.KAFKA_TOPIC, S.KAFKA_OFFSET)
+    log = delta.read_table(spark, tables.metadata_log).select(S.LOG_OFFSET)
+    bad = delta.read_table(spark, tables.quarantine).select(S.KAFKA_TOPIC, S.KAFKA_OFFSET)
     good = Counter(
         [*((row[0], row[1]) for row in audit.collect()), *((LOG, row[0]) for row in log.collect())]
     )
@@ -83,11 +85,11 @@ def test_what_can_be_read_now_leaves_the_quarantine_and_the_rest_stays(
     before, quarantined = places(spark, tables)
     assert (before, quarantined) == (Counter([(AUDIT, 0)]), good + bad - before)
 
-    assert run(tables, capsys) == "out of quarantine: 1 audit records, 2 of the metadata log; 3 stay there"
-    assert run(tables, capsys) == "out of quarantine: 0 audit records, 0 of the metadata log; 3 stay there"
+    assert run(tables, capsys) == "moved out of quarantine: 1 audit records, 2 metadata log records; 3 left"
+    assert run(tables, capsys) == "moved out of quarantine: 0 audit records, 0 metadata log records; 3 left"
 
     assert places(spark, tables) == (good, bad)
-    [row] = sources.read_table(spark, tables.audit).where(S.CHAIN + " IS NOT NULL").collect()
+    [row] = delta.read_table(spark, tables.audit).where(S.CHAIN + " IS NOT NULL").collect()
     [sealed] = seal(Trail().proxy)
     assert {name: row[name] for name in S.DATA.names if name != S.TIME_MS} == {
         name: value for name, value in sealed.record.items() if name != S.TIME_MS
@@ -98,14 +100,14 @@ def test_what_can_be_read_now_leaves_the_quarantine_and_the_rest_stays(
 def test_one_that_was_cut_off_between_its_steps_is_made_good(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judged = audit_topic(spark).transform(decode.judge_audit)
+    judged = audit_topic(spark).transform(decode.check_audit)
     everything = judged.transform(decode.audit_rows).where(S.CHAIN + " IS NOT NULL")
     # Killed after the rows were inserted and before they left the quarantine.
     reprocess.insert_absent(everything, tables.audit, reprocess.AUDIT_PLACE)
 
     told = run(tables, capsys)
 
-    assert told.startswith("out of quarantine: 1 audit records")
+    assert told.startswith("moved out of quarantine: 1 audit records")
     assert places(spark, tables) == readable(spark)
 
 
@@ -114,8 +116,8 @@ def test_what_was_read_twice_leaves_the_quarantine_once(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A checkpoint was removed, and all of the topic read again by the older release.
-    held = sources.read_table(spark, tables.quarantine)
-    sources.append_once(held, tables.quarantine, "again", 0)
+    held = delta.read_table(spark, tables.quarantine)
+    delta.append_once(held, tables.quarantine, "again", 0)
 
     run(tables, capsys)
 
@@ -132,6 +134,6 @@ def test_records_of_other_topics_stay(
     told = run(tables, capsys, "--audit-topic", "another", "--metadata-topic", "one-more")
 
     assert (
-        told == f"out of quarantine: 0 audit records, 0 of the metadata log; {before[1].total()} stay there"
+        told == f"moved out of quarantine: 0 audit records, 0 metadata log records; {before[1].total()} left"
     )
     assert places(spark, tables) == before

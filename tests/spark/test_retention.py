@@ -7,14 +7,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import __main__ as command_line
-from spark_audit import decode, sources
 from spark_audit import schema as S
+from spark_audit.ingest import decode
 from spark_audit.reconcile.boots import boots
 from spark_audit.reconcile.chain import chain
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.retention import reconciled_days
-from spark_audit.sources import Tables
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.retention import reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
 from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line, end_of, seal, table
@@ -50,11 +51,11 @@ def run(*arguments: object) -> int:
 
 def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
     """As if every day had just been reconciled, with so many findings each."""
-    audit, bad = (sources.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
     days = audit.select(S.DATE).distinct()
     found = days.select(S.DATE, F.explode(F.array_repeat(F.lit(1), findings)))
-    version = sources.version(spark, tables.audit)
-    sources.append_state(reconciled_days(audit, bad, found, version), tables.reconciled, S.RECONCILED)
+    version = delta.version(spark, tables.audit)
+    delta.append_state(reconciled_days(audit, bad, found, version), tables.reconciled, S.RECONCILED)
 
 
 def test_days_expire_once_they_are_done_with_and_are_not_missed(
@@ -62,8 +63,8 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
 ) -> None:
     trail, lines = a_long_trail()
     tables = Tables(str(tmp_path / "tables"))
-    sources.create_tables(spark, tables)
-    sources.append_once(table(spark, lines[1:]), tables.audit, "test", 0)
+    delta.create_tables(spark, tables)
+    delta.append_once(table(spark, lines[1:]), tables.audit, "test", 0)
     expire = "expire", "--tables", tables.root, "--before", "2026-11-25", "--confirm"
 
     def refused() -> str:
@@ -74,20 +75,20 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     reconciled(spark, tables, findings=3)
     assert "2026-11-23: 3 open finding(s)" in refused()
     reconciled(spark, tables, findings=0)
-    sources.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
-    assert "2026-11-23: records came after it was reconciled" in refused()
+    delta.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
+    assert "2026-11-23: records arrived after it was reconciled" in refused()
     reconciled(spark, tables, findings=0)
-    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.judge_audit)
+    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.check_audit)
     of_a_day = garbage.transform(decode.quarantine_rows).withColumn(S.DATE, F.lit("2026-11-01").cast("date"))
-    sources.append_once(of_a_day, tables.quarantine, "test", 0)
+    delta.append_once(of_a_day, tables.quarantine, "test", 0)
     assert "2026-11-01: never reconciled" in refused()
     reconciled(spark, tables, findings=0)
     assert run(*expire) == 0
-    audit, log = sources.read_table(spark, tables.audit), log_frame(spark, trail.log)
+    audit, log = delta.read_table(spark, tables.audit), log_frame(spark, trail.log)
     old = [row[S.EVENT] for row in audit.where(f"{S.DATE} < '2026-11-25'").collect()]
     assert set(old) == {"started", "settings_changed", "forwarded", "forwarded_received", "high_water"}
     assert old.count("high_water") == 2
-    expired = sources.read_state(spark, tables.expired, S.EXPIRED)
+    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     for check in (gaps(audit, expired=expired), chain(audit), boots(audit), changes(audit, log)):
         assert [row[S.EXPLANATION] for row in check.collect()] == []
     assert not gaps(audit).isEmpty()
@@ -96,17 +97,17 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
 @pytest.mark.long
 def test_tables_are_compacted_to_few_files_with_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(str(tmp_path / "tables"))
-    sources.create_tables(spark, tables)
+    delta.create_tables(spark, tables)
     _, lines = a_long_trail()
     for number, line in enumerate(lines[:3]):
-        sources.append_once(table(spark, [line]), tables.audit, "test", number)
+        delta.append_once(table(spark, [line]), tables.audit, "test", number)
 
     assert run("compact", "--tables", tables.root) == 0
 
     detail = spark.sql(f"DESCRIBE DETAIL delta.`{tables.audit}`").first()
     assert detail is not None
     assert detail["numFiles"] == 1
-    assert sources.read_table(spark, tables.audit).count() == 3
+    assert delta.read_table(spark, tables.audit).count() == 3
 
 
 def test_without_being_confirmed_nothing_is_deleted(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit import sources
 from spark_audit.reconcile.decisions import DECISION_EVENTS
-from spark_audit.reconciliation import Result, reconcile
-from spark_audit.sources import Tables
+from spark_audit.reconcile.reconciliation import Result, reconcile
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.lab.bench.audit.events import Shape
 from tests.lab.bench.audit.faults import EXPECTED
 from tests.lab.bench.audit.trail import made, make
@@ -46,15 +46,15 @@ def _a_driver_that_takes_little(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def audit(spark: SparkSession, tables: Tables) -> DataFrame:
-    return sources.read_table(spark, tables.audit, S.AUDIT)
+    return delta.read_table(spark, tables.audit, S.AUDIT)
 
 
 @pytest.fixture(scope="module")
 def result(
     spark: SparkSession, tables: Tables, audit: DataFrame, _a_driver_that_takes_little: None
 ) -> Result:
-    quarantine = sources.read_table(spark, tables.quarantine)
-    return reconcile(audit, quarantine, sources.read_table(spark, tables.metadata_log, S.METADATA_LOG))
+    quarantine = delta.read_table(spark, tables.quarantine)
+    return reconcile(audit, quarantine, delta.read_table(spark, tables.metadata_log, S.METADATA_LOG))
 
 
 def test_each_planted_fault_is_found_and_nothing_else(result: Result) -> None:

@@ -48,11 +48,11 @@ def test_only_requests_after_the_deadline_in_force_are_found(spark: SparkSession
         (
             "sessions.overrun",
             "process proxy-1/boot-1 served 1 request(s) of User:undead on connection undead "
-            "up to 10000 ms after its session's end",
+            "up to 10000 ms after its session ended",
         ),
         (
             "sessions.overrun",
             "process proxy-1/boot-1 served 5 request(s) of User:overrun on connection overrun "
-            "up to 15000 ms after its session's end",
+            "up to 15000 ms after its session ended",
         ),
     ]

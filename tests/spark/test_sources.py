@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import session, sources, topics
-from spark_audit.sources import SourceError, Tables
+from spark_audit import session
+from spark_audit.ingest import topics
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 
 pytestmark = pytest.mark.spec("D4", "D7")
 
@@ -45,12 +48,12 @@ def test_a_line_that_is_no_option_is_named(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("a=1\nb\n")
 
-    with pytest.raises(SourceError, match="line 2: not of the form key=value"):
+    with pytest.raises(AuditError, match="line 2: not of the form key=value"):
         topics.kafka_options(str(file))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="nothing: No such file"):
+    with pytest.raises(AuditError, match="nothing: No such file"):
         topics.kafka_options(str(tmp_path / "nothing"))
 
 
@@ -58,7 +61,7 @@ def test_a_broker_that_nobody_answers_for_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
-    with pytest.raises(SourceError, match=f"no Kafka broker answers at 127.0.0.1:{port}: "):
+    with pytest.raises(AuditError, match=f"no Kafka broker is reachable at 127.0.0.1:{port}: "):
         topics.require_reachable(f"127.0.0.1:{port}")
 
 
@@ -71,7 +74,7 @@ def test_one_broker_of_the_list_is_enough() -> None:
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:kafka", ":"])
 def test_an_address_without_a_port_is_refused(address: str) -> None:
-    with pytest.raises(SourceError, match="is not HOST:PORT"):
+    with pytest.raises(AuditError, match="is not HOST:PORT"):
         topics.require_reachable(address)
 
 
@@ -85,15 +88,15 @@ def test_tables_may_lie_in_any_storage() -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "said", "are_set"),
     [
-        (sources.SMALL_TRAIL_BYTES, (), True),
-        (sources.SMALL_TRAIL_BYTES + 1, (), False),
+        (delta.SMALL_TRAIL_BYTES, (), True),
+        (delta.SMALL_TRAIL_BYTES + 1, (), False),
         (0, ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"), True),
     ],
 )
 def test_plans_of_a_small_trail_are_interpreted_unless_the_user_says_otherwise(
     size_bytes: int, said: tuple[str, ...], are_set: bool
 ) -> None:
-    told = sources.plan_settings(size_bytes, said)
+    told = delta.plan_settings(size_bytes, said)
 
     assert {value is not None for value in told.values()} == {are_set}
     assert told.keys().isdisjoint(said)

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_audit import schema as S
-from spark_audit.no_rows import no_rows
-from spark_audit.reconciliation import reconcile
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.frames import empty_frame
 from tests.spark.audit_trail import Process, Trail
 from tests.spark.frames import key as key_of
 from tests.spark.frames import line, log_frame
@@ -108,7 +108,7 @@ def found_after(
     lost = administer(trail, "lost:")["first_offset"]
     trail.log = [record for record in trail.log if record["offset"] != lost]
     lines = [line for name, boots in of_each(trail) for line in left_by(hands, name, boots, key)]
-    nothing = no_rows(spark, S.QUARANTINE)
+    nothing = empty_frame(spark, S.QUARANTINE)
     # Lines are parsed once here; a real table is read again and again.
     audit = table(spark, lines).persist()
     result = reconcile(audit, nothing, log_frame(spark, trail.log), chain_key=key)

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit import trail
-from spark_audit.copies import each_record_once
+from spark_audit.trail import processes
+from spark_audit.trail.deduplicate import deduplicate
 from tests.spark.audit_trail import Clock, Process
 from tests.spark.frames import audit_frame
 
@@ -18,7 +18,7 @@ def test_of_records_with_one_sequence_the_one_that_kafka_got_first_is_kept(spark
     second = first | {"message": "second"}
     audit = audit_frame(spark, [*process.records, second, process.records[0]])
 
-    kept = audit.transform(each_record_once).orderBy("sequence").collect()
+    kept = audit.transform(deduplicate).orderBy("sequence").collect()
 
     assert [(row["sequence"], row["message"]) for row in kept] == [(0, None), (1, "first")]
 
@@ -35,10 +35,10 @@ def test_settings_come_from_the_first_record_of_each_number_that_of_the_start_be
     process.write("settings_changed", settings={"super.users": "User:mallory"}, settings_generation=1)
     process.records.reverse()
 
-    rows = audit_frame(spark, process.records).transform(trail.settings).collect()
+    rows = audit_frame(spark, process.records).transform(processes.settings).collect()
 
     row, changed = sorted(rows, key=lambda each: each["settings_generation"])
-    assert (changed["settings_generation"], changed[trail.SUPER_USERS]) == (1, ["User:ops"])
-    assert row[trail.SUPER_USERS] == ["User:admin", "User:CN=ops,O=x"]
-    assert row[trail.ALLOW_EVERYONE] is False
-    assert row[trail.AUTHORIZER].endswith("StandardAuthorizer")
+    assert (changed["settings_generation"], changed[processes.SUPER_USERS]) == (1, ["User:ops"])
+    assert row[processes.SUPER_USERS] == ["User:admin", "User:CN=ops,O=x"]
+    assert row[processes.ALLOW_EVERYONE] is False
+    assert row[processes.AUTHORIZER].endswith("StandardAuthorizer")

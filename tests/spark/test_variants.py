@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit import decode
-from spark_audit.reconciliation import reconcile
+from spark_audit.ingest import decode
+from spark_audit.reconcile.reconciliation import reconcile
 from tests.spark.audit_trail import Trail
 from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line
@@ -73,7 +73,7 @@ def lines_of(trail: Trail) -> Iterator[Line]:
 
 def as_ingested(spark: SparkSession, trail: Trail) -> tuple[DataFrame, DataFrame]:
     kafka = kafka_frame(spark, [(line.key, line.value) for line in lines_of(trail)])
-    judged = kafka.transform(decode.judge_audit).persist()
+    judged = kafka.transform(decode.check_audit).persist()
     return judged.transform(decode.audit_rows).persist(), judged.transform(decode.quarantine_rows)
 
 

@@ -71,7 +71,7 @@ class RunningController:
     async def active(self) -> None:
         """Until an Envelope would be served."""
         async with asyncio.timeout(TIMEOUT_MS / 1000):
-            await self.process.writer.activated.wait()
+            await self.process.processor.activated.wait()
 
     def told(self, event: str) -> list[AuditEvent]:
         return [told for told in self.events if told.event == event]
@@ -98,7 +98,7 @@ def made_controller(
     settings: ProcessSettings,
     sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None] = lambda _image: None,
     super_users: str = SUPER_USERS,
-    may_write: Callable[[], Awaitable[bool]] = always,
+    may_record_changes: Callable[[], Awaitable[bool]] = always,
     authorizer: Authorizer | None = None,
 ) -> RunningController:
     """Put together, not yet running."""
@@ -111,7 +111,7 @@ def made_controller(
 
     registry = CollectorRegistry()
     authorizer = authorizer or load_authorizer(STANDARD, {"super.users": super_users})
-    process = ControllerProcess(settings, sasl, authorizer, record, registry, now_ms, may_write)
+    process = ControllerProcess(settings, sasl, authorizer, record, registry, now_ms, may_record_changes)
     return RunningController(process, endpoint_of("127.0.0.1:0"), registry, events, recorded)
 
 

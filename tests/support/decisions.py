@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import NO_TOKENS, Controller, Verdict
-from forwarding.controller.served import TokenSettings
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
-from forwarding.envelope import Forwarded, Sender, wrap
+from forwarding.envelope import ForwardedRequest, Sender, wrap
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -70,7 +70,7 @@ def decided(
 ) -> Verdict:
     served = controller(tokens=tokens, owners=owners, authorizer=authorizer)
     forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     return served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS, topic_ids or {})
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.net.runtime.clock import now_ms
-from spark_audit import kraft_log
-from spark_audit.kraft_commit import SETTLE_MS, Scan
-from spark_audit.kraft_log import files_of, rows_of
-from spark_audit.kraft_quorum import commit_what_is_proven
+from spark_audit.kraft import log_directory
+from spark_audit.kraft.commit import SETTLE_MS, Scan
+from spark_audit.kraft.log_directory import files_of, rows_of
+from spark_audit.kraft.quorum import mark_committed
 from tests.lab.cluster.broker import Broker
 
 TAIL, DEADLINE_MS = 4, 240_000
@@ -31,7 +31,7 @@ class Lost:
     @property
     def tail(self) -> dict[int, Told]:
         """All that its disk has, committed or not."""
-        scan = kraft_log.scan(files_of(self.disk).segments, 0, SETTLE_MS, None)
+        scan = log_directory.scan(files_of(self.disk).segments, 0, SETTLE_MS, None)
         scan.commit(scan.end)
         return told_of(scan)
 
@@ -39,8 +39,8 @@ class Lost:
 def taken_of(*directories: Path) -> dict[int, Told]:
     """By offset, what an import of these directories would take."""
     found = [files_of(each) for each in directories]
-    scans = [kraft_log.scan(each.segments, 0, SETTLE_MS, None) for each in found]
-    commit_what_is_proven(found, scans)
+    scans = [log_directory.scan(each.segments, 0, SETTLE_MS, None) for each in found]
+    mark_committed(found, scans)
     told: dict[int, Told] = {}
     for scan in scans:
         several = told_of(scan)
@@ -68,7 +68,7 @@ def acls_in(told: dict[int, Told]) -> frozenset[tuple[str, ...]]:
 
 def end_of(directory: Path) -> int:
     """Behind the last batch that is there."""
-    return kraft_log.scan(files_of(directory).segments, 0, SETTLE_MS, None).end
+    return log_directory.scan(files_of(directory).segments, 0, SETTLE_MS, None).end
 
 
 def in_time(holds: bool, since_ms: int, what: str) -> bool:

@@ -1,8 +1,8 @@
 """Controllers of the real code over a topic in memory, one after another without sockets or time.
 
 A `Follower` reads the topic as proxy.net.metadata.topic_feed does: step by step at its end, in one piece when
-it had fallen behind. A `Node` is a follower that decides, writes and answers: forwarding.net.writer and
-below.
+it had fallen behind. A `Node` is a follower that decides, writes and responds:
+forwarding.net.request_processor and below.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,12 +10,12 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
+from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import Controller
-from forwarding.controller.served import TokenSettings
 from forwarding.envelope import Sender
-from forwarding.net.carried_out import CarriedOut
+from forwarding.net.committed_forwards import CommittedForwards
 from forwarding.net.metrics import ControllerMetrics
-from forwarding.net.writer import Writer
+from forwarding.net.request_processor import RequestProcessor
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.metadata.topic_feed import FeedTimeout
@@ -94,7 +94,7 @@ class _NoBroker:
         assert not list(keys)
         return {}
 
-    async def sizes_of(self, creation: Any) -> dict[str, Any]:
+    async def dry_run_results(self, creation: Any) -> dict[str, Any]:
         assert creation is None
         return {}
 
@@ -107,13 +107,13 @@ class Node(Follower):
     """One controller."""
 
     def __init__(self, topic: FakeTopic, new_id: Callable[[], bytes], now_ms: Callable[[], int]) -> None:
-        carried_out = CarriedOut(lambda: self.loader.image)
-        super().__init__(topic, carried_out.note)
+        committed_forwards = CommittedForwards(lambda: self.loader.image)
+        super().__init__(topic, committed_forwards.note)
         self.log = FakeLog(topic)
         self.events: list[Any] = []
         authorizer = load_authorizer(STANDARD, {"super.users": "User:admin;User:proxy-1"})
         broker = cast(Any, _NoBroker())
-        self.writer = Writer(
+        self.processor = RequestProcessor(
             Controller(authorizer, deserialize, new_id, tokens=TokenSettings(SECRET)),
             cast(Any, self.log),
             cast(Any, self),
@@ -125,5 +125,5 @@ class Node(Follower):
             _yes,
             now_ms,
             MutationQuotas(11, 1),
-            carried_out,
+            committed_forwards,
         )

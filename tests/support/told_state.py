@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from spark_audit.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
+from spark_audit.kraft.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
 from tests.support.two_sides import DEADLINE_MS, Door
 
 ANY = 1

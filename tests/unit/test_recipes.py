@@ -19,7 +19,7 @@ OWN_REQUESTS = {
     "proxy/session/apis/topic_existence.py",
     "forwarding/net/broker.py",
     # Audit events of what the controller removes by itself.
-    "forwarding/controller/facts.py",
+    "forwarding/controller/audit_events.py",
 }
 """Files that name an API because Penstock itself makes such requests."""
 FOR_ALL_APIS = {"proxy.admin.authorization", "proxy.admin.rejection"}

@@ -4,7 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
+from tokenize import COMMENT, generate_tokens
 
 import pytest
 
@@ -22,8 +24,26 @@ LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 METRICS = re.compile(r"^(Counter|Gauge|Histogram|Summary|Info)(MetricFamily)?$")
 HELPS = {"help", "description", "epilog"}
 
-CEILINGS = {"pages": 47, "deployment files": 0, "log events": 4, "metric helps": 2, "command help": 3}
+CEILINGS = {
+    "pages": 47,
+    "deployment files": 0,
+    "log events": 4,
+    "metric helps": 2,
+    "command help": 3,
+    "docstrings and comments of the core": 0,
+}
 """How many are left of each kind. Lower a number when you have replaced some; never raise one."""
+
+CORE = (
+    "forwarding",
+    "proxy/admin",
+    "proxy/audit",
+    "proxy/metadata",
+    "proxy/quota",
+    "proxy/security",
+    "proxy/wire",
+)
+"""Packages whose docstrings and comments use the glossary's words: add a package once it does."""
 
 pytestmark = pytest.mark.tooling
 
@@ -88,6 +108,28 @@ def command_help() -> Iterator[tuple[str, str]]:
                 yield from ((path, text) for text in texts(keyword.value))
 
 
+def docstrings_and_comments() -> Iterator[tuple[str, str]]:
+    for package in CORE:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield from ((path.relative_to(ROOT).as_posix(), text) for text in prose(path.read_text("utf-8")))
+
+
+def prose(source: str) -> Iterator[str]:
+    """The docstrings of modules, classes, functions and attributes, and the comments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield from texts(node.value)
+    for token in generate_tokens(StringIO(source).readline):
+        if token.type == COMMENT:
+            yield token.string
+
+
+def test_prose_is_docstrings_and_comments_and_no_code() -> None:
+    source = '"""What is kept."""\nrefused = "told"  # Nobody is `told_settings`.\n'
+
+    assert [found[0] for text in prose(source) for found in WORDS.finditer(text)] == ["kept", "Nobody"]
+
+
 @pytest.mark.parametrize(
     ("kind", "found", "at_least"),
     [
@@ -96,6 +138,7 @@ def command_help() -> Iterator[tuple[str, str]]:
         ("log events", log_events, 100),
         ("metric helps", metric_helps, 80),
         ("command help", command_help, 30),
+        ("docstrings and comments of the core", docstrings_and_comments, 1_500),
     ],
     ids=CEILINGS,
 )

@@ -97,8 +97,8 @@ class AuditCapacity:
         )
 
     def _update(self) -> None:
-        self._in_queue.left(self._writer.put_bytes - self._writer.queued_bytes)
-        self._in_spool.left(self._spool.removed_bytes - self._removed_before_bytes)
+        self._in_queue.release(self._writer.put_bytes - self._writer.queued_bytes)
+        self._in_spool.release(self._spool.removed_bytes - self._removed_before_bytes)
 
 
 class Drops:

@@ -164,7 +164,7 @@ class Acceptor:
             # The client has disconnected, or is silent, like a check that the port is open.
             log.debug("Connection closed before it was established", host=host, error=str(error))
         finally:
-            if not slot.kept:
+            if not slot.has_session:
                 slot.leave()
                 client.close()
 

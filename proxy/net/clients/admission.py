@@ -19,8 +19,8 @@ from proxy.quota.connections import (
     TOO_MANY,
     ConnectionLimits,
     ConnectionQuotas,
+    RejectedConnection,
     Slot,
-    TurnedAway,
     same_address,
 )
 
@@ -65,7 +65,7 @@ class Admission:
         address = same_address(host)
         image = self._image() or MetadataImage.EMPTY
         if self._quotas.count >= self._max_connections:
-            rejected: TurnedAway | None = TurnedAway(TOO_MANY)
+            rejected: RejectedConnection | None = RejectedConnection(TOO_MANY)
         else:
             rejected = self._quotas.open(listener, address, image.quotas, now_ms())
         if rejected is not None:
@@ -100,7 +100,7 @@ class Admission:
         self._observer.accept_failed(listener, error)
         log.error("Failed to accept connections", listener=listener, error=error, stranger=True)
 
-    def _close(self, rejected: TurnedAway, close: Callable[[], None]) -> None:
+    def _close(self, rejected: RejectedConnection, close: Callable[[], None]) -> None:
         if rejected.delay_ms == 0 or self._delayed >= self._max_delayed:
             close()
             return
@@ -111,7 +111,7 @@ class Admission:
         self._delayed -= 1
         close()
 
-    def _log(self, listener: str, address: str, rejected: TurnedAway) -> None:
+    def _log(self, listener: str, address: str, rejected: RejectedConnection) -> None:
         log.warning(
             "connection would be rejected" if rejected.only_observed else "connection rejected",
             listener=listener,

@@ -158,7 +158,7 @@ class Listener:
                 slot.leave()
                 transport.abort()
         if session is not None:
-            slot.kept = True
+            slot.has_session = True
             self.connections.add(connection)
             self._logins.begin(connection)
             self._observer.opened(self.policy.name)

@@ -183,7 +183,9 @@ class JwksFile:
 
 
 def _log_keys(url: str, keys: JwkSet) -> None:
-    log.info("identity provider's keys loaded", url=url, keys=keys.keys_told, skipped=list(keys.skipped))
+    log.info(
+        "identity provider's keys loaded", url=url, keys=keys.key_descriptions, skipped=list(keys.skipped)
+    )
 
 
 class _Refresh:

@@ -10,7 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 
-from proxy.security.passwords import USUAL_COST, cost_of, hash_of_nobody, verify_password
+from proxy.security.passwords import USUAL_COST, cost_of, dummy_hash, verify_password
 from proxy.security.sasl.plain import Verified
 
 _MAX_REMEMBERED = 10_000
@@ -45,7 +45,7 @@ class PlainUsers:
         # An unknown user costs what most users cost, so that the time does not reveal who exists.
         costs = Counter(cost_of(each) for each in stored.values() if not each.startswith(_KEYED))
         cost = costs.most_common(1)[0][0] if costs else USUAL_COST
-        self.dummy_hash = hash_of_nobody(cost, secrets.token_bytes(16), secrets.token_bytes(32))
+        self.dummy_hash = dummy_hash(cost, secrets.token_bytes(16), secrets.token_bytes(32))
 
     def remembered(self, username: str, password: str) -> Verified | None:
         """Return a result if this password was verified before, against the hash in effect; else None."""
@@ -69,7 +69,7 @@ class PlainUsers:
         return self._verified_now(username, stored)
 
     def _verified_now(self, username: str, stored: str) -> Verified:
-        return Verified(in_force=lambda: self._stored.get(username) == stored)
+        return Verified(still_valid=lambda: self._stored.get(username) == stored)
 
     def _matches(self, password: str, stored: str) -> bool:
         if not stored.startswith(_KEYED):

@@ -19,7 +19,7 @@ from proxy.net.audit.metrics import AuditCollector
 from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.login_metrics import LoginMetrics
 from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quota_series
-from proxy.quota.connections import TURNED_AWAY
+from proxy.quota.connections import REJECTION_REASONS
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.protected import unprotected
 from proxy.session.accounting.request_counts import name_of_api
@@ -94,7 +94,7 @@ class Telemetry:
 
     def closed(self, listener: str, reason: str) -> None:
         self._closed.labels(listener, reason).inc()
-        if reason not in TURNED_AWAY:
+        if reason not in REJECTION_REASONS:
             self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
 
     def accept_failed(self, listener: str, error: str) -> None:

@@ -1,7 +1,7 @@
-"""PLAIN, SCRAM and OAUTHBEARER as a client: how the proxy logs in to its broker and to the controller.
+"""PLAIN, SCRAM and OAUTHBEARER, client side: how the proxy logs in to its broker and to the controller.
 
-Driven by proxy.net.kafka.channel: `first` goes out, each challenge goes to `respond`, until `done`. A server
-that cannot prove it knows the SCRAM credential is an AuthenticationError, however politely it accepts.
+proxy.net.kafka.channel sends `first` and passes each challenge to `respond` until `done`. A server that
+accepts without a proof that it knows the SCRAM credential is an AuthenticationError.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ MAX_SALTED_PASSWORDS = 1_024
 
 _Salted = tuple[ScramMechanism, str, bytes, int]
 _salted_passwords: dict[_Salted, bytes] = {}
-"""Computed before. A server sends a user the same salt each time, and each connection of a client logs in."""
+"""A cache: a server sends a user the same salt each time, and each connection of a client logs in."""
 
 
 class SaslClient(Protocol):
-    """`done`: the server has nothing left to prove; what it says next is the end."""
+    """One login. `done`: the server has nothing left to prove, and its next message ends the exchange."""
 
     @property
     def done(self) -> bool: ...
@@ -31,11 +31,11 @@ class SaslClient(Protocol):
     def first(self) -> bytes: ...
 
     def takes_long(self, challenge: bytes) -> bool:
-        """Whether `respond` hashes for milliseconds, and is to be called in a thread."""
+        """Whether `respond` hashes for milliseconds and has to be called in a thread."""
         ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The next token, or None when nothing more is to be sent; AuthenticationError on a bad challenge."""
+        """Return the next token, None if there is none; AuthenticationError for a bad challenge."""
         ...
 
 
@@ -62,11 +62,11 @@ class PlainClient:
 
 
 class OAuthBearerClient:
-    """`token`: a bearer token, valid now. ValueError, which does not tell it, if no message can carry it."""
+    """`token`: a valid bearer token. ValueError, without the token, if no message can carry it."""
 
     def __init__(self, token: str) -> None:
         self._first = ClientFirst(token).encode()
-        self._refused = False
+        self._rejected = False
         self.done = False
 
     def first(self) -> bytes:
@@ -76,12 +76,12 @@ class OAuthBearerClient:
         return False
 
     def respond(self, challenge: bytes) -> bytes | None:
-        if self._refused:
-            raise AuthenticationError("the server went on after it had refused the token")
+        if self._rejected:
+            raise AuthenticationError("the server continued after it had rejected the token")
         if challenge:
-            # RFC 7628, section 3.2.3: the error is acknowledged, then the server fails the exchange, and
-            # tells the same error in words.
-            self._refused = True
+            # RFC 7628, section 3.2.3: the client acknowledges the error, then the server fails the exchange
+            # with a message.
+            self._rejected = True
             return b"\x01"
         self.done = True
         return None
@@ -124,7 +124,7 @@ class ScramClient:
 
     def respond(self, challenge: bytes) -> bytes | None:
         if self.done:
-            raise AuthenticationError("the server went on after the end of the SCRAM exchange")
+            raise AuthenticationError("the server continued after the end of the SCRAM exchange")
         try:
             message = bytes(challenge).decode()
             if self._server_signature is None:
@@ -139,8 +139,8 @@ class ScramClient:
         nonce = fields.get("r", "")
         salt, iterations = _salt_and_iterations(fields)
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise AuthenticationError("the server's SCRAM nonce does not continue ours")
-        # The upper bound is ours: a server must not be able to make us compute for minutes.
+            raise AuthenticationError("the server's SCRAM nonce does not continue the client's")
+        # Penstock's own upper limit: a server must not be able to cause minutes of computation.
         if not MIN_ITERATIONS <= iterations <= 64 * MAX_ITERATIONS or not salt:
             raise AuthenticationError(
                 f"the server asks for {iterations} iterations over {len(salt)} bytes of salt"
@@ -160,7 +160,7 @@ class ScramClient:
     def _verify(self, server_final: str, expected: bytes) -> None:
         fields = _fields(server_final)
         if "e" in fields:
-            raise AuthenticationError(f"the server refused the SCRAM proof: {fields['e']}")
+            raise AuthenticationError(f"the server rejected the SCRAM proof: {fields['e']}")
         if not hmac.compare_digest(b64decode(fields.get("v", ""), validate=True), expected):
             raise AuthenticationError(
                 "the server's SCRAM signature is wrong: it does not know the credential"

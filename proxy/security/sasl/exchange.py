@@ -1,7 +1,6 @@
-"""What every server-side SASL exchange gives back for a token, and how the caller talks to it.
+"""The outcomes of server-side SASL exchanges, and their interface.
 
-An exchange serves one authentication. After Accepted or Rejected it is over: any further token is rejected.
-Which request or frame a token came in is the session's affair.
+An exchange serves one authentication. It ends with Accepted or Rejected: further tokens are rejected.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,73 +10,73 @@ from typing import Protocol
 from proxy.security.principal import Principal
 
 MAX_TOKEN_BYTES = 65_536
-"""No token of a mechanism we serve is longer; checked before anything is parsed."""
+"""The limit for tokens of all mechanisms; checked before anything is parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Not done yet: `token` goes to the client, and its next token comes back here."""
+    """The exchange continues: `token` goes to the client, whose next token is passed to the exchange."""
 
     token: bytes
-    refused: str = ""
-    """Not empty: the client has failed, why (for the audit), and `token` tells it so. It may go without
-    another word, so this is when the failure is recorded; whatever it sends next is rejected."""
+    failure: str = ""
+    """Not empty: the client has failed, for this reason (for the audit trail), and `token` reports it. The
+    failure is recorded now, because the client may disconnect; whatever it sends next is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The client is `principal`; `token` goes to it. `expires_at_ms`: when its credential ends, if ever."""
+    """The client is `principal`, and gets `token`. `expires_at_ms`: when its credential expires, or None."""
 
     principal: Principal
     token: bytes
     expires_at_ms: int | None = None
-    in_force: Callable[[], bool] | None = field(default=None, compare=False)
-    """Whether the very credential it logged in with still holds, asked on the loop whenever credentials have
-    changed: cheap, and it does not raise. None: it cannot be taken back before it expires."""
+    still_valid: Callable[[], bool] | None = field(default=None, compare=False)
+    """Returns whether the credential of the login is still valid; called on the event loop when credentials
+    have changed. It is cheap and does not raise. None: the credential cannot be revoked before it expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """The client has failed.
 
-    `message` may be told to it; "" means that Kafka tells only that the credentials are invalid,
-    which gives away nothing about users. `reason` says what was wrong, for the audit alone.
+    The client may get `message`; "" means Kafka's general text, which discloses nothing about users. `reason`
+    is for the audit trail only.
     """
 
     message: str
     reason: str
     user: str | None = field(default=None, compare=False)
-    """Whom the client claimed to be, where what it sent was a guess at that user's credential."""
-    told: bool = True
-    """False: the connection just ends, for a client that had better take it for the network's fault."""
+    """The claimed user, if the client has tried to guess that user's credential."""
+    has_response: bool = True
+    """False: the connection ends without a response, as in a network failure, so that the client retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """The check takes long: a slow hash, somebody else who has to be asked.
+    """The check takes long: a slow hash, or a request to another system.
 
-    `work` gives the outcome. It runs in another thread, so it may block, and touches nothing that the loop's
-    thread changes. What it raises is a rejection. `ready` is awaited on the loop before it: for what has to
-    arrive first, without a thread that does nothing but wait.
+    `work` returns the outcome. It runs in another thread, so it may block, and must not touch what the event
+    loop's thread changes. An exception is a rejection. `ready` is awaited on the event loop first, for what
+    has to arrive before.
     """
 
     work: "Callable[[], Settled]"
     ready: Callable[[], Awaitable[None]] | None = None
     user: str = ""
-    """Whom the client claims to be: checks of one name do not wait behind those of another."""
+    """The claimed user: checks of one user do not wait for those of another."""
     hashes: bool = False
-    """It costs a core some ms or more, and waits for nobody: only few of these run at a time."""
+    """The work uses a core for milliseconds or more, and does not block: only few run at a time."""
     delay_ms: int = 0
-    """The outcome is known, and `work` returns it at once; it is held for so long."""
+    """The outcome is known, and `work` returns it at once; the response is delayed for so long."""
 
 
 Settled = Challenge | Accepted | Rejected
-"""What there is when nothing has to be waited for any more."""
+"""An outcome that needs no waiting."""
 Outcome = Settled | Deferred
 
 
 def shown(name: str) -> str:
-    """A name that somebody not yet known has sent, quoted and cut for a reason or a log line."""
+    """Return a name from an unauthenticated client, quoted and truncated for a reason or a log line."""
     return repr(name if len(name) <= _SHOWN_CHARACTERS else name[:_SHOWN_CHARACTERS] + "…")
 
 
@@ -86,9 +85,9 @@ _SHOWN_CHARACTERS = 128
 
 class Exchange(Protocol):
     def respond(self, token: bytes, now_ms: int) -> Outcome:
-        """Take one token of the client. `now_ms` is wall clock: credentials expire by it."""
+        """Process one token of the client. `now_ms`: wall clock, for the expiry of credentials."""
         ...
 
 
 class AuthenticationError(Exception):
-    """On the client's side: the server failed the exchange, or could not prove itself."""
+    """Client side: the server failed the exchange, or could not prove its identity."""

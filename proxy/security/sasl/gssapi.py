@@ -1,8 +1,8 @@
-"""GSSAPI, server side (RFC 4752), as Kafka's broker has it of Java: a client's tokens in, its principal out.
+"""GSSAPI, server side (RFC 4752), as in Kafka's broker on Java: tokens of a client in, its principal out.
 
-Three steps: the tokens of a GSS-API context, until it stands; an empty token, for which the server offers its
-security layers; the client's choice, which can only be none of them. What the tokens mean, and where the
-service's key is, is known to a SecurityContext alone: proxy.net.logins.kerberos has the real one.
+There are three steps: the tokens of a GSS-API context until it is complete; an empty token, to which the
+server responds with its security layers; the client's choice, which can only be none. SecurityContext
+interprets the tokens and has the service's key: proxy.net.logins.kerberos has the real one.
 """
 
 from collections.abc import Callable
@@ -25,26 +25,26 @@ from proxy.security.sasl.exchange import (
 NAME = "GSSAPI"
 NO_LAYER = 1
 OFFER = bytes((NO_LAYER, 1, 0, 0))
-"""No security layer, and the size that Java tells with it: the RFC would have 0, clients know this one."""
+"""No security layer, and the size that Java sends with it: clients know this one; RFC 4752 requires 0."""
 _CHOICE_BYTES = 4
 
 
 class GssError(Exception):
-    """A token was not taken; the text says why, for the audit alone."""
+    """A token was rejected; the text is for the audit trail only."""
 
 
 class SecurityContext(Protocol):
-    """The accepting side of one GSS-API context; each call may block, and is a GssError for a bad token."""
+    """The accepting side of a GSS-API context. Calls may block, and raise GssError for a bad token."""
 
     def step(self, token: bytes) -> bytes | None:
-        """Takes the initiator's next token; None when there is nothing to tell it."""
+        """Process the initiator's next token; return the token to send, or None."""
 
     @property
     def complete(self) -> bool: ...
 
     @property
     def initiator(self) -> str:
-        """The Kerberos name that it has proved, once complete."""
+        """The Kerberos name of the initiator, once complete."""
 
     def wrap(self, message: bytes) -> bytes: ...
 
@@ -63,8 +63,8 @@ class _Due(Enum):
 class GssapiExchange:
     """One GSSAPI login.
 
-    `new_context` is asked once, in another thread: it may block and be a GssError. `local_name` makes the
-    principal's name of the Kerberos name; ValueError or NoMatchingRule when that is nobody's.
+    `new_context` is called once, in another thread: it may block and raise GssError. `local_name` maps the
+    Kerberos name to the principal's name; ValueError or NoMatchingRule if it has none.
     """
 
     def __init__(self, new_context: Callable[[], SecurityContext], local_name: Callable[[str], str]) -> None:
@@ -74,7 +74,7 @@ class GssapiExchange:
         self._due = _Due.CONTEXT
 
     def respond(self, token: bytes, now_ms: int) -> Rejected | Deferred:
-        # Whatever goes wrong from here on, nothing comes after it.
+        # After any error the exchange is over.
         due, self._due = self._due, _Due.NOTHING
         if due is _Due.NOTHING:
             return Rejected("", "a token after the end of the exchange")
@@ -85,16 +85,16 @@ class GssapiExchange:
 
     def _negotiated(self, token: bytes) -> Settled:
         self._context = context = self._context or self._new_context()
-        answer = context.step(token)
+        response = context.step(token)
         if not context.complete:
-            if answer is None:
-                return Rejected("", "the context waits for more, and has nothing to tell the client")
+            if response is None:
+                return Rejected("", "the context expects another token, and has none to send")
             self._due = _Due.CONTEXT
-            return Challenge(answer)
-        if answer is None:
+            return Challenge(response)
+        if response is None:
             return self._offered(b"")
         self._due = _Due.EMPTY
-        return Challenge(answer)
+        return Challenge(response)
 
     def _offered(self, token: bytes) -> Settled:
         assert self._context is not None
@@ -110,7 +110,7 @@ class GssapiExchange:
         initiator = self._context.initiator
         if len(choice) < _CHOICE_BYTES:
             return Rejected("", f"{shown(initiator)}: a choice of {len(choice)} bytes")
-        # The three bytes behind it are the size of what nobody is going to wrap.
+        # The other three bytes are the size of wrapped messages, which are not used.
         if choice[0] != NO_LAYER:
             return Rejected(
                 "", f"{shown(initiator)}: chose the security layers {choice[0]:#04x}, offered none"
@@ -123,8 +123,8 @@ class GssapiExchange:
         except (ValueError, NoMatchingRule) as error:
             return Rejected("", str(error))
         if wanted not in (b"", initiator.encode(), name.encode()):
-            asked = wanted.decode(errors="replace")
-            return Rejected("", f"{shown(initiator)} asked to act as {shown(asked)}")
+            requested = wanted.decode(errors="replace")
+            return Rejected("", f"{shown(initiator)} asked to act as {shown(requested)}")
         return Accepted(Principal(USER_TYPE, name), b"")
 
 

@@ -1,7 +1,7 @@
-"""A SASL mechanism as a listener offers it: a name, and an exchange for each login.
+"""A SASL mechanism of a listener: a name, and an exchange for each login.
 
-The built-in ones are made in proxy.net.logins.credentials; others are named by
-`sasl.server.mechanism.classes` of a listener and loaded here, as `authorizer.class.name` is.
+proxy.net.logins.credentials makes the built-in ones; `sasl.server.mechanism.classes` of a listener names
+others, which are loaded here.
 """
 
 import re
@@ -21,24 +21,24 @@ class SaslMechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """As clients ask for it."""
+        """The name that clients request."""
 
     def new_exchange(self) -> Exchange:
-        """For one login, over the credentials in force at this moment."""
+        """Return an exchange for one login, with the current credentials."""
 
 
 @runtime_checkable
 class PluggableMechanism(SaslMechanism, Protocol):
-    """Implementations are named by package.module.Class and made without arguments."""
+    """A plug-in, named by package.module.Class and instantiated without arguments."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Called once, before anything else. ValueError, naming the key, for a bad setting."""
+        """Called once, before anything else. ValueError names the key of a bad setting."""
 
 
 def load_mechanism(name: str, class_path: str, settings: Mapping[str, str]) -> SaslMechanism:
-    """The configured mechanism that `class_path` names.
+    """Return the configured mechanism of `class_path`.
 
-    ValueError, naming the key, when there is no such class, it does not fit or refuses its settings.
+    ValueError names the key if the class is missing, is no mechanism or rejects its settings.
     """
     key = f"{KEY}[{name}]"
     mechanism = plugin(key, class_path, PluggableMechanism, "a SASL mechanism")  # type: ignore[type-abstract]

@@ -1,8 +1,8 @@
 """OAUTHBEARER, server side (RFC 7628), as Kafka's OAuthBearerSaslServer: a token in, its principal out.
 
-That a token is not valid is told in two steps: a challenge with the error as JSON, and the rejection after
-the client has said that it has read it. Keys come from a KeySource; a token whose key is not known yet may
-wait for newer keys, away from the loop. Extensions are taken and, as by Kafka's own validator, not looked at.
+An invalid token is rejected in two steps: a challenge with the error as JSON, and the rejection after the
+client has acknowledged it. A token with an unknown key may wait for newer keys, off the event loop.
+Extensions are accepted and ignored, as by Kafka's validator.
 """
 
 import json
@@ -17,21 +17,21 @@ from proxy.security.sasl.oauthbearer_message import ClientFirst, MessageError
 
 NAME = "OAUTHBEARER"
 ERROR_READ = b"\x01"
-"""What a client answers to the error (RFC 7628, section 3.2.3)."""
+"""The client's acknowledgement of the error (RFC 7628, section 3.2.3)."""
 
 
 class KeySource(Protocol):
-    """The identity provider's keys as they are known now."""
+    """The current keys of the identity provider."""
 
     @property
     def keys(self) -> JwkSet | None:
-        """None: there have been none yet, and no token is valid."""
+        """Return the keys; None before the first were fetched: no token is valid."""
 
     def newer(self, key_id: str | None) -> Callable[[], Awaitable[None]] | None:
-        """Newer keys, for a token with an unknown key (None: there are no keys at all).
+        """Return a function that waits for newer keys, for a token with an unknown key.
 
-        What comes back waits for them, and not for long; None: they are not asked for now, because that was
-        done a moment ago.
+        It waits only a short time. None: keys were requested just now, and are not requested again.
+        `key_id` is None if there are no keys at all.
         """
 
 
@@ -41,16 +41,16 @@ class OAuthBearerExchange:
     def __init__(self, source: KeySource, policy: JwtPolicy) -> None:
         self._source = source
         self._policy = policy
-        self._refused: Rejected | None = None
+        self._rejection: Rejected | None = None
         self._over = False
 
     def respond(self, token: bytes, now_ms: int) -> Challenge | Accepted | Rejected | Deferred:
-        """`token`: the first message, or the byte that says that the error has been read."""
-        if self._refused is not None:
-            refused, self._refused, self._over = self._refused, None, True
+        """`token`: the first message, or the acknowledgement of the error."""
+        if self._rejection is not None:
+            rejection, self._rejection, self._over = self._rejection, None, True
             if token == ERROR_READ:
-                return refused
-            return Rejected("", f"{refused.reason}; and another message than the one expected after it")
+                return rejection
+            return Rejected("", f"{rejection.reason}; and the message after it is not the expected one")
         if self._over:
             return Rejected("", "a token after the end of the exchange")
         self._over = True
@@ -79,13 +79,13 @@ class OAuthBearerExchange:
     def _verdict(self, first: ClientFirst, now_ms: int) -> Claims | Invalid:
         keys = self._source.keys
         if keys is None:
-            return Invalid("no keys of the identity provider are there yet")
+            return Invalid("the identity provider's keys are not loaded yet")
         return verify(first.token, keys, self._policy, now_ms)
 
     def _challenge(self, invalid: Invalid) -> Challenge:
         error = _error(invalid, self._policy)
-        self._refused = Rejected(error, f"invalid token: {invalid.reason}")
-        return Challenge(error.encode(), self._refused.reason)
+        self._rejection = Rejected(error, f"invalid token: {invalid.reason}")
+        return Challenge(error.encode(), self._rejection.reason)
 
 
 def _accepted(first: ClientFirst, claims: Claims) -> Accepted | Rejected:
@@ -100,7 +100,7 @@ def _accepted(first: ClientFirst, claims: Claims) -> Accepted | Rejected:
 
 
 def _error(invalid: Invalid, policy: JwtPolicy) -> str:
-    """As Kafka spells it, to the blank."""
+    """The error exactly as Kafka writes it."""
     if not invalid.insufficient_scope:
         return '{"status":"invalid_token"}'
     scope = json.dumps(" ".join(sorted(policy.required_scopes)))

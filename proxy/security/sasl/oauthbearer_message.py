@@ -1,8 +1,7 @@
-"""The client's first message of OAUTHBEARER (RFC 7628, section 3.1), read and written.
+"""The client's first message of OAUTHBEARER (RFC 7628, section 3.1): parsed and encoded.
 
-`n,a=AUTHZID,^Aauth=Bearer TOKEN^Akey=value^A^A`. What is taken is what Kafka takes: no channel binding, an
-authorization id as it stands, extensions whose names are letters, the last of two equal keys.
-Whether the token is any good is proxy.security.jwt's affair.
+`n,a=AUTHZID,^Aauth=Bearer TOKEN^Akey=value^A^A`. As in Kafka there is no channel binding, the authorization
+id is taken literally, names of extensions are letters, and the last of two equal keys counts.
 """
 
 import re
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 
 SEPARATOR = "\x01"
 
-# Possessive throughout: what a stranger sends is read once, never tried in other ways.
+# All repetitions are possessive: an unauthenticated client's input is never backtracked.
 _KEY = r"[A-Za-z]++"
 _VALUE = r"[\x21-\x7E \t\r\n]++"
 _FIRST = re.compile(
@@ -23,12 +22,12 @@ _TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 
 
 class MessageError(Exception):
-    """Not a first message of OAUTHBEARER; what was wrong, without any of its text."""
+    """The message is malformed; the text contains nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFirst:
-    """What the client says: a token, perhaps whom it wants to act as, perhaps extensions."""
+    """A token, and optionally an authorization id and extensions."""
 
     token: str = field(repr=False)
     authorization_id: str = ""
@@ -36,7 +35,7 @@ class ClientFirst:
 
     @classmethod
     def parse(cls, message: bytes) -> "ClientFirst":
-        """MessageError when it is none."""
+        """Parse a message; MessageError if it is malformed."""
         try:
             match = _FIRST.fullmatch(message.decode("ascii"))
         except UnicodeDecodeError:
@@ -53,7 +52,7 @@ class ClientFirst:
         return cls(bearer["token"], match["authzid"] or "", pairs)
 
     def encode(self) -> bytes:
-        """ValueError for a token that cannot stand in a message; its text is not told."""
+        """Encode the message; ValueError, without the token, for a token that cannot be in a message."""
         if _TOKEN.fullmatch(self.token) is None:
             raise ValueError("the token is not one that a bearer message can carry (RFC 6750, section 2.1)")
         authzid = f"a={self.authorization_id}" if self.authorization_id else ""

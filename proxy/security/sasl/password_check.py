@@ -1,7 +1,7 @@
-"""Passwords of PLAIN that somebody else checks: a directory, a database (Kafka's callback handler for PLAIN).
+"""PLAIN passwords that a plug-in checks: in a directory, a database (Kafka's callback handler for PLAIN).
 
-Named by `sasl.plain.verifier.class` of a listener. The check may block: it is made in a thread, in several at
-once, and anew at each login, so that a user who is disabled over there is out at the next one.
+`sasl.plain.verifier.class` of a listener names it. The check may block: it runs in threads, several at once,
+and again at each login, so that a user who is disabled there cannot log in again.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ KEY = "sasl.plain.verifier.class"
 
 @runtime_checkable
 class PasswordCheck(Protocol):
-    """Implementations are named by package.module.Class and made without arguments."""
+    """A plug-in, named by package.module.Class and instantiated without arguments."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Called once, before anything else. ValueError, naming the key, for a bad setting."""
+        """Called once, before anything else. ValueError names the key of a bad setting."""
 
     def is_right(self, username: str, password: str) -> bool:
-        """True alone lets the user in; what is raised is told, counted and a rejection."""
+        """Return True for the right password; any other result, or an exception, rejects the login."""
 
 
 class _Verifier:
@@ -38,7 +38,7 @@ class _Verifier:
 
 
 def load_verifier(dotted_path: str, settings: Mapping[str, str]) -> PlainVerifier:
-    """ValueError, naming the key, when there is no such class, it does not fit or refuses its settings."""
+    """Load the class; ValueError names the key if it is missing, does not fit or rejects its settings."""
     check = plugin(KEY, dotted_path, PasswordCheck, "a check of passwords")  # type: ignore[type-abstract]
     try:
         check.configure(settings)

@@ -1,7 +1,7 @@
 """PLAIN, server side (RFC 4616): one token, `authzid NUL username NUL password`.
 
-Whether a password is right is a verifier's affair: the users file, or a class that a listener names.
-Messages are those of Kafka's PlainSaslServer.
+A verifier checks the password: the users file, or a class that a listener names. Messages are those of
+Kafka's PlainSaslServer.
 """
 
 from collections.abc import Callable
@@ -18,23 +18,23 @@ WRONG_AUTHZID = "Authentication failed: Client requested an authorization id tha
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A password is right; `in_force` as in `Accepted`."""
+    """The password is right; `still_valid` as in `Accepted`."""
 
-    in_force: Callable[[], bool] | None = None
+    still_valid: Callable[[], bool] | None = None
 
 
 class PlainVerifier(Protocol):
-    """Says whether a password is right; takes as long for an unknown user as for a wrong password."""
+    """Checks passwords; an unknown user takes as long as a wrong password."""
 
     def remembered(self, username: str, password: str) -> Verified | None:
-        """What is known without work, on the loop; None: `verify` has to find out."""
+        """Return the cached result, on the event loop; None if `verify` has to check."""
 
     def verify(self, username: str, password: str) -> Verified | None:
-        """Find out, in another thread; None: wrong, or no such user."""
+        """Check a password in another thread; None: wrong password or unknown user."""
 
     @property
     def hashes(self) -> bool:
-        """`verify` computes a slow hash, and asks nobody else."""
+        """Whether `verify` computes a slow hash, and makes no requests."""
 
 
 class PlainExchange:
@@ -81,4 +81,4 @@ def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted
         return Rejected(_WRONG, f"wrong credentials for {shown(username)}", user=username)
     if authzid not in ("", username):
         return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
-    return Accepted(Principal(USER_TYPE, username), b"", in_force=verified.in_force)
+    return Accepted(Principal(USER_TYPE, username), b"", still_valid=verified.still_valid)

@@ -1,8 +1,7 @@
-"""SCRAM-SHA-256 and -512, server side (RFC 5802), over credentials as Kafka stores them.
+"""SCRAM-SHA-256 and -512, server side (RFC 5802), with credentials as Kafka stores them.
 
-Two tokens: who the client is with its nonce, then its proof. A user we do not know gets a salt made
-from its name, and fails where a wrong password fails, after the same work: which users exist cannot be
-learnt. Fed by proxy.session; where credentials come from is the caller's affair.
+There are two tokens: the client's name and nonce, then its proof. An unknown user gets a salt made from the
+name, and fails where a wrong password fails, after the same work: clients cannot learn which users exist.
 """
 
 import hashlib
@@ -31,9 +30,9 @@ from proxy.security.sasl.exchange import (
 from proxy.security.sasl.plain import WRONG_AUTHZID
 from proxy.security.sasl.token import ITERATIONS, TokenLogins
 
-# RFC 5802, section 7. `n` and `y` ask for no channel binding; `p` does, and `m` announces an extension
+# RFC 5802, section 7. `n` and `y` mean no channel binding; `p` requests it, and `m` announces an extension
 # that has to be understood: neither matches. A name has "," and "=" only escaped. All repetitions are
-# possessive: what a stranger sends is read once, never tried in other ways.
+# possessive: an unauthenticated client's input is never backtracked.
 _NAME = r"(?:[^,=\0]++|=2C|=3D)++"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 _EXTENSIONS = r"(?:,(?!p=)[A-Za-z]++=[^,\0]++)*+"
@@ -49,30 +48,30 @@ _CLIENT_FINAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """Whom a client says it is, and what it would take to prove it."""
+    """The claimed identity, and the credential that would prove it."""
 
     name: str
     principal: Principal
     credential: ScramCredential
-    doom: str = ""
-    """Why no proof can succeed, though the client learns it only after sending one; "": one can."""
+    certain_failure: str = ""
+    """Why no proof can succeed, which the client learns only after sending one; "": one can."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """What the first token settled."""
+class _State:
+    """The state after the first token."""
 
     gs2_header: str
     client_first_bare: str
     server_first: str
     nonce: str
     claim: _Claim | str
-    """The id of a delegation token is all there is to say before the proof."""
+    """The claim; for a delegation token only its id, until the proof is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What the last token has to say for the claim."""
+    """The contents of the last token."""
 
     auth_message: bytes
     proof: bytes
@@ -81,11 +80,11 @@ class _Proof:
 class ScramExchange:
     """One SCRAM login.
 
-    `lookup` gives the credential of a user name, None for an unknown one; `tokens` knows the delegation
-    tokens, for clients that say tokenauth=true (None: there are none here). `server_nonce` is printable ASCII
+    `lookup` returns the credential of a user name, None for an unknown one; `tokens` has the delegation
+    tokens, for clients with tokenauth=true (None: they are disabled). `server_nonce` is printable ASCII
     without a comma and must never repeat; `dummy_salt_key` is a secret of this process, or of all proxies, so
-    that they give the same salts to unknown users; `dummy_iterations` are what unknown users are told, best
-    what most known ones have.
+    that unknown users get the same salts from them; `dummy_iterations` is the number for unknown users, best
+    that of most known ones.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class ScramExchange:
         self._dummy_salt_key = dummy_salt_key
         self._tokens = tokens
         self._dummy_iterations = dummy_iterations
-        self._begun: _Begun | None = None
+        self._state: _State | None = None
         self._over = False
 
     def respond(self, token: bytes, now_ms: int) -> Outcome:
@@ -120,7 +119,7 @@ class ScramExchange:
             message = bytes(token).decode()
         except UnicodeDecodeError:
             return Rejected("", "the token is not UTF-8")
-        return self._first(message) if self._begun is None else self._final(message, self._begun, now_ms)
+        return self._first(message) if self._state is None else self._final(message, self._state, now_ms)
 
     def _first(self, message: str) -> Challenge | Rejected:
         match = _CLIENT_FIRST.fullmatch(message)
@@ -134,10 +133,10 @@ class ScramExchange:
         claim, salt, iterations = self._claimed(username, by_token=_by_token(match["extensions"]))
         nonce = match["nonce"] + self._server_nonce
         server_first = f"r={nonce},s={b64encode(salt).decode()},i={iterations}"
-        self._begun = _Begun(match["gs2"], match["bare"], server_first, nonce, claim)
+        self._state = _State(match["gs2"], match["bare"], server_first, nonce, claim)
         return Challenge(server_first.encode())
 
-    def _final(self, message: str, begun: _Begun, now_ms: int) -> Accepted | Rejected | Deferred:
+    def _final(self, message: str, begun: _State, now_ms: int) -> Accepted | Rejected | Deferred:
         match = _CLIENT_FINAL.fullmatch(message)
         if match is None:
             return Rejected("", "malformed client-final message")
@@ -154,41 +153,49 @@ class ScramExchange:
     def _by_token(self, token_id: str, proof: _Proof, now_ms: int) -> Deferred:
         assert self._tokens is not None
         token = self._tokens.token(token_id)
-        doom = "no such delegation token" if token is None else ""
+        certain_failure = "no such delegation token" if token is None else ""
         if token is not None and now_ms >= token.expiry_timestamp_ms:
-            doom = "the delegation token has expired"
-        work = partial(self._settled_by_token, self._tokens, token_id, token, doom, proof)
+            certain_failure = "the delegation token has expired"
+        work = partial(self._settled_by_token, self._tokens, token_id, token, certain_failure, proof)
         return Deferred(work, user=token_id, hashes=True)
 
     def _settled_by_token(
-        self, tokens: TokenLogins, token_id: str, token: DelegationToken | None, doom: str, proof: _Proof
+        self,
+        tokens: TokenLogins,
+        token_id: str,
+        token: DelegationToken | None,
+        certain_failure: str,
+        proof: _Proof,
     ) -> Accepted | Rejected:
-        """In another thread: the credential takes some ms, for an id that no token has too."""
+        """Check in another thread: the credential takes some ms, also for an unknown id."""
         credential = tokens.credential(self._mechanism, token_id)
         owner = Principal(USER_TYPE, token_id) if token is None else parse_principal(token.owner)
         principal = Principal(owner.principal_type, owner.name, token_authenticated=True)
-        outcome = self._settled(_Claim(token_id, principal, credential, doom), proof)
+        outcome = self._settled(_Claim(token_id, principal, credential, certain_failure), proof)
         if token is None or isinstance(outcome, Rejected):
             return outcome
         return Accepted(
-            principal, outcome.token, token.expiry_timestamp_ms, in_force=partial(tokens.in_force, token)
+            principal,
+            outcome.token,
+            token.expiry_timestamp_ms,
+            still_valid=partial(tokens.still_valid, token),
         )
 
     def _settled(self, claim: _Claim, proof: _Proof) -> Accepted | Rejected:
         proven = self._proves(claim.credential, proof)
         signature = self._hmac(claim.credential.server_key, proof.auth_message)
-        fault = claim.doom or ("" if proven else "wrong proof")
+        fault = claim.certain_failure or ("" if proven else "wrong proof")
         if fault:
             return Rejected("", f"{shown(claim.name)}: {fault}", user=claim.name)
-        # A credential that was set anew, with whatever password, is another one: it has another salt.
-        in_force = partial(self._still, claim.name, claim.credential)
-        return Accepted(claim.principal, b"v=" + b64encode(signature), in_force=in_force)
+        # A credential that was set again has another salt, even with the same password.
+        still_valid = partial(self._still, claim.name, claim.credential)
+        return Accepted(claim.principal, b"v=" + b64encode(signature), still_valid=still_valid)
 
     def _still(self, username: str, credential: ScramCredential) -> bool:
         return self._lookup(username) == credential
 
     def _claimed(self, username: str, *, by_token: bool) -> tuple[_Claim | str, bytes, int]:
-        """The claim, and the salt and iterations to be told for it."""
+        """Return the claim, and the salt and iterations for the client."""
         if by_token and self._tokens is not None:
             return username, self._tokens.salt(username), ITERATIONS
         claim = self._no_token(username) if by_token else self._user_claim(username)
@@ -196,21 +203,21 @@ class ScramExchange:
 
     def _user_claim(self, username: str) -> _Claim:
         principal = Principal(USER_TYPE, username)
-        # Made for known users too: the first answer must take as long for them.
+        # Computed for known users too: their first response must take as long.
         dummy = self._dummy_credential(username)
         credential = self._lookup(username)
         if credential is None:
-            return _Claim(username, principal, dummy, doom="no such credential")
+            return _Claim(username, principal, dummy, certain_failure="no such credential")
         if credential.iterations < MIN_ITERATIONS:
-            return _Claim(username, principal, dummy, doom="its credential has too few iterations")
+            return _Claim(username, principal, dummy, certain_failure="its credential has too few iterations")
         return _Claim(username, principal, credential)
 
     def _no_token(self, token_id: str) -> _Claim:
-        nobody, dummy = Principal(USER_TYPE, token_id), self._dummy_credential(token_id)
-        return _Claim(token_id, nobody, dummy, doom="no such delegation token")
+        principal, dummy = Principal(USER_TYPE, token_id), self._dummy_credential(token_id)
+        return _Claim(token_id, principal, dummy, certain_failure="no such delegation token")
 
     def _dummy_credential(self, username: str) -> ScramCredential:
-        """The same salt at each attempt, of the kind that Kafka's tools make: 26 letters and digits."""
+        """Return a credential with the same salt at each attempt, in the form of Kafka's tools."""
         digest = self._hmac(self._dummy_salt_key, username.encode())
         salt = bytes(_SALT_ALPHABET[byte % len(_SALT_ALPHABET)] for byte in digest[:26])
         return ScramCredential(salt, digest, digest, self._dummy_iterations)
@@ -228,7 +235,7 @@ class ScramExchange:
 
 
 class UsualIterations:
-    """What unknown users are told: the iterations that most known ones have, or it would tell them apart."""
+    """The iterations for unknown users: those of most known users, so that they do not differ."""
 
     def __init__(self, mechanism: ScramMechanism) -> None:
         self._mechanism = mechanism
@@ -236,7 +243,7 @@ class UsualIterations:
         self._iterations = MIN_ITERATIONS
 
     def of(self, image: ScramImage) -> int:
-        """By a sample of the image's credentials; counted once for each image."""
+        """Return the number from a sample of the image's credentials; computed once for each image."""
         if image is not self._image:
             keys = (key for key in image.credentials if key[0] is self._mechanism)
             found = Counter(image.credentials[key].iterations for key in islice(keys, _SAMPLE))

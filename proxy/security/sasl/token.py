@@ -1,7 +1,7 @@
 """Delegation tokens as SCRAM credentials (KIP-48): the id is the user name, the HMAC in base64 the password.
 
-Asked by proxy.security.sasl.scram for clients that say tokenauth=true. A credential can be made for any id,
-and is made for those that no token has as well: so neither salt nor time tells which tokens there are.
+proxy.security.sasl.scram uses it for clients with tokenauth=true. A credential is computed for unknown ids
+too, so that neither salt nor time discloses which tokens exist.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from proxy.metadata.tokens import DelegationToken
 from proxy.security.token_secret import TokenSecret
 
 MAX_REMEMBERED = 4_096
-"""Credentials kept: hashing one takes some ms, and a client that re-authenticates needs it again."""
+"""The number of cached credentials: each takes some ms to compute, and re-authentications use it again."""
 ITERATIONS = MIN_ITERATIONS
-"""As in Kafka: nobody guesses an HMAC, so more would only cost time."""
+"""As in Kafka: an HMAC cannot be guessed, so more iterations would only cost time."""
 
 
 class TokenLogins:
-    """One for each process; `tokens` gives those of the image in force."""
+    """The token credentials of one process; `tokens` returns those of the current image."""
 
     def __init__(self, secret: TokenSecret, tokens: Callable[[], TokensImage]) -> None:
         self._secret = secret
@@ -27,20 +27,23 @@ class TokenLogins:
         self._made = lru_cache(MAX_REMEMBERED)(self._make)
 
     def token(self, token_id: str) -> DelegationToken | None:
-        """The token of that id, if there is one now."""
+        """Return the token of that id, or None."""
         return self._tokens().by_id.get(token_id)
 
-    def in_force(self, token: DelegationToken) -> bool:
-        """Whether what was the token at login is so still: it was neither removed nor cut short."""
+    def still_valid(self, token: DelegationToken) -> bool:
+        """Whether the token of a login is still valid: neither removed nor shortened."""
         now = self.token(token.token_id)
         return now is not None and now.expiry_timestamp_ms >= token.expiry_timestamp_ms
 
     def salt(self, token_id: str) -> bytes:
-        """Cheap, unlike the credential that has it."""
+        """Return the salt; cheap, unlike the credential."""
         return self._secret.salt(token_id)
 
     def credential(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        """What proves that id, token or not. Takes some ms the first time; any thread may ask."""
+        """Return the credential of an id, known or not.
+
+        The first call takes some ms; callable from any thread.
+        """
         return self._made(mechanism, token_id)
 
     def _make(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:

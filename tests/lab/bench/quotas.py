@@ -29,7 +29,7 @@ from proxy.net.pages.quota_page import quota_page
 from proxy.net.telemetry.event_metrics import Telemetry
 from proxy.net.telemetry.quota_metrics import ShownClients, quota_series
 from proxy.quota.precedence import Governing
-from proxy.quota.rate import Rates, alone
+from proxy.quota.rate import Rates, unshared
 from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, Bucket, ClientQuotas
 from proxy.session.client_state import ClientState
 from proxy.wire.api_keys import ApiKey
@@ -144,7 +144,7 @@ def becoming_known(images: Mapping[str, QuotasImage]) -> list[Row]:
 
 def records(workers: int) -> dict[str, Callable[[], float]]:
     """A record far from the bound, and one beyond it, in a bucket of so many workers (0: not shared)."""
-    rates = [alone] if not workers else group(workers)
+    rates = [unshared] if not workers else group(workers)
     found = Governing(1e6, None, "alice", "")
     ours, *others = [Bucket(PRODUCER_BYTE_RATE, found, 1000, 11, True, rate) for rate in rates]
     clock = [NOW_MS]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from spark_audit.sources import AUDIT_STREAM, METADATA_STREAM, Tables
+from spark_audit.tables.delta import AUDIT_STREAM, METADATA_STREAM, Tables
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.process import ChildProcess
 
@@ -26,7 +26,7 @@ LATE_S = 1_200
 """So late an ingest may write first, on a machine that is busy with everything else."""
 LOOK_S = 0.02
 END_MS = 10_000
-AWAY = "no Kafka broker answers"
+AWAY = "no Kafka broker is reachable"
 """What an ingest says that was begun while every broker was dead: it has to be begun again, and is."""
 
 

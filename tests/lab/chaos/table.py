@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit import session, sources
-from spark_audit.ingest import Topics, ingest
-from spark_audit.reconciliation import reconcile
-from spark_audit.sources import Tables
+from spark_audit import session
+from spark_audit.ingest.streams import Topics, ingest
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 
 TOLD = (
     S.PROXY_ID,
@@ -55,10 +56,10 @@ def told_by(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, An
     tables = Tables(directory)
     topics = Topics(bootstrap, "__penstock_audit", "__penstock_metadata", {})
     ingest(spark, topics, tables, lambda _line: None)
-    audit = sources.read_table(spark, tables.audit, S.AUDIT)
-    quarantine = sources.read_table(spark, tables.quarantine)
-    metadata_log = sources.read_table(spark, tables.metadata_log)
-    result = reconcile(audit, quarantine, metadata_log, log_end=sources.log_end(spark, tables))
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
+    quarantine = delta.read_table(spark, tables.quarantine)
+    metadata_log = delta.read_table(spark, tables.metadata_log)
+    result = reconcile(audit, quarantine, metadata_log, log_end=delta.log_end(spark, tables))
     spark.catalog.clearCache()
     acls = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
     return {

@@ -127,36 +127,38 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 
 KNOWN = (
     Known("Topic configs `owner` and `acls`", "DescribeConfigs", _acls_of_a_topic),
-    Known("An ACL on `*`, a resource whose name begins with `*`", "*", _starred),
+    Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
+    Known("An invalid change of configs that is also denied", "IncrementalAlterConfigs", _fault_before_right),
+    Known("A request that alters the configs of a resource twice", "AlterConfigs", _twice),
+    Known("A request that alters the configs of a resource twice", "IncrementalAlterConfigs", _twice),
     Known(
-        "Altering configs in a way that is at fault, denied", "IncrementalAlterConfigs", _fault_before_right
+        "Produce with a transactional id and records that are not transactional",
+        "Produce",
+        _not_transactional,
     ),
-    Known("Altering the configs of a resource twice", "AlterConfigs", _twice),
-    Known("Altering the configs of a resource twice", "IncrementalAlterConfigs", _twice),
-    Known("Produce with a transactional id, records not transactional", "Produce", _not_transactional),
     *(
         Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
         for api in ("Produce", "Metadata", "DescribeTopicPartitions")
     ),
     Known("Fetch of the zero topic id", "Fetch", _zero_id),
     Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
-    Known("CreateAcls with a number that only filters have", "CreateAcls", _for_filters),
+    Known("CreateAcls with a number that is valid only in filters", "CreateAcls", _for_filters),
     Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(
-        "Unauthorised DescribeUserScramCredentials for all users",
+        "Unauthorized DescribeUserScramCredentials for all users",
         "DescribeUserScramCredentials",
         _never_answered,
     ),
     Known("Metadata of a topic with neither name nor id", "Metadata", _nothing_named),
     Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
     Known(
-        "Streams topology with a missing internal topic without CREATE",
+        "A Streams topology with a missing internal topic, without CREATE",
         "StreamsGroupHeartbeat",
         _internal_topics,
     ),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
-    Known("A quota's entity that names one type twice", "AlterClientQuotas", _type_twice),
+    Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice),
     Known("A share request without a group or a member", "ShareFetch", _nobody),
     Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
 )

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from proxy.audit.classes import READS
-from proxy.audit.noise import BURST_S, INTERVAL_MS, MAX_KINDS, MAX_SOURCES, STRANGERS, Noise
+from proxy.audit.noise import BURST_S, INTERVAL_MS, MAX_KINDS, MAX_SOURCES, UNKNOWN_CLIENTS_FACTOR, Noise
 from proxy.audit.record import AuditEvent
 from proxy.session.apis.table import TABLE
 from proxy.wire.api_keys import ApiKey
@@ -108,7 +108,7 @@ def test_any_number_of_addresses_keeps_to_the_rate_of_all_strangers() -> None:
 
     kept = recorded(noise, events)
 
-    assert kept == STRANGERS * BURST
+    assert kept == UNKNOWN_CLIENTS_FACTOR * BURST
     assert len(noise._addresses) <= MAX_SOURCES
     counted = noise.due(NOW_MS, at_end=True)
     assert len(counted) == 1

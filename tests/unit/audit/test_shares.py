@@ -40,9 +40,9 @@ def test_what_leaves_makes_room_and_what_was_there_before_leaves_first() -> None
     first = filled(shares, SUMMARY)
     assert first == WHOLE - 8_000 - 5_000
 
-    shares.left(8_000)
+    shares.release(8_000)
     assert shares.room_bytes(SUMMARY) == 8_000
-    shares.left(8_000 + first)
+    shares.release(8_000 + first)
     assert shares.room_bytes(SUMMARY) == WHOLE - 5_000
     assert shares.ratio == 0.0
 
@@ -73,7 +73,7 @@ def test_it_never_holds_more_than_the_whole_and_is_empty_when_all_has_left(
             held.append(size_bytes)
         if leaves and held:
             left += held.pop(0)
-            shares.left(left)
+            shares.release(left)
         assert put - left <= WHOLE
-    shares.left(put)
+    shares.release(put)
     assert shares.room_bytes(ADMIN) == WHOLE - 3_000

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.controller import SERVED, Controller
-from forwarding.controller.outcome import AskBroker, Outcome
-from forwarding.envelope import Forwarded, Refused
+from forwarding.controller.controller import CONTROLLER_APIS, Controller
+from forwarding.controller.outcome import Outcome, SendToBroker
+from forwarding.envelope import ForwardedRequest, RejectedEnvelope
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -34,7 +34,7 @@ def test_a_sender_without_cluster_action_is_refused_and_the_denial_recorded() ->
 
     refused, events = controller("User:admin").open(envelope, PROXY, MetadataImage.EMPTY)
 
-    assert refused == Refused(
+    assert refused == RejectedEnvelope(
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         "Principal User:proxy-1 does not have required CLUSTER_ACTION for envelope",
     )
@@ -57,7 +57,7 @@ def test_an_acl_for_cluster_action_lets_a_proxy_forward() -> None:
 
     opened, _ = controller("").open(envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest()), PROXY, image)
 
-    assert isinstance(opened, Forwarded)
+    assert isinstance(opened, ForwardedRequest)
 
 
 @pytest.mark.spec("S4", "S9")
@@ -66,7 +66,7 @@ def test_before_the_log_is_loaded_a_proxy_that_is_no_super_user_is_told_to_wait(
         envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest()), PROXY, None
     )
 
-    assert isinstance(opened, Refused)
+    assert isinstance(opened, RejectedEnvelope)
     assert opened.error_code == AUTHORIZER_NOT_READY
 
 
@@ -88,7 +88,7 @@ def test_an_authorizer_sees_who_forwarded_the_request() -> None:
     forwarded, _ = served.open(
         envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest()), PROXY, MetadataImage.EMPTY
     )
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
 
     served.decide(forwarded, PROXY, MetadataImage.EMPTY, {}, NOW_MS)
 
@@ -157,15 +157,15 @@ def test_the_right_on_the_cluster_opens_the_api(api_key: int) -> None:
 
 @pytest.mark.spec("A7", "E2")
 def test_every_api_that_is_forwarded_is_served() -> None:
-    assert SERVED.keys() <= FORWARDED
-    assert FORWARDED - SERVED.keys() - CLUSTER_RIGHTS.keys() == set()
+    assert CONTROLLER_APIS.keys() <= FORWARDED
+    assert FORWARDED - CONTROLLER_APIS.keys() - CLUSTER_RIGHTS.keys() == set()
 
 
 @pytest.mark.spec("A7", "E2")
 def test_a_forwarded_api_that_names_no_right_and_has_no_code_of_its_own_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(SERVED, ApiKey.CREATE_PARTITIONS)
+    monkeypatch.delitem(CONTROLLER_APIS, ApiKey.CREATE_PARTITIONS)
     topic = types.CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=9)
 
     verdict = decided(
@@ -217,7 +217,7 @@ def test_where_nobody_logs_in_proxies_and_clients_have_one_name() -> None:
     forwarded, _ = served.open(
         envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest(), ANONYMOUS), nobody, MetadataImage.EMPTY
     )
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
 
     verdict = served.decide(forwarded, nobody, MetadataImage.EMPTY, {}, NOW_MS)
 
@@ -245,7 +245,7 @@ def test_nobody_configures_the_election_of_the_controllers(principal: Principal)
         image=everything,
     )
 
-    assert isinstance(verdict.decision, AskBroker)
+    assert isinstance(verdict.decision, SendToBroker)
     assert [sent.resource_name for sent in verdict.decision.request.resources] == ["team"]
     assert [event.rule for event in verdict.events if event.granted is False] == ["protected.group"]
 
@@ -254,16 +254,16 @@ def test_nobody_configures_the_election_of_the_controllers(principal: Principal)
 def test_other_super_users_decide_from_the_next_request_and_the_records_name_the_settings() -> None:
     served, envelope = controller(), envelope_of(ApiKey.CREATE_ACLS, types.CreateAclsRequest(), ADMIN)
     forwarded, _ = served.open(envelope, PROXY, MetadataImage.EMPTY)
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
 
     def records() -> list[tuple[str | None, int | None]]:
         verdict = served.decide(forwarded, PROXY, MetadataImage.EMPTY, {}, NOW_MS)
         return [(event.rule, event.settings_generation) for event in verdict.events]
 
     assert records() == [("super.users", None)]
-    served.decide_by(controller("User:proxy-1")._deciding.authorizer, 1)
+    served.decide_by(controller("User:proxy-1")._current.authorizer, 1)
     assert records() == [("default.deny", 1)]
-    served.decide_by(controller("User:admin")._deciding.authorizer, 2)
+    served.decide_by(controller("User:admin")._current.authorizer, 2)
     refused, events = served.open(envelope, PROXY, MetadataImage.EMPTY)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedEnvelope)
     assert [(event.rule, event.settings_generation) for event in events] == [("default.deny", 2)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.mutations import Existing, charge_creation, charge_deletion, charge_partitions
+from forwarding.controller.mutations import ExistingTopic, charge_creation, charge_deletion, charge_partitions
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas
@@ -21,14 +21,14 @@ ID = bytes(range(16))
 
 
 def tokens(count: int, strict: bool = True) -> MutationQuota:
-    """A quota of one a second with this much left."""
+    """A quota of one a second with this much remaining."""
     found = MutationQuotas(11, 1).of_request(strict, OF_ALICE, "alice", "cli", NOW)
     assert found is not None
     found.record(11 - count, NOW)
     return found
 
 
-def left(quota: MutationQuota) -> float:
+def remaining(quota: MutationQuota) -> float:
     return quota._bucket.tokens(NOW)
 
 
@@ -51,8 +51,8 @@ def names(request: Any) -> list[str]:
     return [topic.name for topic in request.topics]
 
 
-def told(answered: list[Any]) -> list[tuple[str | None, int]]:
-    return [(result.name, result.error_code) for result in answered]
+def reported(failed: list[Any]) -> list[tuple[str | None, int]]:
+    return [(result.name, result.error_code) for result in failed]
 
 
 def test_topics_are_paid_for_in_their_order_and_refused_from_where_nothing_is_left() -> None:
@@ -61,11 +61,11 @@ def test_topics_are_paid_for_in_their_order_and_refused_from_where_nothing_is_le
 
     charged = charge_creation(creation(a=2, b=5, c=1), outcome, quota, NOW)
 
-    # Overdrawn by b: strict looks at what is left, not at what is asked for.
-    assert names(charged.left) == ["a", "b"]
-    assert told(charged.answered) == [("c", EXCEEDED)]
-    assert charged.answered[0].error_message == "The throttling quota has been exceeded."
-    assert (left(quota), quota.throttle_time_ms(NOW)) == (-4, 4_000)
+    # Overdrawn by b: strict looks at what is remaining, not at what is asked for.
+    assert names(charged.remaining) == ["a", "b"]
+    assert reported(charged.failed) == [("c", EXCEEDED)]
+    assert charged.failed[0].error_message == "The throttling quota has been exceeded."
+    assert (remaining(quota), quota.throttle_time_ms(NOW)) == (-4, 4_000)
 
 
 def test_what_cannot_be_created_is_not_paid_for_and_says_why() -> None:
@@ -74,15 +74,15 @@ def test_what_cannot_be_created_is_not_paid_for_and_says_why() -> None:
 
     charged = charge_creation(creation(there=3), outcome, quota, NOW)
 
-    assert charged.left is None
-    assert told(charged.answered) == [("there", ErrorCode.TOPIC_ALREADY_EXISTS)]
-    assert (left(quota), quota.throttle_time_ms(NOW)) == (-1, 0)
+    assert charged.remaining is None
+    assert reported(charged.failed) == [("there", ErrorCode.TOPIC_ALREADY_EXISTS)]
+    assert (remaining(quota), quota.throttle_time_ms(NOW)) == (-1, 0)
 
 
 @pytest.mark.parametrize(
     ("asked", "assigned", "told_count", "paid"),
     [(3, 0, 3, 3), (-1, 0, 6, 6), (-1, 4, 4, 4), (3, 0, -1, 3), (-1, 4, -1, 4), (-1, 0, -1, 1)],
-    ids=["as asked", "the default", "assigned", "not told", "assigned, not told", "nobody knows"],
+    ids=["as asked", "the default", "assigned", "not reported", "assigned, not reported", "nobody knows"],
 )
 def test_a_new_topic_costs_as_many_as_the_broker_makes(
     asked: int, assigned: int, told_count: int, paid: int
@@ -95,7 +95,7 @@ def test_a_new_topic_costs_as_many_as_the_broker_makes(
 
     charge_creation(request, tried(("a", 0, told_count)), quota, NOW)
 
-    assert left(quota) == 10 - paid
+    assert remaining(quota) == 10 - paid
 
 
 def test_what_is_left_of_a_request_keeps_its_time_and_that_it_is_a_dry_run() -> None:
@@ -104,7 +104,7 @@ def test_what_is_left_of_a_request_keeps_its_time_and_that_it_is_a_dry_run() -> 
 
     charged = charge_creation(request, tried(("a", 0, 1)), tokens(5), NOW)
 
-    assert charged.left == request
+    assert charged.remaining == request
 
 
 def test_an_old_client_gets_all_of_it_and_is_told_to_wait() -> None:
@@ -112,8 +112,8 @@ def test_an_old_client_gets_all_of_it_and_is_told_to_wait() -> None:
 
     charged = charge_creation(creation(a=2, b=2), tried(("a", 0, 2), ("b", 0, 2)), quota, NOW)
 
-    assert names(charged.left) == ["a", "b"]
-    assert charged.answered == []
+    assert names(charged.remaining) == ["a", "b"]
+    assert charged.failed == []
     assert quota.throttle_time_ms(NOW) == 3_000
 
 
@@ -123,34 +123,34 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
     request = types.DeleteTopicsRequest(
         topics=[state(name="a"), state(name=None, topic_id=ID), state(name="gone"), state(name="b")]
     )
-    known: dict[TopicKey, Existing] = {
-        ("a", NO_TOPIC_ID): Existing("a", b"a" * 16, 2),
-        (None, ID): Existing("by id", ID, 4),
-        ("b", NO_TOPIC_ID): Existing("b", b"b" * 16, 1),
+    known: dict[TopicKey, ExistingTopic] = {
+        ("a", NO_TOPIC_ID): ExistingTopic("a", b"a" * 16, 2),
+        (None, ID): ExistingTopic("by id", ID, 4),
+        ("b", NO_TOPIC_ID): ExistingTopic("b", b"b" * 16, 1),
     }
 
     charged = charge_deletion(request, known, quota, NOW)
 
-    assert [(topic.name, bytes(topic.topic_id)) for topic in charged.left.topics] == [
+    assert [(topic.name, bytes(topic.topic_id)) for topic in charged.remaining.topics] == [
         ("a", NO_TOPIC_ID),
         (None, ID),
         ("gone", NO_TOPIC_ID),
     ]
-    assert told(charged.answered) == [("b", EXCEEDED)]
-    assert bytes(charged.answered[0].topic_id) == b"b" * 16
-    assert left(quota) == -1
+    assert reported(charged.failed) == [("b", EXCEEDED)]
+    assert bytes(charged.failed[0].topic_id) == b"b" * 16
+    assert remaining(quota) == -1
 
 
 def test_topics_of_an_old_deletion_are_named_the_old_way() -> None:
     request = types.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7)
-    known: dict[TopicKey, Existing] = {
-        (name, NO_TOPIC_ID): Existing(name, NO_TOPIC_ID, 1) for name in ("a", "b")
+    known: dict[TopicKey, ExistingTopic] = {
+        (name, NO_TOPIC_ID): ExistingTopic(name, NO_TOPIC_ID, 1) for name in ("a", "b")
     }
 
     charged = charge_deletion(request, known, tokens(0), NOW)
 
-    assert (charged.left.topic_names, charged.left.timeout_ms) == (["a"], 7)
-    assert told(charged.answered) == [("b", EXCEEDED)]
+    assert (charged.remaining.topic_names, charged.remaining.timeout_ms) == (["a"], 7)
+    assert reported(charged.failed) == [("b", EXCEEDED)]
 
 
 @pytest.mark.parametrize(
@@ -173,19 +173,19 @@ def test_more_partitions_cost_what_is_added(
     assignment = types.CreatePartitionsRequest.CreatePartitionsAssignment
     assignments = None if assigned is None else [assignment(broker_ids=[1])] * assigned
     request = types.CreatePartitionsRequest(topics=[topic(name="a", count=count, assignments=assignments)])
-    known: dict[TopicKey, Existing] = {("a", NO_TOPIC_ID): Existing("a", ID, 2)} if exists else {}
+    known: dict[TopicKey, ExistingTopic] = {("a", NO_TOPIC_ID): ExistingTopic("a", ID, 2)} if exists else {}
 
     charged = charge_partitions(request, known, quota, NOW)
 
-    assert (charged.left, charged.answered) == (request, [])
-    assert left(quota) == 10 - paid
+    assert (charged.remaining, charged.failed) == (request, [])
+    assert remaining(quota) == 10 - paid
 
 
 def test_more_partitions_than_the_quota_lets_through_are_refused() -> None:
     topic = types.CreatePartitionsRequest.CreatePartitionsTopic
     request = types.CreatePartitionsRequest(topics=[topic(name="a", count=3, assignments=None)])
 
-    charged = charge_partitions(request, {("a", NO_TOPIC_ID): Existing("a", ID, 2)}, tokens(-2), NOW)
+    charged = charge_partitions(request, {("a", NO_TOPIC_ID): ExistingTopic("a", ID, 2)}, tokens(-2), NOW)
 
-    assert charged.left is None
-    assert told(charged.answered) == [("a", EXCEEDED)]
+    assert charged.remaining is None
+    assert reported(charged.failed) == [("a", EXCEEDED)]

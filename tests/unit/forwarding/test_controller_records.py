@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.facts import quotas_changed, tokens_expired
-from forwarding.controller.records import in_effect, key_of
+from forwarding.controller.audit_events import quotas_changed, tokens_expired
+from forwarding.controller.records import already_applied, key_of
 from proxy.metadata.image import MetadataImage
 from proxy.session.accounting.response_errors import error_of
 from proxy.wire import types
@@ -78,12 +78,12 @@ EVERYTHING = image_of(
 def test_whether_a_change_is_in_effect_shows_in_the_image(
     image: MetadataImage, record: Any, shown: bool
 ) -> None:
-    assert in_effect([record], image) is shown
+    assert already_applied([record], image) is shown
 
 
 @pytest.mark.spec("E12")
 def test_a_transaction_is_in_effect_only_as_a_whole() -> None:
-    assert not in_effect([acl_record(1), acl_record(2)], EVERYTHING)
+    assert not already_applied([acl_record(1), acl_record(2)], EVERYTHING)
 
 
 @pytest.mark.spec("Q9")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import AskBroker, Outcome
+from forwarding.controller.outcome import Outcome, SendToBroker
 from proxy.metadata.acl import Operation, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal
@@ -40,7 +40,7 @@ def test_denied_topics_are_cut_out_and_put_back_in_the_order_of_the_request() ->
     verdict = decided(ApiKey.CREATE_TOPICS, creatable("a", "b", "c", "d"), image=image)
 
     decision = verdict.decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.request == creatable("b", "d")
     merged = decision.merge(created("d", "b"))
     assert [(topic.name, topic.error_code) for topic in merged.topics] == [
@@ -57,7 +57,7 @@ def test_create_on_the_cluster_covers_all_topics_but_the_metadata_log() -> None:
 
     verdict = decided(ApiKey.CREATE_TOPICS, creatable("a", METADATA_TOPIC), image=image)
 
-    assert isinstance(verdict.decision, AskBroker)
+    assert isinstance(verdict.decision, SendToBroker)
     assert [topic.name for topic in verdict.decision.request.topics] == ["a"]
 
 
@@ -67,7 +67,7 @@ def test_a_new_topics_configs_are_told_only_with_describe_configs() -> None:
 
     verdict = decided(ApiKey.CREATE_TOPICS, creatable("a", "b"), image=image)
 
-    assert isinstance(verdict.decision, AskBroker)
+    assert isinstance(verdict.decision, SendToBroker)
     seen, hidden = verdict.decision.merge(created("a", "b")).topics
     assert (seen.num_partitions, len(seen.configs), seen.topic_config_error_code) == (3, 1, 0)
     assert (hidden.num_partitions, hidden.replication_factor, hidden.configs) == (-1, -1, [])
@@ -104,7 +104,7 @@ def test_a_topic_named_by_an_id_is_authorised_by_its_name() -> None:
     )
 
     decision = verdict.decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.request.topics == deletable((None, ID_A)).topics
     result = types.DeleteTopicsResponse.DeletableTopicResult
     merged = decision.merge(types.DeleteTopicsResponse(responses=[result(name="a", topic_id=ID_A)]))
@@ -150,7 +150,7 @@ def test_a_topic_told_by_its_id_is_deleted_without_the_right_to_describe_it() ->
         ApiKey.DELETE_TOPICS, deletable((None, ID_A)), image=image, topic_names={(None, ID_A): "a"}
     )
 
-    assert isinstance(verdict.decision, AskBroker)
+    assert isinstance(verdict.decision, SendToBroker)
     assert verdict.decision.request.topics == deletable((None, ID_A)).topics
 
 
@@ -197,9 +197,9 @@ def test_a_topic_whose_description_is_denied_is_not_deleted_but_by_right_on_the_
         )
     )
 
-    assert isinstance(on_topic, AskBroker)
+    assert isinstance(on_topic, SendToBroker)
     assert [topic.name for topic in on_topic.request.topics] == ["b"]
-    assert isinstance(on_cluster, AskBroker)
+    assert isinstance(on_cluster, SendToBroker)
     assert [topic.name for topic in on_cluster.request.topics] == ["a", "b"]
 
 
@@ -210,7 +210,7 @@ def test_the_empty_name_is_a_name_that_a_broker_does_not_know(version: int) -> N
 
     verdict = decided(ApiKey.DELETE_TOPICS, types.DeleteTopicsRequest(**names), ADMIN, version=version)
 
-    assert isinstance(verdict.decision, AskBroker)
+    assert isinstance(verdict.decision, SendToBroker)
     assert verdict.decision.request == types.DeleteTopicsRequest(**names)
 
 
@@ -220,7 +220,7 @@ def test_an_old_deletion_by_names_stays_one_by_names() -> None:
 
     verdict = decided(ApiKey.DELETE_TOPICS, request, image=allowed((Operation.DELETE, "b")), version=5)
 
-    assert isinstance(verdict.decision, AskBroker)
+    assert isinstance(verdict.decision, SendToBroker)
     assert verdict.decision.request == types.DeleteTopicsRequest(topic_names=["b"], timeout_ms=5)
 
 
@@ -286,7 +286,7 @@ def test_partitions_are_added_only_to_topics_one_may_alter() -> None:
     verdict = decided(ApiKey.CREATE_PARTITIONS, request, image=allowed((Operation.ALTER, "b")))
 
     decision = verdict.decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert [wanted.name for wanted in decision.request.topics] == ["b"]
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
     merged = decision.merge(types.CreatePartitionsResponse(results=[result(name="b", error_code=37)]))
@@ -330,7 +330,7 @@ def test_configs_need_the_right_of_their_resource(api_key: int) -> None:
     verdict = decided(api_key, config_changes(api_key, *asked), image=image)
 
     decision = verdict.decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.request == config_changes(api_key, (2, "a"), (32, "g"))
     response: Any = (
         types.AlterConfigsResponse

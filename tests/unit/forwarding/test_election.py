@@ -2,7 +2,7 @@
 
 import pytest
 
-from forwarding.net.election import chosen
+from forwarding.net.election import elected
 
 
 @pytest.mark.spec("E12")
@@ -18,4 +18,4 @@ from forwarding.net.election import chosen
     ids=["nobody yet", "alone", "a newcomer", "one that was away", "one that was away and a newcomer"],
 )
 def test_who_won_last_keeps_the_log(members: dict[str, int], winner: str) -> None:
-    assert chosen(members) == winner
+    assert elected(members) == winner

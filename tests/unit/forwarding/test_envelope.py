@@ -7,16 +7,16 @@ import pytest
 from forwarding.envelope import (
     FORWARD_ID_TAG,
     LAST_OFFSET_TAG,
-    ClientSees,
-    Forwarded,
-    Refused,
-    answer,
-    client_sees,
+    ClientError,
+    ForwardedRequest,
+    RejectedEnvelope,
+    client_error,
+    error_response,
     last_offset,
-    refusal,
     throttled,
     unwrap,
     wrap,
+    wrap_response,
 )
 from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.security.principal import Principal, deserialize, serialize
@@ -53,7 +53,7 @@ def over_the_wire(message: Any) -> Any:
     return codec.decode_exactly(codec.encode(message))
 
 
-def opened(envelope: Any) -> Forwarded | Refused:
+def opened(envelope: Any) -> ForwardedRequest | RejectedEnvelope:
     return unwrap(envelope, deserialize, FORWARDED)
 
 
@@ -63,7 +63,7 @@ def test_what_was_wrapped_comes_out_as_if_the_client_had_asked_here() -> None:
 
     forwarded = opened(envelope_of(request, ApiKey.CREATE_ACLS, 3))
 
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     assert forwarded.message == request
     assert (forwarded.principal, forwarded.host, forwarded.forward_id) == (
         ALICE,
@@ -119,7 +119,7 @@ def test_the_clients_address_is_four_or_sixteen_raw_bytes(address: bytes, host: 
         envelope_of(types.DeleteAclsRequest(), ApiKey.DELETE_ACLS, 3, client_host_address=address)
     )
 
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     assert forwarded.host == host
 
 
@@ -146,7 +146,7 @@ def test_an_envelope_that_cannot_be_opened_is_refused_with_kafkas_code(
 ) -> None:
     refused = opened(envelope_of(types.CreateAclsRequest(), ApiKey.CREATE_ACLS, 3, **changes))
 
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedEnvelope)
     assert refused.error_code == error_code
     assert refused.message
 
@@ -162,7 +162,7 @@ def test_a_number_of_an_acl_that_nobody_knows_makes_the_request_unreadable(api_k
 
     refused = opened(envelope_of(request, api_key, 3))
 
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedEnvelope)
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -172,17 +172,19 @@ def test_an_envelope_in_an_envelope_is_refused() -> None:
 
     refused = opened(envelope_of(inner, ApiKey.ENVELOPE, 0))
 
-    assert refused == Refused(ErrorCode.INVALID_REQUEST, "API Envelope is not eligible for forwarding")
+    assert refused == RejectedEnvelope(
+        ErrorCode.INVALID_REQUEST, "API Envelope is not eligible for forwarding"
+    )
 
 
 @pytest.mark.spec("E1", "E13")
 def test_an_answer_carries_the_inner_header_and_the_offset_of_the_change() -> None:
     forwarded = opened(envelope_of(types.CreateAclsRequest(), ApiKey.CREATE_ACLS, 3))
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     inner = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])
     codec = codecs.response(ApiKey.ENVELOPE, 0)
 
-    response = codec.decode_exactly(codec.encode(answer(forwarded.header, inner, 1_234)))
+    response = codec.decode_exactly(codec.encode(wrap_response(forwarded.header, inner, 1_234)))
 
     assert response.error_code == ErrorCode.NONE
     assert last_offset(response) == 1_234
@@ -203,7 +205,7 @@ def test_a_senders_forward_id_is_not_trusted_to_be_text_or_short() -> None:
 
     forwarded = opened(envelope_of(types.CreateAclsRequest(), ApiKey.CREATE_ACLS, 3, unknown_tags=tags))
 
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     assert forwarded.forward_id == "�" * 256
 
 
@@ -212,26 +214,26 @@ def test_a_senders_forward_id_is_not_trusted_to_be_text_or_short() -> None:
     ("version", "told"), [(0, ErrorCode.UNKNOWN_SERVER_ERROR), (1, AUTHORIZER_NOT_READY)]
 )
 def test_authorizer_not_ready_is_told_only_to_senders_that_know_it(version: int, told: int) -> None:
-    assert refusal(AUTHORIZER_NOT_READY, version).error_code == told
+    assert error_response(AUTHORIZER_NOT_READY, version).error_code == told
 
 
 @pytest.mark.spec("E6")
 @pytest.mark.parametrize(
     ("envelope_error", "seen"),
     [
-        (ErrorCode.UNSUPPORTED_VERSION, ClientSees(ErrorCode.UNSUPPORTED_VERSION, close=True)),
-        (ErrorCode.REQUEST_TIMED_OUT, ClientSees(ErrorCode.REQUEST_TIMED_OUT, close=False)),
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ClientSees(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)),
+        (ErrorCode.UNSUPPORTED_VERSION, ClientError(ErrorCode.UNSUPPORTED_VERSION, close=True)),
+        (ErrorCode.REQUEST_TIMED_OUT, ClientError(ErrorCode.REQUEST_TIMED_OUT, close=False)),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)),
         (
             ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
-            ClientSees(ErrorCode.UNKNOWN_SERVER_ERROR, close=False),
+            ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, close=False),
         ),
-        (ErrorCode.INVALID_REQUEST, ClientSees(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)),
-        (AUTHORIZER_NOT_READY, ClientSees(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)),
+        (ErrorCode.INVALID_REQUEST, ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)),
+        (AUTHORIZER_NOT_READY, ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)),
     ],
 )
-def test_a_set_up_fault_is_not_shown_to_the_client(envelope_error: int, seen: ClientSees) -> None:
-    assert client_sees(envelope_error) == seen
+def test_a_set_up_fault_is_not_shown_to_the_client(envelope_error: int, seen: ClientError) -> None:
+    assert client_error(envelope_error) == seen
 
 
 @pytest.mark.spec("E4")

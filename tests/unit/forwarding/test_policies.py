@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.controller import Controller, Verdict
-from forwarding.controller.outcome import AskBroker, Outcome
+from forwarding.controller.outcome import Outcome, SendToBroker
 from forwarding.controller.policy import (
     AlterConfigPolicy,
     ConfigAlteration,
@@ -17,7 +17,7 @@ from forwarding.controller.policy import (
     TopicCreation,
     load_policies,
 )
-from forwarding.envelope import Forwarded
+from forwarding.envelope import ForwardedRequest
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import deserialize
 from proxy.wire import types
@@ -57,7 +57,7 @@ def decided(policies: Policies, api_key: int, request: Any, tried: Any = None) -
     authorizer = load_authorizer(STANDARD, {"super.users": "User:admin;User:proxy-1"})
     controller = Controller(authorizer, deserialize, lambda: bytes(16), policies=policies)
     forwarded, _ = controller.open(envelope_of(api_key, request, ADMIN), PROXY, image_of())
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     return controller.decide(forwarded, PROXY, image_of(), {}, NOW_MS, {}, tried or {})
 
 
@@ -93,7 +93,7 @@ def alteration(kind: int = 2, operation: int = 0, **configs: str | None) -> Any:
 
 def told(verdict: Verdict) -> tuple[int, str] | None:
     """The fault of the one part; None: it goes to a broker."""
-    if isinstance(verdict.decision, AskBroker):
+    if isinstance(verdict.decision, SendToBroker):
         return None
     assert isinstance(verdict.decision, Outcome)
     (part,) = getattr(verdict.decision.response, "topics", None) or verdict.decision.response.responses
@@ -122,7 +122,7 @@ def test_a_size_that_is_the_brokers_to_choose_is_asked_for_in_a_dry_run() -> Non
     request = creation(-1, -1, retention_ms="1")
     result = types.CreateTopicsResponse.CreatableTopicResult
 
-    asked = policies.creation_to_try(request)
+    asked = policies.dry_run_request(request)
     assert asked is not None
     fine = result(name="orders", num_partitions=5, replication_factor=3)
     exists = result(name="orders", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="there")
@@ -133,8 +133,8 @@ def test_a_size_that_is_the_brokers_to_choose_is_asked_for_in_a_dry_run() -> Non
     ]
     assert [told(verdict) for verdict in verdicts] == [None, (ErrorCode.TOPIC_ALREADY_EXISTS, "there")]
     assert [(each.num_partitions, each.replication_factor) for each in policy.asked] == [(5, 3)]
-    assert policies.creation_to_try(creation()) is None
-    assert Policies().creation_to_try(request) is None
+    assert policies.dry_run_request(creation()) is None
+    assert Policies().dry_run_request(request) is None
 
 
 def test_a_violation_is_told_in_the_policys_words() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.gone_topics import GoneTopics
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, AskBroker, Outcome
-from forwarding.controller.records import in_effect
+from forwarding.controller.deleted_topics import DeletedTopics
+from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, SendToBroker
+from forwarding.controller.records import already_applied
 from forwarding.controller.topic_owner import OwnerSettings
 from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
@@ -55,13 +55,13 @@ def created(error_code: int = NONE, topic_id: bytes = ID) -> Any:
 
 def outcome(decision: Any, answer: Any, image: MetadataImage, ids: Any = None) -> tuple[Any, MetadataImage]:
     """The whole response, and the image once its records are committed."""
-    assert isinstance(decision, AskBroker), decision
+    assert isinstance(decision, SendToBroker), decision
     response = decision.merge(answer)
     if decision.follow_up is None:
         return response, image
     records = decision.follow_up.records(response, image, ids or {})
     after = image_of(*records, base=image)
-    assert in_effect(records, after)
+    assert already_applied(records, after)
     return response, after
 
 
@@ -76,7 +76,7 @@ def test_the_creator_owns_where_the_setting_says_so_and_the_broker_hears_nothing
     decision = decided(ApiKey.CREATE_TOPICS, creation(), image=MAY_CREATE, owners=CREATORS_OWN).decision
     response, after = outcome(decision, created(), MAY_CREATE)
 
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.request.topics[0].configs == []
     assert after.topics.owner("orders") == "User:alice"
     assert after.topics.by_name["orders"].id == uuid_text(ID)
@@ -89,7 +89,7 @@ def test_the_creator_owns_where_the_setting_says_so_and_the_broker_hears_nothing
 def test_without_the_setting_a_creation_leaves_nothing_in_the_log() -> None:
     decision = decided(ApiKey.CREATE_TOPICS, creation(), image=MAY_CREATE).decision
 
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.follow_up is None
 
 
@@ -98,7 +98,7 @@ def test_who_creates_without_a_login_owns_nothing() -> None:
 
     decision = decided(ApiKey.CREATE_TOPICS, creation(), ANONYMOUS, image, owners=CREATORS_OWN).decision
 
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.follow_up is None
 
 
@@ -127,7 +127,7 @@ def test_naming_another_owner_needs_alter_on_the_cluster(
     if error is not None:
         assert refused(decision)[0] == error
         return
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert [config.name for config in decision.request.topics[0].configs] == ["retention.ms"]
     assert outcome(decision, created(), MAY_CREATE)[1].topics.owner("orders") == owner
 
@@ -180,7 +180,7 @@ def test_a_dry_run_is_checked_all_the_same_and_leaves_nothing() -> None:
     dry = decided(ApiKey.CREATE_TOPICS, creation(True, owner="User:bob"), ADMIN).decision
     denied = decided(ApiKey.CREATE_TOPICS, creation(True, owner="User:bob"), image=MAY_CREATE).decision
 
-    assert isinstance(dry, AskBroker)
+    assert isinstance(dry, SendToBroker)
     assert dry.follow_up is None
     assert refused(denied)[0] == DENIED
 
@@ -196,7 +196,7 @@ def test_what_the_broker_did_not_create_has_no_owner() -> None:
 
 def test_an_id_that_the_answer_does_not_tell_is_asked_for_and_without_one_there_is_no_owner() -> None:
     decision = decided(ApiKey.CREATE_TOPICS, creation(owner="User:bob"), ADMIN).decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.follow_up is not None
     old = decision.merge(created(topic_id=bytes(16)))
 
@@ -238,7 +238,7 @@ def test_where_nobody_would_look_at_them_owner_and_acls_are_refused(authorizer: 
     ).decision
 
     assert refused(decision)[0] == INVALID
-    assert isinstance(plain, AskBroker)
+    assert isinstance(plain, SendToBroker)
     assert plain.follow_up is None
 
 
@@ -271,7 +271,7 @@ def test_a_topic_created_again_while_the_old_one_is_deleted_keeps_its_owner() ->
 def test_a_topic_that_was_deleted_elsewhere_is_forgotten_when_it_was_missing_twice() -> None:
     image = image_of(*owned("gone", "User:a", 1), *owned("again", "User:b", 2), *owned("there", "User:c", 3))
     found = {"gone": None, "again": (9).to_bytes(16, "big"), "there": (3).to_bytes(16, "big")}
-    sweep = GoneTopics()
+    sweep = DeletedTopics()
 
     assert sweep.records(image, found) == ()
     assert sweep.records(image, {**found, "gone": (1).to_bytes(16, "big")}) != ()
@@ -285,6 +285,6 @@ def test_a_topic_that_was_deleted_elsewhere_is_forgotten_when_it_was_missing_twi
 
 def test_a_topic_of_which_the_broker_does_not_say_is_left_alone() -> None:
     image = image_of(*owned("orders", "User:a"))
-    sweep = GoneTopics()
+    sweep = DeletedTopics()
 
     assert [sweep.records(image, {}) for _ in range(3)] == [(), (), ()]

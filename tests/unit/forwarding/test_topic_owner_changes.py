@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import AskBroker, Outcome
+from forwarding.controller.outcome import Outcome, SendToBroker
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
@@ -163,7 +163,7 @@ def test_a_dry_run_changes_nothing() -> None:
 def test_with_other_configs_the_broker_gets_those_and_the_owner_is_kept_when_it_took_them() -> None:
     request = change(("retention.ms", "1"), ("owner", "User:bob"))
     decision = decided(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, ALICE, ALICES, topic_ids=IDS).decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert decision.follow_up is not None
     response = types.IncrementalAlterConfigsResponse
     owners = []
@@ -188,7 +188,7 @@ def test_a_resource_that_is_all_ours_is_answered_among_those_of_the_broker_in_or
     )
     request.resources.append(other)
     decision = decided(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, ADMIN, ALICES, topic_ids=IDS).decision
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     response = types.IncrementalAlterConfigsResponse
     part = response.AlterConfigsResourceResponse(resource_type=TOPIC, resource_name="payments")
 
@@ -205,7 +205,7 @@ def test_a_tool_that_writes_back_all_it_was_told_needs_no_right_for_what_stays()
 
     decision = decided(ApiKey.ALTER_CONFIGS, written_back, ALICE, image, topic_ids=IDS).decision
 
-    assert isinstance(decision, AskBroker)
+    assert isinstance(decision, SendToBroker)
     assert [config.name for config in decision.request.resources[0].configs] == ["retention.ms"]
     response = types.AlterConfigsResponse
     part = response.AlterConfigsResourceResponse(resource_type=TOPIC, resource_name="orders")
@@ -220,7 +220,7 @@ def test_a_replacement_that_names_no_owner_leaves_the_owner_and_still_resets_the
     ).decision
     no_owner = decided(ApiKey.ALTER_CONFIGS, replacement(), ADMIN, ALICES, topic_ids=IDS).decision
 
-    assert isinstance(only_owner, AskBroker)
+    assert isinstance(only_owner, SendToBroker)
     assert only_owner.request.resources[0].configs == []
-    assert isinstance(no_owner, AskBroker)
+    assert isinstance(no_owner, SendToBroker)
     assert no_owner.follow_up is None

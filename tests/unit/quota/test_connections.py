@@ -12,7 +12,7 @@ from proxy.quota.connections import (
     TOO_MANY_OF_LISTENER,
     ConnectionLimits,
     ConnectionQuotas,
-    TurnedAway,
+    RejectedConnection,
     same_address,
 )
 from tests.support.metadata_log import quotas_image
@@ -42,7 +42,7 @@ def connected(
     every_ms: int,
     address: str = HERE,
     begin_ms: int = NOW,
-) -> list[TurnedAway | None]:
+) -> list[RejectedConnection | None]:
     """What comes of connections in equal intervals."""
     return [quotas.open(EXTERNAL, address, image, begin_ms + n * every_ms) for n in range(count)]
 
@@ -91,7 +91,7 @@ def test_a_listener_has_its_own_limit_within_that_of_all() -> None:
 
     assert let_in(quotas, 4) == [None, None, None, TOO_MANY_OF_LISTENER]
     others = [quotas.open(ADMIN, HERE, NOTHING, NOW) for _ in range(3)]
-    assert others == [None, None, TurnedAway(TOO_MANY)]
+    assert others == [None, None, RejectedConnection(TOO_MANY)]
     quotas.close(ADMIN, HERE)
     assert let_in(quotas, 1) == [TOO_MANY_OF_LISTENER]
     quotas.close(EXTERNAL, HERE)
@@ -106,14 +106,14 @@ def test_one_who_hurries_is_turned_away_for_as_long_as_it_takes_and_a_window_at_
 
     assert outcomes[:10] == [None] * 10
     # The eleventh would make it 11 a second: (11 - 10) / 10 of a second. It is not counted.
-    assert outcomes[10:] == [TurnedAway(TOO_FAST, 100)] * 10
+    assert outcomes[10:] == [RejectedConnection(TOO_FAST, 100)] * 10
     assert quotas.count == 10
 
 
 def test_the_wait_is_never_longer_than_a_window() -> None:
     quotas, image = ConnectionQuotas(ConnectionLimits(), 11, 2), rates({HERE: 0.01})
 
-    assert connected(quotas, 1, image, 0) == [TurnedAway(TOO_FAST, 2_000)]
+    assert connected(quotas, 1, image, 0) == [RejectedConnection(TOO_FAST, 2_000)]
 
 
 def test_in_observe_mode_one_who_hurries_comes_in_and_counts_and_limits_of_the_file_hold() -> None:
@@ -123,9 +123,9 @@ def test_in_observe_mode_one_who_hurries_comes_in_and_counts_and_limits_of_the_f
     outcomes = connected(quotas, 16, image, 0)
 
     assert outcomes[:10] == [None] * 10
-    assert outcomes[10] == TurnedAway(TOO_FAST, 100, only_observed=True)
-    assert outcomes[14] == TurnedAway(TOO_FAST, 500, only_observed=True)
-    assert outcomes[15] == TurnedAway(TOO_MANY_OF_ADDRESS)
+    assert outcomes[10] == RejectedConnection(TOO_FAST, 100, only_observed=True)
+    assert outcomes[14] == RejectedConnection(TOO_FAST, 500, only_observed=True)
+    assert outcomes[15] == RejectedConnection(TOO_MANY_OF_ADDRESS)
     assert quotas.count == 15
 
 
@@ -177,7 +177,7 @@ def test_an_address_is_the_same_however_it_is_written(written: str, comes: str) 
 
     outcomes = connected(quotas, 2, rates({written: 1}), 0, same_address(comes))
 
-    assert outcomes == [None, TurnedAway(TOO_FAST, 1_000)]
+    assert outcomes == [None, RejectedConnection(TOO_FAST, 1_000)]
 
 
 def test_a_host_name_in_the_log_limits_nobody_and_does_no_harm() -> None:

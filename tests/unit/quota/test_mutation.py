@@ -2,7 +2,7 @@
 
 import pytest
 
-from forwarding.controller.controller import SERVED
+from forwarding.controller.controller import CONTROLLER_APIS
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas, TokenBucket
@@ -39,7 +39,7 @@ def quota(
 @pytest.mark.parametrize(
     "steps",
     [
-        # TokenBucketTest: 5 a second, 20 s of burst. (seconds later, taken, left)
+        # TokenBucketTest: 5 a second, 20 s of burst. (seconds later, taken, remaining)
         [(0, 0, 100), (0, 60, 40), (2, 5, 45), (2, 60, -5)],
         [(0, -60, 100), (2, 60, 40), (2, -60, 100)],
     ],
@@ -47,9 +47,9 @@ def quota(
 )
 def test_a_bucket_holds_what_kafkas_holds(steps: list[tuple[int, int, float]]) -> None:
     bucket, now_ms = TokenBucket(5, 20, NOW), NOW
-    for seconds, taken, left in steps:
+    for seconds, taken, remaining in steps:
         now_ms += seconds * SECOND
-        assert bucket.take(taken, now_ms) == pytest.approx(left)
+        assert bucket.take(taken, now_ms) == pytest.approx(remaining)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_strict_quota_refuses_once_the_bucket_is_overdrawn_and_not_for_the_siz
 def test_a_permissive_quota_refuses_nothing_and_tells_how_long_to_wait() -> None:
     asked = quota(MutationQuotas(10, 1), strict=False)
 
-    told = [(asked.record(90, NOW), asked.throttle_time_ms(NOW)) for _ in range(3)]
+    reported = [(asked.record(90, NOW), asked.throttle_time_ms(NOW)) for _ in range(3)]
 
-    assert told == [(True, 0), (True, 8_000), (True, 17_000)]
+    assert reported == [(True, 0), (True, 8_000), (True, 17_000)]
     assert asked.throttle_time_ms(NOW + 5_000) == 12_000
 
 
@@ -109,7 +109,7 @@ def test_a_spike_is_taken_whole_after_a_time_within_the_quota_and_the_next_one_w
 def test_versions_whose_clients_know_the_error_are_refused_with_it(
     api_key: ApiKey, version: int, strict: bool
 ) -> None:
-    charge = SERVED[api_key].charge
+    charge = CONTROLLER_APIS[api_key].charge
     assert charge is not None
     asked = quota(MutationQuotas(), strict=charge.is_strict(version))
     asked.record(111, NOW)
@@ -121,7 +121,7 @@ def test_without_a_quota_or_where_nothing_is_mutated_nothing_governs() -> None:
     quotas = MutationQuotas()
 
     assert quotas.of_request(True, ALICE_TEN, "bob", "cli", NOW) is None
-    assert {key for key, served in SERVED.items() if served.charge is not None} == {
+    assert {key for key, served in CONTROLLER_APIS.items() if served.charge is not None} == {
         CREATE,
         DELETE,
         PARTITIONS,

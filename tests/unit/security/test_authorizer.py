@@ -89,7 +89,7 @@ def test_what_cannot_be_loaded_or_is_no_authorizer_is_refused_by_its_key(path: s
 @pytest.mark.spec("A1")
 def test_an_authorizer_that_refuses_its_settings_is_refused_by_the_key_that_names_it() -> None:
     with pytest.raises(
-        ValueError, match=r"authorizer\.class\.name: .*Choosy' refuses its settings: door: shut"
+        ValueError, match=r"authorizer\.class\.name: .*Choosy' rejects its settings: door: shut"
     ):
         load_authorizer(f"{__name__}.Choosy", {})
 
@@ -172,7 +172,7 @@ def test_an_authorizer_that_was_not_configured_denies() -> None:
     assert guarded.authorize(CONTEXT, [READ]) == [FAILED]
     assert guarded.authorize_by_resource_type(CONTEXT, Operation.WRITE, ResourceType.TOPIC) == FAILED
     assert (guarded.acl_count(MetadataImage.EMPTY), guarded.error_count) == (-1, 3)
-    assert "asked before it was configured" in str(guarded.last_error)
+    assert "called before it was configured" in str(guarded.last_error)
 
 
 @pytest.mark.spec("A1")

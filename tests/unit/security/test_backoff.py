@@ -91,7 +91,7 @@ def test_what_is_kept_is_bounded_and_the_newest_stay() -> None:
         backoff.failed(f"host-{number}", f"user-{number}", NOW)
         backoff.succeeded(f"host-{number}", f"good-{number}")
 
-    kept = [len(backoff._by_host), len(backoff._by_user), len(backoff._at_home)]
+    kept = [len(backoff._by_host), len(backoff._by_user), len(backoff._last_success)]
     assert kept == [MAX_ENTRIES] * 3
     assert backoff.delay_ms("elsewhere", "user-0", NOW) == 0
     assert backoff.delay_ms("elsewhere", f"user-{MAX_ENTRIES}", NOW) == 100

@@ -78,7 +78,7 @@ def test_a_context_that_waits_and_says_nothing_is_the_end() -> None:
             return None
 
     login = Login(Silent())
-    expected = Rejected("", "the context waits for more, and has nothing to tell the client")
+    expected = Rejected("", "the context expects another token, and has none to send")
     assert login.send(b"x") == expected
     assert login.send(b"x") == OVER
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spec("R9")
     [
         ("garbage", "invalid rule: 'garbage'"),
         ("DEFAULT RULE:a/b/", "invalid rule: 'DEFAULT RULE:a/b/'"),
-        ("RULE:a/b", "invalid rule: a slash is missing behind 'b'"),
+        ("RULE:a/b", "invalid rule: a slash is missing after 'b'"),
         ("RULE:a/b/X", "invalid rule: 'RULE:a/b/X'"),
         ("RULE:(/b/", "invalid rule: pattern '(': missing )"),
         ("RULE:(a)/${nobody}/", "invalid rule: no group is named 'nobody'"),

@@ -76,7 +76,7 @@ def test_after_an_invalid_token_no_other_is_taken() -> None:
 
     refused = login.respond(first(), NOW)
     assert refused == Rejected(
-        "", "invalid token: meant for another audience; and another message than the one expected after it"
+        "", "invalid token: meant for another audience; and the message after it is not the expected one"
     )
     assert isinstance(login.respond(first(), NOW), Rejected)
 
@@ -160,10 +160,10 @@ def test_a_token_does_not_wait_where_newer_keys_were_just_asked_for() -> None:
 def test_before_there_are_keys_nobody_gets_in() -> None:
     login = exchange(Source(None, asks=False))
 
-    reason = "invalid token: no keys of the identity provider are there yet"
+    reason = "invalid token: the identity provider's keys are not loaded yet"
     assert login.respond(first(), NOW) == Challenge(INVALID.encode(), reason)
     assert login.respond(b"\x01", NOW) == Rejected(
-        INVALID, "invalid token: no keys of the identity provider are there yet"
+        INVALID, "invalid token: the identity provider's keys are not loaded yet"
     )
 
 

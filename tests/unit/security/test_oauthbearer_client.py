@@ -22,7 +22,7 @@ def test_an_error_is_acknowledged_and_never_taken_for_the_end() -> None:
 
     assert client.respond(b'{"status":"invalid_token"}') == b"\x01"
     assert not client.done
-    with pytest.raises(AuthenticationError, match="went on"):
+    with pytest.raises(AuthenticationError, match="continued"):
         client.respond(b"")
     assert not client.done
 

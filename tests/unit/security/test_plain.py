@@ -67,10 +67,10 @@ def test_what_was_accepted_can_be_taken_back_where_the_verifier_says_so(quick: b
     accepted = outcome.work() if isinstance(outcome, Deferred) else outcome
 
     assert isinstance(accepted, Accepted)
-    assert accepted.in_force is not None
-    assert accepted.in_force()
+    assert accepted.still_valid is not None
+    assert accepted.still_valid()
     verifier.holds = False
-    assert not accepted.in_force()
+    assert not accepted.still_valid()
 
 
 @pytest.mark.spec("R9")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.controller import Controller
-from forwarding.envelope import Forwarded, Refused, unwrap, wrap
+from forwarding.envelope import ForwardedRequest, RejectedEnvelope, unwrap, wrap
 from proxy.config import ConfigError, ProxyConfig
 from proxy.config.reading import parse
 from proxy.security.authorizer import load_authorizer
@@ -43,7 +43,7 @@ def envelope(principal: bytes) -> Any:
     )
 
 
-def opened(serde: PrincipalSerde, raw: bytes) -> Forwarded | Refused:
+def opened(serde: PrincipalSerde, raw: bytes) -> ForwardedRequest | RejectedEnvelope:
     return unwrap(envelope(raw), serde.deserialize, FORWARDED)
 
 
@@ -59,7 +59,7 @@ def test_a_principal_with_a_state_of_its_own_keeps_it_on_the_way_to_the_controll
 
     forwarded = opened(serde, serde.serialize(ALICE))
 
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     assert isinstance(forwarded.principal, TeamPrincipal)
     assert (str(forwarded.principal), forwarded.principal.team) == ("User:alice", "blue")
 
@@ -68,7 +68,7 @@ def test_a_principal_with_a_state_of_its_own_keeps_it_on_the_way_to_the_controll
 def test_bytes_that_are_no_principal_are_told_by_kafkas_error(path: str, raw: bytes) -> None:
     refused = opened(load_principal_serde(path), raw)
 
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedEnvelope)
     assert refused.error_code == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
     assert refused.error_code == 97
     assert "principal.serde.class" in refused.message
@@ -81,7 +81,7 @@ def test_a_controller_reads_with_the_class_it_was_given() -> None:
 
     forwarded, _ = controller.open(envelope(serde.serialize(ALICE)), PROXY, image_of())
 
-    assert isinstance(forwarded, Forwarded)
+    assert isinstance(forwarded, ForwardedRequest)
     assert isinstance(forwarded.principal, TeamPrincipal)
 
 

@@ -26,14 +26,14 @@ def test_a_login_is_in_force_until_its_credential_is_another_one(change: str) ->
     assert isinstance(challenge, Challenge)
     accepted = server.respond(client.respond(challenge.token) or b"", NOW)
     assert isinstance(accepted, Accepted)
-    assert accepted.in_force is not None
+    assert accepted.still_valid is not None
 
     if change == "removed":
         del credentials["alice"]
     elif change == "changed":
         credentials["alice"] = credential_from_password(SHA_256, "pencil", b"tlas" * 4)
 
-    assert accepted.in_force() is (change == "same")
+    assert accepted.still_valid() is (change == "same")
 
 
 @pytest.mark.spec("R9")

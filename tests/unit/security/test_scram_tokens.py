@@ -163,11 +163,11 @@ def test_a_login_is_in_force_as_long_as_its_token_is_what_it_was(
     cluster = Cluster(TOKEN)
     outcome = log_in(cluster.exchange(), by_token())
     assert isinstance(outcome, Accepted)
-    assert outcome.in_force is not None
+    assert outcome.still_valid is not None
 
     cluster.becomes(*later)
 
-    assert outcome.in_force() is in_force
+    assert outcome.still_valid() is in_force
 
 
 @pytest.mark.spec("R9")

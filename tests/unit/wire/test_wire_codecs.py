@@ -131,7 +131,7 @@ def test_any_buffer_is_read_from_any_offset(buffer_type: type) -> None:
 
 @pytest.mark.tooling
 def test_trailing_bytes_are_refused_where_a_message_should_be_alone() -> None:
-    with pytest.raises(WireError, match="CreateAclsRequest v3: 3 bytes behind the end at byte 28"):
+    with pytest.raises(WireError, match="CreateAclsRequest v3: 3 bytes after the end at byte 28"):
         CREATE_ACLS.decode_exactly(CREATE_ACLS_BYTES + b"???")
 
 

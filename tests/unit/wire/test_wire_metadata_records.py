@@ -75,7 +75,7 @@ def test_a_record_tells_its_kind_and_key() -> None:
         ("01e70700", "no metadata record has the api key 999"),
         ("01140900", "NoOpRecord has versions 0, not 9"),
         ("011400", "NoOpRecord v0: the bytes end here, after 3"),
-        ("0114000000", "NoOpRecord v0: 1 bytes behind the end at byte 4"),
+        ("0114000000", "NoOpRecord v0: 1 bytes after the end at byte 4"),
     ],
 )
 def test_a_malformed_value_is_refused(value: str, complaint: str) -> None:

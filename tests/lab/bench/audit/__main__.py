@@ -19,12 +19,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit import session, sources
-from spark_audit.in_force import in_force
+from spark_audit import session
 from spark_audit.reconcile.decisions import coverage, verdicts
-from spark_audit.reconciliation import Result, reconcile
-from spark_audit.sources import Tables
-from spark_audit.together import together
+from spark_audit.reconcile.reconciliation import Result, reconcile
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.frames import coalesce_small
+from spark_audit.trail.metadata_transactions import without_aborted
 from tests.lab.bench.audit.events import Shape
 from tests.lab.bench.audit.faults import EXPECTED
 from tests.lab.bench.audit.figures import Lap, Measured, rows, table
@@ -47,11 +48,11 @@ def checked(
     spark: SparkSession, tables: Tables, laps: "Laps | None" = None, day: str | None = None
 ) -> Result:
     """The reconciliation, as the command line does it; exits where it finds anything but what was planted."""
-    audit = sources.read_table(spark, tables.audit, S.AUDIT)
-    quarantine = sources.read_table(spark, tables.quarantine)
-    log = sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
+    quarantine = delta.read_table(spark, tables.quarantine)
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
     told = laps.done if laps else lambda name: None
-    result = reconcile(audit, quarantine, log, days=[day] if day else (), told=told)
+    result = reconcile(audit, quarantine, log, days=[day] if day else (), on_check=told)
     spark.catalog.clearCache()
     found = Counter(row[S.CHECK] for row in result.findings)
     if found != EXPECTED and day is None:
@@ -61,8 +62,8 @@ def checked(
 
 def decisions_alone(spark: SparkSession, tables: Tables) -> None:
     """Every decision evaluated again, from the table; the log is kept at hand, as for all checks."""
-    audit = sources.read_table(spark, tables.audit)
-    log = in_force(together(sources.read_table(spark, tables.metadata_log, S.METADATA_LOG)))
+    audit = delta.read_table(spark, tables.audit)
+    log = without_aborted(coalesce_small(delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)))
     coverage(verdicts(audit, log)).collect()
     spark.catalog.clearCache()
 
@@ -101,7 +102,7 @@ def _middle_day(spark: SparkSession, tables: Tables) -> tuple[str, int]:
 
     A day is read with those beside it, so of three days it is all of them that is read.
     """
-    days = sources.read_table(spark, tables.audit).groupBy(S.DATE).count().orderBy(S.DATE).collect()
+    days = delta.read_table(spark, tables.audit).groupBy(S.DATE).count().orderBy(S.DATE).collect()
     middle = days[len(days) // 2] if len(days) >= 5 else max(days, key=lambda day: int(day["count"]))
     return str(middle[S.DATE]), int(middle["count"])
 

@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit import sources
-from spark_audit.sources import Tables
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
 from tests.lab.bench.audit.events import LIMIT, LIMITED, MIDNIGHT_MS, PREVIOUS, TOPICS, USERS, Shape, events
 from tests.lab.bench.audit.faults import forced, spoil, spoil_log
 from tests.spark.audit_trail import Clock, Trail, an_acl
@@ -31,22 +31,22 @@ Body = Mapping[str, object]
 
 def make(spark: SparkSession, tables: Tables, shape: Shape) -> None:
     """A trail of about so many records in Delta tables, with the faults of faults.py in it."""
-    sources.create_tables(spark, tables)
+    delta.create_tables(spark, tables)
     trail, base_offset = administration(shape)
     true = events(spark, shape, base_offset, forced(shape)).transform(lined).transform(as_table)
-    sources.append_once(spoil(true, shape), tables.audit, _MAKER, 0)
+    delta.append_once(spoil(true, shape), tables.audit, _MAKER, 0)
     trail.controller.stop()
     trail.proxy.stop()
     spoil_log(trail)
     small = [line for process in (trail.controller, trail.proxy) for line in seal(process)]
-    sources.append_once(table(spark, small), tables.audit, _MAKER, 1)
-    sources.append_once(log_frame(spark, trail.log), tables.metadata_log, _MAKER, 0)
+    delta.append_once(table(spark, small), tables.audit, _MAKER, 1)
+    delta.append_once(log_frame(spark, trail.log), tables.metadata_log, _MAKER, 0)
 
 
 def made(spark: SparkSession, tables: Tables) -> bool:
     """Whether `make` has been here, and came to its end."""
     there = DeltaTable.isDeltaTable(spark, tables.metadata_log)
-    return there and sources.version(spark, tables.metadata_log) > 0
+    return there and delta.version(spark, tables.metadata_log) > 0
 
 
 def lined(events: DataFrame) -> DataFrame:

@@ -1,0 +1,98 @@
+"""The controller's row of an API, written in the file that decides it, and the inputs of a decision.
+
+controller.py collects the rows of all files. A forwarded API without a row here is carried out by a broker,
+once the principal has the right on the cluster that the API's row in proxy.session.apis names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from forwarding.controller.authorization import ForwardedAuthorization
+from forwarding.controller.mutations import Charge
+from forwarding.controller.outcome import Decision
+from forwarding.controller.policy import DryRunResult, Policies
+from forwarding.controller.topic_owner import OwnerSettings
+from forwarding.envelope import ForwardedRequest
+from proxy.admin.topics import TopicKey
+from proxy.metadata.acl import Acl
+from proxy.metadata.image import MetadataImage
+from proxy.security.token_secret import TokenSecret
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.message import Message, Response
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """Delegation token settings with Kafka's names and defaults; durations in ms."""
+
+    secret: TokenSecret | None = None
+    """None: delegation tokens are disabled."""
+    max_lifetime_ms: int = 7 * DAY_MS
+    """delegation.token.max.lifetime.ms: counted from creation; no renewal goes beyond it."""
+    expiry_time_ms: int = DAY_MS
+    """delegation.token.expiry.time.ms: how long a token is valid without renewal."""
+    plaintext_listener: bool = False
+    """The listener has neither TLS nor SASL. Kafka creates no tokens on such a listener."""
+
+
+Requested = TypeVar("Requested", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionInputs(Generic[Requested]):
+    """A forwarded request, and everything that its decision depends on."""
+
+    request: Requested
+    authorization: ForwardedAuthorization
+    image: MetadataImage
+    now_ms: int
+    new_id: Callable[[], bytes]
+    """Returns 16 random bytes, for an ACL or a token."""
+    tokens: TokenSettings
+    owners: OwnerSettings
+    policies: Policies
+    topic_names: Mapping[TopicKey, str]
+    """The topics of `ControllerApi.topics` that exist at a broker, with their names."""
+    topic_ids: Mapping[str, bytes]
+    """The ids of the same topics, by name."""
+    dry_run_results: Mapping[str, DryRunResult]
+    """A broker's response to `ControllerApi.dry_run`, by topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateForward(Generic[Response]):
+    """A forward whose change an earlier controller has committed without having sent the response."""
+
+    forwarded: ForwardedRequest
+    response: Response
+    """The response if the request is decided again, on an image that has the change."""
+    records: Sequence[Message]
+    """The records that the first attempt committed."""
+    removed: Mapping[str, Acl]
+    """The ACLs that the first attempt removed, by id."""
+    secret: TokenSecret | None
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerApi:
+    """One API that the controller decides with its own code."""
+
+    key: ApiKey
+    decide: Callable[[DecisionInputs[Any]], Decision]
+    to_broker: bool = False
+    """A broker carries it out, so it is offered in the versions that the broker supports."""
+    topics: Callable[[Any], Sequence[TopicKey]] = lambda _request: ()
+    """Returns the topics of a request whose existence, names and ids the decision needs."""
+    dry_run: Callable[[Policies, Any], types.CreateTopicsRequest | None] = lambda _policies, _request: None
+    """Returns the dry run that a broker makes before the decision, or None."""
+    duplicate_response: Callable[[DuplicateForward[Any]], Message] = lambda duplicate: duplicate.response
+    """Returns the response that the first attempt would have sent."""
+    charge: Charge | None = None
+    """How it is charged to controller_mutation_rate (KIP-599); None: it changes no partitions."""

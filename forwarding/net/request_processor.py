@@ -1,0 +1,482 @@
+"""The active controller's request processor: decides, commits, waits for the replay, responds (KIP-590).
+
+forwarding.net.server calls `serve` with Envelopes. A decision is made on the newest image, which has all
+earlier commits of this process; the response is sent when the change was replayed from the log. The log
+decides which controller is active: a fenced one responds NOT_CONTROLLER (KIP-801).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from forwarding.controller.audit_events import (
+    envelope_rejected,
+    forwarded_received,
+    quotas_changed,
+    tokens_expired,
+    topics_deleted,
+)
+from forwarding.controller.controller import Controller
+from forwarding.controller.deleted_topics import DeletedTopics
+from forwarding.controller.outcome import Outcome, SendToBroker
+from forwarding.controller.records import already_applied
+from forwarding.controller.tokens import expired_tokens
+from forwarding.envelope import ForwardedRequest, RejectedEnvelope, Sender, error_response, wrap_response
+from forwarding.net.broker import Broker
+from forwarding.net.committed_forwards import CommittedForwards, Transaction
+from forwarding.net.log import (
+    MAX_RECORD_BYTES,
+    Committed,
+    CommitUnknown,
+    Entry,
+    Fenced,
+    MetadataLog,
+    log_entries,
+)
+from forwarding.net.metrics import ControllerMetrics
+from forwarding.net.mutations import Mutations
+from forwarding.net.response_cache import ForwardKey, ResponseCache, forward_key
+from forwarding.retry import AUTHORIZER_NOT_READY
+from proxy.audit.record import AuditEvent
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.loader import Loader
+from proxy.net.kafka.channel import ChannelError
+from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
+from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
+from proxy.quota.mutation import MutationQuotas
+from proxy.session.accounting.response_errors import error_of
+from proxy.session.apis.table import rejection
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message, Response
+
+REPLAY_TIMEOUT_MS = 10_000
+"""How long the replay of a committed change may take."""
+DEFAULT_BROKER_TIMEOUT_MS = 30_000
+REGAIN_TIMEOUT_MS = 2_000
+"""How long a request waits for the log to be claimed again, before its proxy gets NOT_CONTROLLER."""
+NOT_CONTROLLER = RejectedEnvelope(ErrorCode.NOT_CONTROLLER, "not the active controller")
+UNRECORDED_ERRORS = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
+"""The proxy retries after these, here or at another controller: they are counted, not recorded."""
+MANY_EVENTS = 50
+"""A request with more events records them in slices."""
+
+MaintenanceEvent = Callable[[Sequence[Message], tuple[int | None, int], int], AuditEvent]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCommit:
+    """A commit whose outcome is unknown until the log is read to its end."""
+
+    records: tuple[Message, ...]
+    on_committed: Callable[[Committed], None]
+    """Called if the log has it."""
+
+
+class RequestProcessor:
+    """Serves Envelopes while this process holds the log; `activate` claims it."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        metadata_log: MetadataLog,
+        feed: TopicFeed,
+        loader: Loader,
+        broker: Broker,
+        record: Callable[[AuditEvent], None],
+        metrics: ControllerMetrics,
+        may_record_changes: Callable[[], Awaitable[bool]],
+        until_durable: Callable[[], Awaitable[bool]],
+        now_ms: Callable[[], int],
+        mutation_quotas: MutationQuotas,
+        committed_forwards: CommittedForwards,
+    ) -> None:
+        """`committed_forwards` is fed by `feed`."""
+        self._committed_forwards = committed_forwards
+        self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
+        self._may_record_changes = may_record_changes
+        self._until_durable = until_durable
+        self._now_ms = now_ms
+        self._controller = controller
+        self._log = metadata_log
+        self._feed = feed
+        self._loader = loader
+        self._broker = broker
+        self._record = record
+        self._metrics = metrics
+        # One at a time: each decision is made on an image that has the commit before it.
+        self._turn = asyncio.Lock()
+        self._responses = ResponseCache()
+        # Forwards in progress: a retry waits for the response to the first attempt.
+        self._running: dict[ForwardKey, asyncio.Future[types.EnvelopeResponse]] = {}
+        self._unknown_commit: UnknownCommit | None = None
+        self.active = False
+        """Whether this process may write, and its image has everything that was committed."""
+        self.activated = asyncio.Event()
+        """Set while active."""
+        self.lost = asyncio.Event()
+        """Set when the claim of the log was lost, or may have been."""
+        self.fenced = False
+        """Whether it was lost because another producer claimed the log."""
+        self._claim_settled = asyncio.Event()
+        """Cleared when the log is lost, set when it is claimed again or given up."""
+        self._claim_settled.set()
+
+    async def activate(self) -> None:
+        """Claim the log and read it to its end; LogUnavailable, ChannelError or FeedTimeout if that fails."""
+        async with self._turn:
+            await self._log.claim()
+            end = await self._feed.stable_offset()
+            await self._feed.wait_for(end - 1, REPLAY_TIMEOUT_MS)
+            # Before the first request: the retry of that forward has to find its response.
+            self._resolve_unknown_commit()
+            self.lost.clear()
+            self._set_active(True)
+            self._claim_settled.set()
+            log.info("controller is active", metadata_offset=self._loader.image.offset)
+
+    async def resign(self) -> None:
+        """Respond NOT_CONTROLLER from now on; requests in progress are finished."""
+        async with self._turn:
+            self._set_active(False)
+            self._claim_settled.set()
+            await self._log.resign()
+
+    async def serve(
+        self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
+    ) -> types.EnvelopeResponse:
+        """Return the EnvelopeResponse once the audit records of the request are durable."""
+        response = await self._processed(envelope, envelope_version, sender)
+        # If the records are late the response is sent anyway: the change is made, and the audit log warns.
+        await self._until_durable()
+        return response
+
+    async def _processed(
+        self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
+    ) -> types.EnvelopeResponse:
+        image = self._loader.image if self._loader.ready else None
+        opened, events = await call_in_slices(partial(self._controller.open, envelope, sender, image))
+        await self._record_all(events)
+        if isinstance(opened, RejectedEnvelope):
+            return self._reject(opened, envelope_version, sender)
+        if image is None:
+            fault = RejectedEnvelope(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
+            return self._reject(fault, envelope_version, sender)
+        if not self.active and not await self._wait_until_active():
+            return self._reject(NOT_CONTROLLER, envelope_version, sender)
+        return await self._deduplicated(opened, sender, envelope_version)
+
+    async def _deduplicated(
+        self, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
+        """Carry out the same forward once, however often it arrives."""
+        key = forward_key(sender, forwarded)
+        if key is None:
+            return await self._carry_out(forwarded, sender, envelope_version)
+        running = self._running.get(key)
+        if running is not None:
+            # A retry whose connection ends must not cancel the first attempt.
+            return await asyncio.shield(running)
+        earlier = self._responses.get(key)
+        if earlier is not None:
+            return earlier
+        return await self._first_attempt(key, forwarded, sender, envelope_version)
+
+    async def _first_attempt(
+        self, key: ForwardKey, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
+        self._running[key] = result = asyncio.get_running_loop().create_future()
+        response = error_response(ErrorCode.UNKNOWN_SERVER_ERROR, envelope_version)
+        try:
+            response = await self._carry_out(forwarded, sender, envelope_version)
+            until_ms = self._now_ms() + REGAIN_TIMEOUT_MS
+            while response.error_code == ErrorCode.NOT_CONTROLLER and self._now_ms() < until_ms:
+                if not await self._wait_until_active():
+                    break
+                # After a new claim the log is read to its end, so a commit of this request is known.
+                response = self._responses.get(key) or await self._carry_out(
+                    forwarded, sender, envelope_version
+                )
+        finally:
+            del self._running[key]
+            result.set_result(response)
+        # Envelope-level errors are not cached: a retry may succeed.
+        if response.error_code == ErrorCode.NONE:
+            self._responses.put(key, response)
+        return response
+
+    async def _carry_out(
+        self, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
+        try:
+            existing = await self._broker.existing(self._controller.topics_to_look_up(forwarded))
+            dry_run_results = await self._broker.dry_run_results(self._controller.dry_run_request(forwarded))
+        except ChannelError as error:
+            return self._respond(forwarded, sender, self._broker_timeout(forwarded, error))
+        # The look-ups above are outside the lock: a slow broker must not delay other requests.
+        if not await self._may_record_changes():
+            # D3: a change that cannot be recorded is not made. The attempt is recorded once there is room.
+            return self._respond(forwarded, sender, _unrecordable(forwarded))
+        async with self._turn:
+            if not self.active:
+                return self._reject(NOT_CONTROLLER, envelope_version, sender)
+            image = self._loader.image
+            names = {key: topic.name for key, topic in existing.items()}
+            ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
+            verdict = await call_in_slices(
+                partial(
+                    self._controller.decide,
+                    forwarded,
+                    sender,
+                    image,
+                    names,
+                    self._now_ms(),
+                    ids,
+                    dry_run_results,
+                )
+            )
+            await self._record_all(verdict.events)
+            await self._until_durable()  # Requester and decision are durable before the change is.
+            decision = verdict.decision
+            if isinstance(decision, Outcome):
+                committed = self._committed_forwards.find(forwarded.forward_id)
+                if committed is not None:
+                    return self._respond_to_duplicate(decision, committed, forwarded, sender)
+                return await self._commit(decision, forwarded, sender, envelope_version)
+        return await self._send_to_broker(decision, forwarded, sender, image, envelope_version)
+
+    async def _commit(
+        self, outcome: Outcome, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+    ) -> types.EnvelopeResponse:
+        if not outcome.records:
+            return await call_in_slices(partial(self._respond, forwarded, sender, outcome.response))
+        entries = await call_in_slices(partial(log_entries, outcome.records))
+        largest = max(len(entry.key) + len(entry.value) for entry in entries)
+        if largest > MAX_RECORD_BYTES:
+            return await call_in_slices(
+                lambda: self._respond(forwarded, sender, _too_large(forwarded, largest))
+            )
+        unknown_commit = UnknownCommit(
+            outcome.records, partial(self._on_commit_found, forwarded, sender, outcome)
+        )
+        committed = await self._append(entries, forwarded.forward_id, unknown_commit)
+        if committed is None:
+            # The proxy retries with the same id, and by then the log was read.
+            return self._reject(NOT_CONTROLLER, envelope_version, sender)
+        await self._record_all(list(quotas_changed(outcome.records, committed.last_offset)))
+        return await call_in_slices(partial(self._respond, forwarded, sender, outcome.response, committed))
+
+    def _respond_to_duplicate(
+        self, decided: Outcome, committed: Transaction, forwarded: ForwardedRequest, sender: Sender
+    ) -> types.EnvelopeResponse:
+        """Respond to a forward that another controller committed without sending the response."""
+        response = self._controller.duplicate_response(
+            forwarded, decided.response, committed.records, committed.removed, self._now_ms()
+        )
+        return self._respond(forwarded, sender, response, Committed(*committed.offsets))
+
+    async def _append(
+        self, entries: Sequence[Entry], forward_id: str | None, unknown_commit: UnknownCommit
+    ) -> Committed | None:
+        """Commit, and wait for the replay; None if the claim was lost or the outcome is unknown."""
+        with self._metrics.commit_seconds.time():
+            try:
+                committed = await self._log.append(entries, forward_id)
+            except Fenced as error:
+                self._lose_claim(str(error), fenced=True)
+                return None
+            except CommitUnknown as error:
+                self._metrics.commits_unknown.inc()
+                self._unknown_commit = unknown_commit
+                self._lose_claim(f"commit outcome unknown: {error}", fenced=False)
+                return None
+            await self._replayed(committed)
+        return committed
+
+    async def _replayed(self, committed: Committed) -> None:
+        try:
+            await self._feed.wait_for(committed.last_offset, REPLAY_TIMEOUT_MS)
+        except FeedTimeout as error:
+            # The change is committed and may be acknowledged, but no other may be decided on an image that
+            # lacks it.
+            self._lose_claim(str(error), fenced=False)
+
+    async def _send_to_broker(
+        self,
+        decision: SendToBroker[Response],
+        forwarded: ForwardedRequest,
+        sender: Sender,
+        image: MetadataImage,
+        envelope_version: int,
+    ) -> types.EnvelopeResponse:
+        header = forwarded.header
+        timeout_ms = getattr(decision.request, "timeout_ms", None) or DEFAULT_BROKER_TIMEOUT_MS
+        try:
+            low, high = (await self._broker.api_versions()).get(header.api_key, (0, -1))
+            if not low <= header.api_version <= high:
+                name = ApiKey.name_of(header.api_key)
+                fault = f"{name} v{header.api_version}: the broker supports v{low}-v{high}"
+                return self._reject(
+                    RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, fault), envelope_version, sender
+                )
+            send = partial(self._broker.request, header.api_key, header.api_version, timeout_ms=timeout_ms)
+            response = await self._mutations.carry_out(forwarded, sender, decision.request, image, send)
+            response = decision.merge(response)
+            if decision.follow_up is None:
+                return await call_in_slices(partial(self._respond, forwarded, sender, response))
+            topic_ids = await self._broker.topic_ids(decision.follow_up.unknown_ids(response))
+        except ChannelError as error:
+            return self._respond(forwarded, sender, self._broker_timeout(forwarded, error))
+        async with self._turn:
+            if not self.active:
+                # The broker has made its change. That the topic has no owner is the safe side.
+                return self._reject(NOT_CONTROLLER, envelope_version, sender)
+            records = decision.follow_up.records(response, self._loader.image, topic_ids)
+            return await self._commit(Outcome(records, response), forwarded, sender, envelope_version)
+
+    def _broker_timeout(self, forwarded: ForwardedRequest, error: ChannelError) -> Message:
+        header = forwarded.header
+        log.warning("broker did not respond", method=ApiKey.name_of(header.api_key), error=str(error))
+        # The outcome is unknown: Kafka's clients have this error code for it.
+        return _rejected(forwarded, ErrorCode.REQUEST_TIMED_OUT)
+
+    def _resolve_unknown_commit(self) -> None:
+        """Look for the commit with the unknown outcome, now that the log was read to its end."""
+        unknown_commit, self._unknown_commit = self._unknown_commit, None
+        if unknown_commit is None:
+            return
+        image = self._loader.image
+        found = already_applied(unknown_commit.records, image)
+        log.info("commit outcome read from the log", committed=found, metadata_offset=image.offset)
+        if found:
+            unknown_commit.on_committed(Committed(None, image.offset))
+
+    def _on_commit_found(
+        self, forwarded: ForwardedRequest, sender: Sender, outcome: Outcome, committed: Committed
+    ) -> None:
+        """Record a commit that the log was found to have, and cache its response for the retry."""
+        for event in quotas_changed(outcome.records, committed.last_offset):
+            self._record(event)
+        response = self._respond(forwarded, sender, outcome.response, committed)
+        self._responses.put(forward_key(sender, forwarded), response)
+
+    async def remove_expired_tokens(self) -> bool:
+        """Remove some expired tokens from the log; return whether there may be more."""
+        return await self._commit_unrequested(
+            lambda image: expired_tokens(image, self._now_ms()), tokens_expired
+        )
+
+    async def remove_deleted_topics(self, deleted: DeletedTopics) -> None:
+        """Remove topics from the log that a broker no longer has."""
+        names = sorted(self._loader.image.topics.by_name) if self.active else []
+        try:
+            found = await self._broker.found_ids(names)
+        except ChannelError as error:
+            log.warning("broker did not respond", method="Metadata", error=str(error))
+            return
+        await self._commit_unrequested(lambda image: deleted.records(image, found), topics_deleted)
+
+    async def _commit_unrequested(
+        self, records_at: Callable[[MetadataImage], tuple[Message, ...]], event: MaintenanceEvent
+    ) -> bool:
+        """Commit records that no client requested; return whether there were any."""
+        async with self._turn:
+            records = records_at(self._loader.image) if self.active else ()
+            if not records or not await self._may_record_changes():
+                return False
+            unknown_commit = UnknownCommit(records, partial(self._removed, records, event))
+            committed = await self._append(log_entries(records), None, unknown_commit)
+            if committed is not None:
+                unknown_commit.on_committed(committed)
+            return committed is not None
+
+    def _removed(self, records: Sequence[Message], event: MaintenanceEvent, committed: Committed) -> None:
+        offsets = committed.first_offset, committed.last_offset
+        self._record(event(records, offsets, self._loader.image.offset))
+
+    def _respond(
+        self,
+        forwarded: ForwardedRequest,
+        sender: Sender,
+        response: Message,
+        committed: Committed | None = None,
+    ) -> types.EnvelopeResponse:
+        """Record the response and return it in an Envelope."""
+        error_code = error_of(response)
+        offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
+        self._record(forwarded_received(sender, forwarded, error_code, offsets, self._loader.image.offset))
+        method = ApiKey.name_of(forwarded.header.api_key)
+        self._metrics.requests.labels(method, _error_name(error_code)).inc()
+        return wrap_response(forwarded.header, response, offsets[1])
+
+    def _reject(
+        self, fault: RejectedEnvelope, envelope_version: int, sender: Sender
+    ) -> types.EnvelopeResponse:
+        error = _error_name(fault.error_code)
+        self._metrics.envelopes_refused.labels(error).inc()
+        if fault.error_code not in UNRECORDED_ERRORS:
+            log.warning(
+                "envelope rejected", principal=str(sender.principal), error=error, message=fault.message
+            )
+            self._record(envelope_rejected(sender, fault.error_code, fault.message))
+        return error_response(fault.error_code, envelope_version)
+
+    async def _wait_until_active(self) -> bool:
+        """Wait until the log is claimed again or given up; return whether this controller is active."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REGAIN_TIMEOUT_MS / 1000):
+                await self._claim_settled.wait()
+        return self.active
+
+    def _lose_claim(self, reason: str, *, fenced: bool) -> None:
+        log_at_level = log.info if fenced else log.warning
+        log_at_level("controller is no longer active", reason=reason, fenced=fenced)
+        self._set_active(False)
+        self.fenced = fenced
+        self._claim_settled.clear()
+        self.lost.set()
+
+    def _set_active(self, active: bool) -> None:
+        self.active = active
+        (self.activated.set if active else self.activated.clear)()
+        self._metrics.active.set(active)
+
+    async def _record_all(self, events: Sequence[AuditEvent]) -> None:
+        """Record events, in slices if there are many."""
+        if len(events) < MANY_EVENTS:
+            for event in events:
+                self._record(event)
+            return
+        async for event in iterate_in_slices(events):
+            self._record(event)
+
+
+def _too_large(forwarded: ForwardedRequest, size_bytes: int) -> Message:
+    message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
+    return _rejected(forwarded, ErrorCode.POLICY_VIOLATION, message)
+
+
+def _unrecordable(forwarded: ForwardedRequest) -> Message:
+    message = "The audit trail of the controller is full: no change can be recorded, so none is made."
+    return _rejected(forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
+def _error_name(error_code: int) -> str:
+    if error_code == AUTHORIZER_NOT_READY:
+        return "AUTHORIZER_NOT_READY"
+    return ErrorCode(error_code).name
+
+
+def _rejected(forwarded: ForwardedRequest, error_code: ErrorCode, message: str | None = None) -> Message:
+    header = forwarded.header
+    response: Message = rejection(header.api_key, header.api_version, forwarded.message, error_code, message)
+    return response

@@ -1,0 +1,165 @@
+"""Decodes Kafka rows into table rows. Each row goes to its table or to quarantine; none is dropped.
+
+Takes rows of Spark's Kafka source (key, value, topic, partition, offset, timestamp). `check_*` adds the
+decoded record and a `reason`, which is null for a good row. `audit_rows` and `log_rows` take the good rows,
+`quarantine_rows` the others. Knows no storage and no streams.
+"""
+
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_audit import schema as S
+from spark_audit.kraft import metadata_records
+
+# The executors of a cluster need not have this package: the decoder is pickled with the plan.
+cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there
+
+LAST_TIME_MS = 253402300799999
+"""The end of the year 9999, the last date in Spark."""
+LARGEST = 2**48
+"""No count, size, offset or duration is larger, so that one forged line cannot overflow a sum."""
+_LINK = 64
+_TAIL = len(',"chain":"') + _LINK + len('"}')
+"""Length of the end of a chained line: `,"chain":"<64 hex>"}`."""
+_REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
+_MOMENTS = (S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS)
+_NUMBERS = {field.name: -1 for field in S.DATA if field.dataType == T.LongType()} | dict.fromkeys(
+    (*_MOMENTS, S.SEQUENCE, S.SETTINGS_GENERATION), 0
+)
+"""Each whole number of a record with its smallest valid value. -1 is an offset before the first one."""
+
+
+def check_audit(kafka: DataFrame) -> DataFrame:
+    """Adds `data` (the record) and `reason`."""
+    line = F.col("value").cast("string")
+    # FAILFAST would stop the stream at the first bad line. PERMISSIVE stores it in the corrupt column.
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": S.CORRUPT}
+    read = kafka.withColumn("envelope", F.from_json(line, S.ENVELOPE, options))
+    checked = read.withColumn(S.REASON, F.coalesce(*_reasons()))
+    link = F.when(_is_chained(line), F.unhex(F.substring(line, -_LINK - 2, _LINK)))
+    body = F.when(_is_chained(line), F.substring(line, F.lit(1), F.length(line) - _TAIL))
+    data = F.col("envelope.data").alias("data")
+    return checked.select(*_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON)
+
+
+def audit_rows(checked: DataFrame) -> DataFrame:
+    """Returns the good rows as rows of table `audit`."""
+    good = checked.where(F.col(S.REASON).isNull())
+    return good.select(
+        F.to_date(F.timestamp_millis(_in_range_of_dates(F.col(f"data.{S.TIME_MS}")))).alias(S.DATE),
+        "data.*",
+        S.KAFKA_TOPIC,
+        S.KAFKA_PARTITION,
+        S.KAFKA_OFFSET,
+        S.KAFKA_TIMESTAMP,
+        F.unhex(F.sha2("value", 256)).alias(S.BODY_SHA256),
+        S.CHAIN,
+        S.LINE,
+    )
+
+
+def check_log(kafka: DataFrame) -> DataFrame:
+    """Adds `decoded` (the metadata record) and `reason`."""
+    decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED))
+    decoded = kafka.withColumn("decoded", decode_row("value"))
+    return decoded.select(*_place(), "key", "value", "decoded", F.col("decoded.reason").alias(S.REASON))
+
+
+def log_rows(checked: DataFrame) -> DataFrame:
+    """Returns the good rows as rows of table `metadata_log`."""
+    good = checked.where(F.col(S.REASON).isNull())
+    return good.select(
+        F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
+        F.col(S.KAFKA_OFFSET).alias(S.LOG_OFFSET),
+        F.col(S.KAFKA_TIMESTAMP).alias(S.LOG_TIMESTAMP),
+        f"decoded.{S.API_KEY}",
+        f"decoded.{S.RECORD}",
+        f"decoded.{S.RECORD_VERSION}",
+        f"decoded.{S.BODY}",
+        F.col("key").cast("string").alias(S.ENTITY),
+        F.lit(None).cast("boolean").alias(S.FROM_SNAPSHOT),
+    )
+
+
+def quarantine_rows(checked: DataFrame) -> DataFrame:
+    """Returns the bad rows as rows of table `quarantine`, with the reason and the bytes as received."""
+    return as_quarantined(checked.where(F.col(S.REASON).isNotNull()))
+
+
+def as_quarantined(checked: DataFrame) -> DataFrame:
+    """Returns checked rows as rows of table `quarantine`."""
+    return checked.select(
+        F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
+        S.REASON,
+        F.col("key").alias(S.RAW_KEY),
+        F.col("value").alias(S.RAW_VALUE),
+        S.KAFKA_TOPIC,
+        S.KAFKA_PARTITION,
+        S.KAFKA_OFFSET,
+        S.KAFKA_TIMESTAMP,
+    )
+
+
+def _place() -> list[Column]:
+    return [
+        F.col("topic").alias(S.KAFKA_TOPIC),
+        F.col("partition").alias(S.KAFKA_PARTITION),
+        F.col("offset").alias(S.KAFKA_OFFSET),
+        F.col("timestamp").alias(S.KAFKA_TIMESTAMP),
+    ]
+
+
+def _reasons() -> list[Column]:
+    """Returns the conditions in order: the first that holds gives the reason."""
+    author = F.concat_ws("/", _data(S.PROXY_ID), _data(S.BOOT_ID))
+    identity = F.concat_ws("/", author, _data(S.SEQUENCE).cast("string"))
+    known = " and ".join(str(version) for version in S.READABLE_VERSIONS)
+    return [
+        F.when(F.col("value").isNull(), "no value"),
+        F.when(~F.is_valid_utf8(F.col("value").cast("string")), "not UTF-8"),
+        F.when(
+            F.col("envelope").isNull() | F.col(f"envelope.{S.CORRUPT}").isNotNull(),
+            "not an audit line of JSON",
+        ),
+        F.when(_data(S.RECORD_SCHEMA_VERSION).isNull(), f"data.{S.RECORD_SCHEMA_VERSION} is missing"),
+        F.when(
+            ~_data(S.RECORD_SCHEMA_VERSION).isin(*S.READABLE_VERSIONS),
+            F.format_string(f"schema version %d, known are {known}", _data(S.RECORD_SCHEMA_VERSION)),
+        ),
+        F.when(
+            (_data(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE) & ~_is_chained(F.col("value").cast("string")),
+            "no chain at the end of the line",
+        ),
+        *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
+        *(
+            F.when(_is_out_of_range(name, lowest), f"data.{name} is out of range")
+            for name, lowest in _NUMBERS.items()
+        ),
+        # Key and id name the process of a record. If they disagree, the record belongs to no process.
+        _unlike(F.col("envelope.id"), identity, "id"),
+        _unlike(F.col("envelope.type"), F.concat(F.lit(S.EVENT_TYPE_PREFIX), _data(S.EVENT)), "type"),
+        _unlike(F.col("key").cast("string"), author, "key"),
+    ]
+
+
+def _is_chained(line: Column) -> Column:
+    return F.coalesce(F.substring(line, -_TAIL, _TAIL).rlike('^,"chain":"[0-9a-f]{64}"\\}$'), F.lit(False))
+
+
+def _data(name: str) -> Column:
+    return F.col(f"envelope.data.{name}")
+
+
+def _is_out_of_range(name: str, lowest: int) -> Column:
+    return ~_data(name).between(lowest, LAST_TIME_MS if name in _MOMENTS else LARGEST)
+
+
+def _in_range_of_dates(time_ms: Column) -> Column:
+    """Returns the time, or null if Spark has no date for it: an overflow would stop the stream."""
+    return F.when(time_ms.between(0, LAST_TIME_MS), time_ms)
+
+
+def _unlike(actual: Column, expected: Column, what: str) -> Column:
+    return F.when(~actual.eqNullSafe(expected), f"{what} does not match data")

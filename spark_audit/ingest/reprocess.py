@@ -1,0 +1,94 @@
+"""Decodes again what an older release could not: moves rows from table `quarantine` to their own tables.
+
+Used by the command line. The result is the same if it is interrupted or run twice: a row is first inserted
+into its table, unless it is there already, and then deleted from the quarantine. Rows are identified by their
+place in Kafka and their bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.ingest import decode
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.writer_lock import sole_writer
+
+AUDIT_PLACE = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
+LOG_PLACE = (S.DATE, S.LOG_OFFSET, S.LOG_TIMESTAMP)
+QUARANTINED_AS = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.RAW_KEY, S.RAW_VALUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reprocessed:
+    """The number of rows that left the quarantine, by table, and of rows that are left in it."""
+
+    audit: int
+    metadata_log: int
+    left: int
+
+
+def reprocess(spark: SparkSession, tables: Tables, audit_topic: str, metadata_topic: str) -> Reprocessed:
+    """Decodes each quarantined record of these topics again. Records of other topics are left alone."""
+    with sole_writer(spark, tables):
+        delta.create_tables(spark, tables)
+        quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
+        audit = quarantine.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_received)
+        log = quarantine.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_received)
+        return Reprocessed(
+            _moved(audit.transform(decode.check_audit), decode.audit_rows, tables, tables.audit, AUDIT_PLACE),
+            _moved(log.transform(decode.check_log), decode.log_rows, tables, tables.metadata_log, LOG_PLACE),
+            delta.read_table(spark, tables.quarantine).count(),
+        )
+
+
+def _as_received(quarantine: DataFrame) -> DataFrame:
+    return quarantine.select(
+        S.RAW_KEY,
+        S.RAW_VALUE,
+        F.col(S.KAFKA_TOPIC).alias("topic"),
+        F.col(S.KAFKA_PARTITION).alias("partition"),
+        F.col(S.KAFKA_OFFSET).alias("offset"),
+        F.col(S.KAFKA_TIMESTAMP).alias("timestamp"),
+    )
+
+
+def _moved(
+    checked: DataFrame,
+    rows: Callable[[DataFrame], DataFrame],
+    tables: Tables,
+    path: str,
+    place: Sequence[str],
+) -> int:
+    """Moves the readable rows into the table at `path`. Returns their number."""
+    readable = checked.where(F.col(S.REASON).isNull()).persist()
+    try:
+        count = readable.count()
+        if count:
+            insert_absent(readable.transform(rows).dropDuplicates(list(place)), path, place)
+            delete(readable.transform(decode.as_quarantined), tables.quarantine, QUARANTINED_AS)
+        return count
+    finally:
+        readable.unpersist()
+
+
+def insert_absent(rows: DataFrame, path: str, place: Sequence[str]) -> None:
+    """Inserts the rows whose place the table does not have, in one commit."""
+    merge = DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("r"), _same(rows, place))
+    merge.whenNotMatchedInsertAll().execute()
+
+
+def delete(rows: DataFrame, path: str, place: Sequence[str]) -> None:
+    """Deletes the rows of the table that have the place of one of `rows`, in one commit."""
+    merge = DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("r"), _same(rows, place))
+    merge.whenMatchedDelete().execute()
+
+
+def _same(rows: DataFrame, place: Sequence[str]) -> str:
+    # The days as literals let Delta skip the files of other days; it cannot derive them from the join.
+    days = [f"DATE'{row[S.DATE]}'" for row in rows.select(S.DATE).distinct().collect()]
+    return " AND ".join([*(f"t.`{name}` <=> r.`{name}`" for name in place), f"t.date IN ({', '.join(days)})"])

@@ -1,0 +1,163 @@
+"""Slices of a KRaft node's files -> rows of table `metadata_log`, decoded on executors and merged by offset.
+
+log_import.py knows what is new and committed. Records that cannot be decoded go to table `quarantine`. A
+record that differs from another directory or from the table is an error.
+"""
+
+from collections.abc import Sequence
+
+from delta.tables import DeltaTable
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_audit import schema as S
+from spark_audit.kraft import commit, log_directory, metadata_records, record_batches
+from spark_audit.kraft.commit import Slice
+from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+
+# The executors of a cluster need not have this package: the decoder is pickled with the plan.
+for _module in (commit, log_directory, metadata_records, record_batches):
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
+
+PATH, TIME_MS, EPOCH, VALUE = "path", "time_ms", "leader_epoch", "value"
+_ROW = S.struct(
+    (PATH, T.StringType()),
+    (S.LOG_OFFSET, T.LongType()),
+    (TIME_MS, T.LongType()),
+    (EPOCH, T.IntegerType()),
+    *S.DECODED,
+    (VALUE, T.BinaryType()),
+    (S.FROM_SNAPSHOT, T.BooleanType()),
+)
+
+
+def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
+    """Returns the decoded records of the slices, persisted. The caller has to unpersist them.
+
+    LogDirectoryError if a slice cannot be read. AuditError for a record of a later Kafka: without it, checks
+    would use a wrong state.
+    """
+    distributed = spark.sparkContext.parallelize(slices, len(slices))
+    rows = spark.createDataFrame(distributed.flatMap(log_directory.rows_or_fault), _ROW).persist()
+    newer = F.col(S.REASON).startswith(metadata_records.NEWER)
+    fault = rows.where(F.col(S.LOG_OFFSET).isNull() | newer).orderBy(S.LOG_OFFSET).first()
+    if fault is None:
+        return rows
+    rows.unpersist()
+    if fault[S.LOG_OFFSET] is not None:
+        raise AuditError(
+            f"{fault[PATH]}, metadata offset {fault[S.LOG_OFFSET]}: {fault[S.REASON]}. Nothing was imported;"
+            " use a release that knows it"
+        )
+    gone = fault[S.REASON].startswith(log_directory.GONE)
+    raise (FileGoneError if gone else LogDirectoryError)(fault[S.REASON].removeprefix(log_directory.GONE))
+
+
+def import_slices(
+    spark: SparkSession, slices: Sequence[Slice], log: DataFrame, tables: Tables, *, several: bool
+) -> int:
+    """Adds the records that `log` lacks, and returns their number. AuditError if sources disagree."""
+    first, end = min(each.first for each in slices), max(each.end for each in slices)
+    read = frame(spark, slices)
+    try:
+        if several:
+            _require_agreement(read)
+        rows = read.dropDuplicates([S.LOG_OFFSET]) if several else read
+        there = log.where(~F.col(S.FROM_SNAPSHOT) & F.col(S.LOG_OFFSET).between(first, end - 1))
+        _require_unchanged(rows, there)
+        new = rows.join(there.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
+        good = new.where(F.col(S.REASON).isNull())
+        count = good.count()
+        if count:
+            _merge(spark, good, tables.metadata_log, first, end)
+        _quarantine(spark, new.where(F.col(S.REASON).isNotNull()), tables)
+        return count
+    finally:
+        read.unpersist()
+
+
+def _require_agreement(rows: DataFrame) -> None:
+    """Raises AuditError unless all directories have the same record at each offset."""
+    content = F.struct(TIME_MS, EPOCH, S.RECORD, S.BODY, S.REASON, VALUE)
+    by_offset = rows.groupBy(S.LOG_OFFSET).agg(
+        F.count_distinct(content).alias("contents"),
+        F.sort_array(F.collect_set(F.concat_ws(": ", PATH, S.RECORD))).alias("places"),
+    )
+    different = by_offset.where("contents > 1").orderBy(S.LOG_OFFSET).first()
+    if different is not None:
+        raise AuditError(
+            f"the directories disagree on the record at metadata offset {different[S.LOG_OFFSET]}:"
+            f" {'; '.join(different['places'])}. They are not of the same cluster, or one was altered"
+        )
+
+
+def _require_unchanged(rows: DataFrame, there: DataFrame) -> None:
+    """Raises AuditError unless the directory still has the records that the table has."""
+    known = there.select(
+        S.LOG_OFFSET,
+        F.unix_millis(S.LOG_TIMESTAMP).alias("known_ms"),
+        F.col(S.RECORD).alias("known_record"),
+        F.col(S.BODY).alias("known_body"),
+    )
+    # Earlier releases stored only the name of a set of voters.
+    without_body = (F.col(S.RECORD) == log_directory.VOTERS) & (F.col("known_body") == "{}")
+    same = (
+        (F.col(TIME_MS) == F.col("known_ms"))
+        & F.col(S.RECORD).eqNullSafe(F.col("known_record"))
+        & (F.col(S.BODY).eqNullSafe(F.col("known_body")) | without_body)
+    )
+    different = rows.join(known, S.LOG_OFFSET).where(~same).orderBy(S.LOG_OFFSET).first()
+    if different is not None:
+        raise AuditError(
+            f"metadata offset {different[S.LOG_OFFSET]} of {different[PATH]} is a {different[S.RECORD]},"
+            f" but table metadata_log has a {different['known_record']} of another time or content."
+            " Either it is the log of another cluster, or one of them was altered, or the record in the table"
+            " was not committed (docs/decisions/0039). Compare with another node's directory, and import that"
+            " into new --tables"
+        )
+
+
+def log_rows(rows: DataFrame) -> DataFrame:
+    """Returns the records as rows of table `metadata_log`."""
+    moment = F.timestamp_millis(TIME_MS)
+    return rows.select(
+        F.to_date(moment).alias(S.DATE),
+        S.LOG_OFFSET,
+        moment.alias(S.LOG_TIMESTAMP),
+        S.API_KEY,
+        S.RECORD,
+        S.RECORD_VERSION,
+        S.BODY,
+        F.lit(None).cast("string").alias(S.ENTITY),
+        S.FROM_SNAPSHOT,
+    )
+
+
+def _merge(spark: SparkSession, rows: DataFrame, path: str, first: int, end: int) -> None:
+    # The bounds as literals let Delta skip files that cannot have these offsets.
+    same = f"t.offset = s.offset and not t.from_snapshot and t.offset between {first} and {end - 1}"
+    table = DeltaTable.forPath(spark, path).alias("t")
+    table.merge(log_rows(rows).alias("s"), same).whenNotMatchedInsertAll().execute()
+
+
+def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
+    if bad.isEmpty():
+        return
+    moment = F.timestamp_millis(TIME_MS)
+    rows = bad.select(
+        F.to_date(moment).alias(S.DATE),
+        S.REASON,
+        F.lit(None).cast("binary").alias(S.RAW_KEY),
+        F.col(VALUE).alias(S.RAW_VALUE),
+        F.lit(log_directory.TOPIC).alias(S.KAFKA_TOPIC),
+        F.lit(0).alias(S.KAFKA_PARTITION),
+        F.col(S.LOG_OFFSET).alias(S.KAFKA_OFFSET),
+        moment.alias(S.KAFKA_TIMESTAMP),
+    )
+    table = DeltaTable.forPath(spark, tables.quarantine).alias("t")
+    same = "t.kafka_topic = s.kafka_topic and t.kafka_offset = s.kafka_offset"
+    table.merge(rows.alias("s"), same).whenNotMatchedInsertAll().execute()

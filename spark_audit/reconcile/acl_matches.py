@@ -1,0 +1,136 @@
+"""The ACLs of a past image that decide a question, as Kafka's StandardAuthorizer finds them.
+
+A question is (principal, host, resource type, resource name, operation, epoch). The result is which ACLs
+allow, which deny, and whether any ACL is on the resource at all. Super users and the default are left to the
+caller. Only joins and expressions are used. An ACL is found by the patterns that a name can match (the name
+itself, `*`, each of its prefixes), so that joins are on equality and the cost grows with the number of
+questions, not with questions x ACLs.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.trail.acl_history import (
+    ACL_HOST,
+    ACL_OPERATION,
+    ACL_PRINCIPAL,
+    ADDED,
+    EPOCH,
+    PATTERN_NAME,
+    PERMISSION,
+    REMOVED,
+)
+
+_WITHOUT_EPOCH = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
+QUESTION = (*_WITHOUT_EPOCH, EPOCH)
+_RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
+ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
+
+WILDCARD = "*"
+WILDCARD_PRINCIPAL = "User:*"
+# An ALLOW of any operation on the right also allows the operation on the left. A DENY implies nothing.
+IMPLIED_BY = {
+    "DESCRIBE": ("DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"),
+    "DESCRIBE_CONFIGS": ("DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+}
+
+
+def acl_matches(questions: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Returns one row per distinct QUESTION: allowing_acls, denying_acls (sorted ids), acls_on_resource."""
+    return with_acl_matches(questions.select(*QUESTION).distinct(), intervals, counted=True)
+
+
+def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: bool) -> DataFrame:
+    """Adds allowing_acls, denying_acls (sorted ids) and acls_on_resource to rows that have a QUESTION.
+
+    They are null if there is no such ACL. ACLs are looked up once per question, whatever its epochs: of those
+    that ever decided it, each row gets the ones in effect in its epoch. `counted` says whether to count the
+    ACLs on the resource too. That includes the ACLs of all principals and costs more.
+    """
+    named = questions.where(F.col(S.RESOURCE_NAME).isNotNull())
+    distinct = named.select(*_WITHOUT_EPOCH).distinct()
+    patterns = distinct.select(*_RESOURCE).distinct().transform(patterns_of, intervals)
+    on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
+    on_resource = on_resource.drop(S.PATTERN_TYPE, PATTERN_NAME)
+    matched = questions.join(_deciding(distinct, on_resource), list(_WITHOUT_EPOCH), "left")
+    matched = matched.withColumns({name: _ids_in_effect(name) for name in (ALLOWING, DENYING)})
+    if not counted:
+        return matched.withColumn(ON_RESOURCE, F.lit(None).cast("long"))
+    return matched.join(_counted(named, on_resource), [*_RESOURCE, EPOCH], "left")
+
+
+def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
+    """Returns the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
+    names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
+    by_principal = questions.withColumn(ACL_PRINCIPAL, F.explode(names))
+    allows = (F.col(PERMISSION) == "ALLOW") & _allows_operation()
+    denies = (F.col(PERMISSION) == "DENY") & same_operation()
+    pairs = by_principal.join(on_resource, [*_RESOURCE, ACL_PRINCIPAL]).where(concerns_session())
+    acl = F.struct(ADDED, REMOVED, S.ACL_ID)
+    return (
+        pairs.where(allows | denies)
+        .groupBy(*_WITHOUT_EPOCH)
+        .agg(
+            F.collect_list(F.when(allows, acl)).alias(ALLOWING),
+            F.collect_list(F.when(denies, acl)).alias(DENYING),
+        )
+    )
+
+
+def _ids_in_effect(acls: str) -> Column:
+    epoch = F.col(EPOCH)
+    now = F.filter(acls, lambda acl: (acl[ADDED] <= epoch) & (epoch < acl[REMOVED]))
+    return F.sort_array(F.array_distinct(F.transform(now, lambda acl: acl[S.ACL_ID])))
+
+
+def _counted(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
+    moments = questions.select(*_RESOURCE, EPOCH).distinct()
+    present = moments.join(on_resource, list(_RESOURCE)).where(in_effect())
+    return present.groupBy(*_RESOURCE, EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
+
+
+def in_effect() -> Column:
+    """Returns whether a row's interval [added_offset, removed_offset) contains its epoch."""
+    return (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
+
+
+def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Returns each (resource_type, resource_name) with each (pattern_type, pattern_name) that may match it.
+
+    Only prefixes of a length that some ACL has are tried: a client may request a name of thousands of
+    characters.
+    """
+    name = F.col(S.RESOURCE_NAME)
+    prefixed = intervals.where(F.col(S.PATTERN_TYPE) == "PREFIXED")
+    lengths = prefixed.agg(F.collect_set(F.length(PATTERN_NAME)).alias("lengths"))
+    fitting = F.filter("lengths", lambda length: length <= F.length(name))
+    literal = F.array_distinct(F.array(_pattern("LITERAL", name), _pattern("LITERAL", F.lit(WILDCARD))))
+    prefixes = F.transform(fitting, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
+    exploded = resources.crossJoin(F.broadcast(lengths)).withColumn(
+        "pattern", F.explode(F.concat(literal, prefixes))
+    )
+    return exploded.select(
+        S.RESOURCE_TYPE, S.RESOURCE_NAME, f"pattern.{S.PATTERN_TYPE}", f"pattern.{PATTERN_NAME}"
+    )
+
+
+def concerns_session() -> Column:
+    """Returns whether the ACL is for this principal (or all) and this host (or all)."""
+    for_principal = F.col(ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
+    return for_principal & F.col(ACL_HOST).isin(F.col(S.HOST), F.lit(WILDCARD))
+
+
+def same_operation() -> Column:
+    return F.col(ACL_OPERATION).isin(F.col(S.OPERATION), F.lit("ALL"))
+
+
+def _allows_operation() -> Column:
+    allows = same_operation()
+    for operation, implying in IMPLIED_BY.items():
+        allows = allows | ((F.col(S.OPERATION) == operation) & F.col(ACL_OPERATION).isin(*implying))
+    return allows
+
+
+def _pattern(pattern_type: str, name: Column) -> Column:
+    return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(PATTERN_NAME))

@@ -1,0 +1,139 @@
+"""Runs all checks over one audit trail and returns the findings, sorted, and what was checked.
+
+Takes the three tables. The same tables give the same result: findings are sorted, and nothing in them depends
+on the time of the run.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.boots import boots
+from spark_audit.reconcile.chain import chain
+from spark_audit.reconcile.changes import changes
+from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
+from spark_audit.reconcile.forwarded import forwarded
+from spark_audit.reconcile.gaps import gaps
+from spark_audit.reconcile.kraft_changes import kraft_changes
+from spark_audit.reconcile.kraft_claims import to_penstock_controllers
+from spark_audit.reconcile.quarantined import quarantined
+from spark_audit.reconcile.quotas import quotas
+from spark_audit.reconcile.sessions import TRAFFIC, sessions
+from spark_audit.reconcile.settings import known_settings
+from spark_audit.tables.findings import Summary
+from spark_audit.tables.frames import coalesce_small
+from spark_audit.trail.deduplicate import deduplicate, later_copies
+from spark_audit.trail.log_gaps import of_kafka, of_topic
+from spark_audit.trail.metadata_transactions import without_aborted
+from spark_audit.trail.processes import SETTINGS_EVENTS
+from spark_audit.trail.sequence_index import complete_until_ms, sequence_index
+
+FAMILIES = {
+    "gaps": "The sequences of each process run from 0 to its end, without a hole and without two contents.",
+    "chain": "The hash of each line follows from the line before it, and each boot from the one before it.",
+    "decisions": "Each decision, made again by the ACLs of its metadata offset, has the same outcome.",
+    "forwarded": "Proxy, controller and metadata log agree on each forwarded request.",
+    "changes": "Each record of the metadata log was written by an audited request.",
+    "quotas": "Nobody used more than the quota in effect, and the right quota was applied.",
+    "sessions": "No request was served after the deadline of its session.",
+    "settings": "Each process has recorded the settings by which it decides.",
+    "quarantine": "Each line of the topics can be decoded.",
+}
+"""Family of checks, which is the part of a check's name before the dot -> what is true without a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`findings` are rows of S.FINDING, worst first. `summary` says what was checked."""
+
+    findings: Sequence[Row]
+    summary: Summary
+
+
+def reconcile(
+    audit: DataFrame,
+    quarantine: DataFrame,
+    metadata_log: DataFrame,
+    *,
+    log_end: int | None = None,
+    days: Sequence[str] = (),
+    chain_key: bytes | None = None,
+    expired: DataFrame | None = None,
+    on_check: Callable[[str], None] = lambda name: None,
+) -> Result:
+    """Returns the findings; with `days` (YYYY-MM-DD), only those that show on these days.
+
+    With days, only their lines, decisions and traffic, and those of the days next to them, are read. What may
+    have begun on an earlier day is read from the whole trail, in few columns: sequences, logins,
+    administration. `log_end` is the offset after the last one that was read of the metadata topic, None if
+    not known. `chain_key` is the key of the hash chains, `expired` is table `expired`. `on_check` is called
+    with the name of each check that is done.
+    """
+    index = sequence_index(audit).persist()
+    with_lines = deduplicate(audit, later_copies(audit, index).persist())
+    # Not persisted: reading a few columns of millions of records again is faster than caching them.
+    records = with_lines.drop(S.LINE, S.BODY_SHA256)
+    few = records.where(~F.col(S.EVENT).isin(*TRAFFIC)).persist()
+    wanted = [date.fromisoformat(day) for day in days]
+    of_days, near = records, records
+    if wanted:
+        of_days, near = _of(records, few, wanted), _of(records, few, _with_neighbours(wanted))
+    log = without_aborted(coalesce_small(metadata_log))
+    judged = verdicts(of_days, log, log_end, few).persist()
+    until_ms = complete_until_ms(index)
+    checks = {
+        "gaps": gaps(audit, index, expired),
+        "chain": chain(with_lines, chain_key, days=wanted),
+        "boots": boots(records),
+        "decisions": decision_findings(judged),
+        "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
+        "quotas": quotas(near, log),
+        "sessions": sessions(records),
+        "settings": known_settings(index, few),
+        "changes": changes(few, of_topic(log), until_ms),
+        "quarantined": quarantined(quarantine),
+    }
+    if not of_kafka(log).isEmpty():
+        checks["kraft"] = kraft_changes(records, log)
+    found: dict[str, Row] = {}
+    # One after the other: Spark would plan their union again after each of its stages.
+    for name, check in checks.items():
+        found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}
+        on_check(name)
+    rows = sorted(found.values(), key=_order)
+    return Result(rows, _summary(rows, records, log, judged))
+
+
+def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:
+    """Returns the records of some days, and the records of all days that hold settings."""
+    on_these = F.col(S.DATE).isin(*days)
+    # Two reads instead of one condition: Spark skips other days only if the condition is on the date alone.
+    return records.where(on_these).unionByName(few.where(~on_these & F.col(S.EVENT).isin(*SETTINGS_EVENTS)))
+
+
+def _with_neighbours(days: Sequence[date]) -> list[date]:
+    # The interval of a summary may have begun on the day before it was written.
+    return sorted({day + timedelta(days=shift) for day in days for shift in (-1, 0, 1)})
+
+
+def _on(found: DataFrame, days: Sequence[str]) -> DataFrame:
+    return found.where(F.col(S.DATE).cast("string").isin(*days)) if days else found
+
+
+def _order(row: Row) -> tuple[int, str, str, str]:
+    return S.SEVERITIES.index(row[S.SEVERITY]), row[S.CHECK], str(row[S.DATE]), row[S.ID]
+
+
+def _summary(rows: Sequence[Row], records: DataFrame, log: DataFrame, judged: DataFrame) -> Summary:
+    decisions = {row["outcome"]: row["records"] for row in coverage(judged).orderBy("outcome").collect()}
+    return {
+        "schema_version": S.SCHEMA_VERSION,
+        "records": records.count(),
+        "metadata_records": log.count(),
+        "decisions": decisions,
+        "findings": {severity: sum(row[S.SEVERITY] == severity for row in rows) for severity in S.SEVERITIES},
+    }

@@ -1,0 +1,196 @@
+"""The Delta tables of one audit trail: creating, reading and appending to them. Knows no Kafka."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_audit import schema as S
+from spark_audit.tables.files import AuditError, names_in, read_text
+from spark_audit.tables.frames import empty_frame
+
+SMALL_TRAIL_BYTES = 32 << 20
+"""Size of table `audit` on storage: a few hundred thousand records."""
+_FOR_SMALL_TRAILS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Interprets plans and makes each only once. For ten thousand records, compiling plans and planning again
+after each stage takes two fifths of a reconciliation's CPU time."""
+AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The paths of the tables of one audit trail."""
+
+    root: str
+
+    @property
+    def audit(self) -> str:
+        return self._under("audit")
+
+    @property
+    def quarantine(self) -> str:
+        return self._under("quarantine")
+
+    @property
+    def metadata_log(self) -> str:
+        return self._under("metadata_log")
+
+    @property
+    def reconciled(self) -> str:
+        return self._under("reconciled")
+
+    @property
+    def expired(self) -> str:
+        return self._under("expired")
+
+    def checkpoint(self, stream: str) -> str:
+        return self._under(f"_checkpoints/{stream}")
+
+    def _under(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{name}"
+
+
+def adapt_plans(spark: SparkSession, tables: Tables) -> None:
+    """Sets how Spark makes plans, by the size of table `audit`. Settings of the user are left alone."""
+    detail = DeltaTable.forPath(spark, tables.audit).detail().select("sizeInBytes").first()
+    user_settings = {name for name, _ in spark.sparkContext.getConf().getAll()}
+    for name, value in plan_settings(0 if detail is None else detail["sizeInBytes"], user_settings).items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
+
+
+def plan_settings(size_bytes: int, user_settings: Collection[str]) -> dict[str, str | None]:
+    """Returns setting -> value, without the settings of the user. None stands for Spark's default."""
+    is_small = size_bytes <= SMALL_TRAIL_BYTES
+    return {
+        name: value if is_small else None
+        for name, value in _FOR_SMALL_TRAILS.items()
+        if name not in user_settings
+    }
+
+
+def create_tables(spark: SparkSession, tables: Tables) -> None:
+    """Creates the three tables of a trail if they do not exist, and adds columns that are new.
+
+    AuditError if a later release has written them.
+    """
+    for path, schema in (
+        (tables.audit, S.AUDIT),
+        (tables.quarantine, S.QUARANTINE),
+        (tables.metadata_log, S.METADATA_LOG),
+    ):
+        if DeltaTable.isDeltaTable(spark, path):
+            _add_columns(spark, path, schema)
+        else:
+            _create(spark, path, schema)
+
+
+def _add_columns(spark: SparkSession, path: str, schema: StructType) -> None:
+    present = {field.name: field.dataType for field in DeltaTable.forPath(spark, path).toDF().schema}
+    known = {field.name: field.dataType for field in schema}
+    # A later release would take rows without its columns for rows in which these are really null.
+    later = [f"{name} {kind.simpleString()}" for name, kind in present.items() if known.get(name) != kind]
+    if later:
+        raise AuditError(
+            f"{path} was written by a later release: this release does not know {', '.join(later)}."
+            " Nothing was written. Use the later release, or start with new --tables"
+        )
+    new = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items() if name not in present)
+    if new:
+        spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({new})")
+
+
+def _create(spark: SparkSession, path: str, schema: StructType) -> None:
+    # Not CREATE TABLE: it fails on a directory that a killed CREATE TABLE has left uncommitted.
+    empty_frame(spark, schema).write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
+
+
+def table_property(spark: SparkSession, path: str, name: str) -> str | None:
+    """Returns a property of a table, None if it is not set."""
+    row = DeltaTable.forPath(spark, path).detail().select("properties").first()
+    return None if row is None else row["properties"].get(name)
+
+
+def set_table_property(spark: SparkSession, path: str, name: str, value: str) -> None:
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{name}' = '{value}')")
+
+
+def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
+    """Appends one batch. Delta skips it if the table already has this (app_id, version)."""
+    writer = rows.write.format("delta").mode("append")
+    writer.option("txnAppId", app_id).option("txnVersion", str(version)).save(path)
+
+
+def _require_table(spark: SparkSession, path: str) -> None:
+    if not DeltaTable.isDeltaTable(spark, path):
+        raise AuditError(f"{path} is not a Delta table: run `ingest` into this directory first")
+
+
+def read_table(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
+    """Reads a whole table. With a `schema`, columns that an older table lacks are null."""
+    _require_table(spark, path)
+    table = spark.read.format("delta").load(path)
+    absent = [field for field in schema or () if field.name not in table.columns]
+    return table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
+
+
+def read_state(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
+    """Reads table `reconciled` or `expired`. Returns no rows if it was never written."""
+    if not DeltaTable.isDeltaTable(spark, path):
+        return empty_frame(spark, schema)
+    return spark.read.format("delta").load(path)
+
+
+def append_state(rows: DataFrame, path: str, schema: StructType) -> None:
+    """Appends to table `reconciled` or `expired`."""
+    typed = rows.select(*(F.col(field.name).cast(field.dataType) for field in schema))
+    typed.coalesce(1).write.format("delta").mode("append").save(path)
+
+
+def versions(spark: SparkSession, tables: Tables) -> dict[str, int]:
+    """Returns the versions of the three tables of a trail by name."""
+    paths = {"audit": tables.audit, "quarantine": tables.quarantine, "metadata_log": tables.metadata_log}
+    return {name: version(spark, path) for name, path in paths.items()}
+
+
+def version(spark: SparkSession, path: str) -> int:
+    """Returns the version of a Delta table."""
+    _require_table(spark, path)
+    newest = DeltaTable.forPath(spark, path).history(1).first()
+    if newest is None:
+        raise AuditError(f"{path} has no history")
+    return int(newest["version"])
+
+
+def log_end(spark: SparkSession, tables: Tables) -> int | None:
+    """Returns the offset after the last one that ingest has read of the metadata topic, None if it has not.
+
+    The table does not show it: the log may end with transaction markers, which have no row.
+    """
+    checkpoint = tables.checkpoint(METADATA_STREAM)
+    batches = [int(name) for name in names_in(spark, f"{checkpoint}/commits") if name.isdigit()]
+    if not batches:
+        return None
+    # A version, the batch's settings, then one line per source: {"topic": {"partition": offset}}.
+    source = read_text(spark, f"{checkpoint}/offsets/{max(batches)}").splitlines()[-1]
+    (partitions,) = json.loads(source).values()
+    return max(int(offset) for offset in partitions.values())
+
+
+def highest_metadata_offset(spark: SparkSession, tables: Tables) -> int:
+    """Returns the highest offset of the metadata log in any audit record, -1 if there is none yet."""
+    if not DeltaTable.isDeltaTable(spark, tables.audit):
+        return -1
+    audit = read_table(spark, tables.audit, S.AUDIT)
+    row = audit.agg(F.max(F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET))).first()
+    return -1 if row is None or row[0] is None else int(row[0])

@@ -1,0 +1,97 @@
+"""Single files on a local disk or on anything that Hadoop reaches, and the error that the user sees.
+
+A path is local or a URI (s3a://, hdfs://). Nothing assumes that driver and executors share a disk, except
+with `local[*]`.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+Java = Any
+"""A JVM object as Py4J exposes it. Its methods are known to the JVM only."""
+
+
+class AuditError(Exception):
+    """The job cannot be done. The message tells the user why, and what to do."""
+
+
+def read_text(spark: SparkSession, path: str) -> str:
+    """Reads a UTF-8 file. FileNotFoundError if there is none."""
+    if _on_local_disk(spark, path):
+        return Path(path).read_text(encoding="utf-8")
+    filesystem, place = _hadoop_path(spark, path)
+    if not filesystem.exists(place):
+        raise FileNotFoundError(f"{path} does not exist")
+    stream = filesystem.open(place)
+    try:
+        return bytes(stream.readAllBytes()).decode()
+    finally:
+        stream.close()
+
+
+def write_text(spark: SparkSession, path: str, text: str) -> None:
+    """Replaces a file. On a local disk the replacement is atomic. AuditError if it cannot be written."""
+    if not _on_local_disk(spark, path):
+        _write_uri(spark, path, text.encode())
+        return
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        _replace(Path(path), text)
+    except OSError as error:
+        raise AuditError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def names_in(spark: SparkSession, directory: str) -> list[str]:
+    """Returns the names of the entries of a directory, an empty list if it does not exist."""
+    filesystem, place = _hadoop_path(spark, directory)
+    if not filesystem.exists(place):
+        return []
+    return [str(status.getPath().getName()) for status in filesystem.listStatus(place)]
+
+
+def read_chain_key(path: str | None) -> bytes | None:
+    """Reads the key of the hash chains, without the newline at its end, as `audit.chain.key.file` is read."""
+    if path is None:
+        return None
+    try:
+        key = Path(path).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise AuditError(f"--chain-key {path}: {error.strerror}") from error
+    if not key:
+        raise AuditError(f"--chain-key {path}: the file is empty")
+    return key
+
+
+def _on_local_disk(spark: SparkSession, path: str) -> bool:
+    # A path without a scheme belongs to Hadoop's default file system, as it does for tables.
+    jvm: Java = spark.sparkContext._jvm
+    default = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark.sparkContext._jsc.hadoopConfiguration())
+    return "://" not in path and default.getScheme() == "file"
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:
+    filesystem, place = _hadoop_path(spark, uri)
+    stream = filesystem.create(place, True)
+    try:
+        stream.write(bytearray(content))
+    finally:
+        stream.close()
+
+
+def _hadoop_path(spark: SparkSession, uri: str) -> tuple[Java, Java]:
+    # PySpark has no public way to list, read or write a single file on the executors' file system.
+    jvm: Java = spark.sparkContext._jvm
+    place = jvm.org.apache.hadoop.fs.Path(uri)
+    return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place

@@ -1,0 +1,149 @@
+"""Deletes old days from the tables, and compacts small files. Used by the command line.
+
+`expire` deletes whole days that were reconciled without an open finding. It leaves the records that the rest
+of the trail depends on: administrative requests, which explain the metadata log; the settings of each
+process; and the last record of each boot, because the next link is hashed from it. It first writes to table
+`expired` what it is going to delete, so that these records are not reported as missing later.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.writer_lock import sole_writer
+
+NEVER_EXPIRED = (
+    "started",
+    "settings_changed",
+    "forwarded",
+    "forwarded_received",
+    "tokens_expired",
+    "quota_changed",
+)
+DAYS_NAMED = 5
+"""An error message names at most this many days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The number of whole days and of audit records that were deleted."""
+
+    days: int
+    records: int
+
+
+def expire(spark: SparkSession, tables: Tables, before: date, force: bool = False) -> Expired:
+    """Deletes the days before `before`. AuditError if one of them is not reconciled or has findings."""
+    with sole_writer(spark, tables):
+        return _expire(spark, tables, before, force)
+
+
+def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> Expired:
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
+    old = audit.where(F.col(S.DATE) < F.lit(before))
+    quarantine = delta.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
+    days = _days(old, quarantine, delta.read_state(spark, tables.expired, S.EXPIRED)).persist()
+    if not force:
+        _require_settled(
+            days.where("unexpired > 0"), delta.read_state(spark, tables.reconciled, S.RECONCILED)
+        )
+    counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
+    if counted is None or counted[1] is None:
+        return Expired(0, 0)
+    ends = old.groupBy(*S.BOOT_KEY).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
+    # Written before anything is deleted. Writing it twice, after a crash, does no harm.
+    delta.append_state(ends.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
+    _delete(spark, tables.audit, ends, before)
+    DeltaTable.forPath(spark, tables.quarantine).delete(F.col(S.DATE) < F.lit(before))
+    left = delta.read_table(spark, tables.audit).where(F.col(S.DATE) < F.lit(before)).count()
+    return Expired(int(counted[0]), int(counted[1]) - left)
+
+
+def _days(old: DataFrame, quarantine: DataFrame, expired: DataFrame) -> DataFrame:
+    """Returns per day the records in both tables, those in table `audit`, and those that are `unexpired`.
+
+    Unexpired records were not there at an earlier expiry. What that one has left needs no new reconciliation.
+    """
+    expired_up_to = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_up_to"))
+    known = old.join(F.broadcast(expired_up_to), list(S.BOOT_KEY), "left")
+    unexpired = F.col(S.SEQUENCE) > F.coalesce("expired_up_to", F.lit(-1))
+    each = known.select(S.DATE, unexpired.alias("unexpired"), F.lit(1).alias("audited"))
+    bad = quarantine.select(S.DATE, F.lit(True).alias("unexpired"), F.lit(0).alias("audited"))
+    return (
+        each.unionByName(bad)
+        .groupBy(S.DATE)
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.sum("audited").alias("audited"),
+            F.count_if("unexpired").alias("unexpired"),
+        )
+    )
+
+
+def reconciled_days(
+    audit: DataFrame, quarantine: DataFrame, found: DataFrame, version: int, wanted: Sequence[str] = ()
+) -> DataFrame:
+    """Returns rows of table `reconciled`, one per day of the trail or of the days `wanted`.
+
+    A day may have only quarantined records. `version` is the checked version of table `audit`.
+    """
+    each = audit.select(S.DATE).unionByName(quarantine.select(S.DATE))
+    if wanted:
+        each = each.where(F.col(S.DATE).cast("string").isin(*wanted))
+    days = each.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records"))
+    faults = found.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("open"))
+    joined = days.join(faults, S.DATE, "left")
+    return joined.select(
+        S.DATE,
+        "records",
+        F.coalesce("open", F.lit(0)).alias("findings"),
+        F.lit(version).alias("audit_version"),
+        F.current_timestamp().alias("checked_at"),
+    )
+
+
+def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
+    """Replaces many small files by a few large ones, and deletes files that no newer version needs."""
+    with sole_writer(spark, tables):
+        for path in (tables.audit, tables.quarantine, tables.metadata_log):
+            delta.read_table(spark, path)
+            table = DeltaTable.forPath(spark, path)
+            table.optimize().executeCompaction()
+            table.vacuum(retain_hours)
+
+
+def _require_settled(days: DataFrame, reconciled: DataFrame) -> None:
+    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings."""
+    newest = reconciled.groupBy(S.DATE).agg(
+        F.max_by(F.struct("records", "findings"), "checked_at").alias("then")
+    )
+    joined = days.join(newest, S.DATE, "left")
+    why = F.coalesce(
+        F.when(F.col("then").isNull(), "never reconciled"),
+        F.when(F.col("then.findings") > 0, F.concat("then.findings", F.lit(" open finding(s)"))),
+        F.when(F.col("then.records") != F.col("records"), "records arrived after it was reconciled"),
+    )
+    open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
+    named = [f"{row[S.DATE]}: {row['why']}" for row in open_days.limit(DAYS_NAMED).collect()]
+    if named:
+        raise AuditError(
+            f"nothing was expired, because some days are not settled ({'; '.join(named)}): see --force"
+        )
+
+
+def _delete(spark: SparkSession, path: str, ends: DataFrame, before: date) -> None:
+    same_boot = (F.col("t.proxy_id") == F.col("e.proxy_id")) & (F.col("t.boot_id") == F.col("e.boot_id"))
+    old = F.col(f"t.{S.DATE}") < F.lit(before)
+    remains = F.col(f"t.{S.EVENT}").isin(*NEVER_EXPIRED) | (
+        F.col(f"t.{S.SEQUENCE}") == F.col("e.last_sequence")
+    )
+    merge = DeltaTable.forPath(spark, path).alias("t").merge(F.broadcast(ends).alias("e"), old & same_boot)
+    merge.whenMatchedDelete(~remains).execute()
