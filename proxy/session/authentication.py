@@ -257,7 +257,7 @@ class Authentication:
             self._previous = self.principal
             self._reauthentication_began_ms = now_ms
             if mechanism != self.mechanism:
-                # Rejected at the next token, without a response, as Kafka does.
+                # The next frame is rejected without a response, as in Kafka.
                 self._bad_mechanism, version = mechanism, 0
         self.mechanism = self.mechanism or mechanism
         self._began_ms = now_ms

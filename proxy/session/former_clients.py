@@ -34,7 +34,7 @@ class _Former:
 
 
 class FormerClients:
-    """At most MAX_REMEMBERED states, and those with requests that may still be in flight."""
+    """Stores at most MAX_REMEMBERED states, and those with requests that may still be in flight."""
 
     __slots__ = ("_last", "_many", "_pending", "_pipeline", "_stored")
 
