@@ -51,7 +51,7 @@ ENDING_MS = 15_000
 """What a worker may take beyond drain.timeout.ms to deliver its audit trail and end."""
 RELAY_S = 0.2
 AT_ONCE_MS = 10_000
-"""What a worker may take to end when nobody wants to wait for it."""
+"""The time that a worker has to end after a second signal."""
 
 log = structlog.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 Takes the audit records, each once, with their lines. A link is SHA-256 of the link before it, as 64 hex
 digits, and of the line without its own link. The first link follows the hash of `<proxy_id>/<boot_id>`. With
-a key it is HMAC-SHA256, and nobody without the key can write a valid chain. A record whose predecessor is
+a key it is HMAC-SHA256, and without the key no valid chain can be written. A record whose predecessor is
 missing cannot be checked; gaps.py reports that hole. boots.py checks how boots follow each other.
 """
 

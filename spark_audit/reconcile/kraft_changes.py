@@ -148,7 +148,7 @@ def not_in_the_log(
 def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame:
     """Returns ranges of offsets that are missing from the log, unless the trail starts after them.
 
-    Nobody can know who changed what there.
+    It is not known who changed what there.
     """
     if gaps.isEmpty():
         return _no_findings(gaps)

@@ -25,25 +25,16 @@ METRICS = re.compile(r"^(Counter|Gauge|Histogram|Summary|Info)(MetricFamily)?$")
 HELPS = {"help", "description", "epilog"}
 
 CEILINGS = {
-    "pages": 47,
+    "pages": 0,
     "deployment files": 0,
-    "log events": 4,
-    "metric helps": 2,
-    "command help": 3,
-    "docstrings and comments of the core": 0,
+    "log events": 1,  # "connection refused" is the kernel's.
+    "metric helps": 0,
+    "command help": 0,
+    "docstrings and comments": 3,  # REFUSE is a value, and "tell" has its plain meaning twice.
 }
 """How many are left of each kind. Lower a number when you have replaced some; never raise one."""
 
-CORE = (
-    "forwarding",
-    "proxy/admin",
-    "proxy/audit",
-    "proxy/metadata",
-    "proxy/quota",
-    "proxy/security",
-    "proxy/wire",
-)
-"""Packages whose docstrings and comments use the glossary's words: add a package once it does."""
+PRODUCT = ("proxy", "forwarding", "spark_audit")
 
 pytestmark = pytest.mark.tooling
 
@@ -71,7 +62,7 @@ def calls() -> list[tuple[str, ast.Call]]:
     """Every call in the product, with the path of its module."""
     return [
         (path.relative_to(ROOT).as_posix(), node)
-        for package in ("proxy", "forwarding", "spark_audit")
+        for package in PRODUCT
         for path in sorted((ROOT / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
@@ -109,7 +100,7 @@ def command_help() -> Iterator[tuple[str, str]]:
 
 
 def docstrings_and_comments() -> Iterator[tuple[str, str]]:
-    for package in CORE:
+    for package in PRODUCT:
         for path in sorted((ROOT / package).rglob("*.py")):
             yield from ((path.relative_to(ROOT).as_posix(), text) for text in prose(path.read_text("utf-8")))
 
@@ -138,7 +129,7 @@ def test_prose_is_docstrings_and_comments_and_no_code() -> None:
         ("log events", log_events, 100),
         ("metric helps", metric_helps, 80),
         ("command help", command_help, 30),
-        ("docstrings and comments of the core", docstrings_and_comments, 1_500),
+        ("docstrings and comments", docstrings_and_comments, 4_000),
     ],
     ids=CEILINGS,
 )

@@ -37,7 +37,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import response_body_offset
 
 MAX_READ_BYTES = 4_096
-"""A response of our own is decoded once more for its error code, unless it is larger."""
+"""The proxy's own response is decoded once more for its error code, unless it is larger."""
 
 CONNECTION_CLOSED = "connection_closed"
 """In place of an error code: there was no response."""
@@ -61,7 +61,7 @@ class _Request:
     client: ClientState | None = None
     """Whose it is, where its place in the queue does not say."""
     span: OpenSpan | None = None
-    """Begun already: the controller is told of it."""
+    """Begun already: the controller gets its name."""
     place: int = 0
     """The so many-th that leaves the queue is this one; 0: it has not entered it."""
     is_denied: bool = False
@@ -364,7 +364,7 @@ def _unwatched(_watches: bool) -> bool:
 
 
 def _read_error(request: _Request, data: bytes) -> None:
-    """Set the error code that a response of our own tells, and its throttle time."""
+    """Set the error code and the throttle time of the proxy's own response."""
     api_key, version = request.api_key, request.version
     if len(data) > MAX_READ_BYTES or version not in codecs.request_versions(api_key):
         return
